@@ -216,20 +216,20 @@ RECIPES: dict[str, Recipe] = {
             title="Conversation buffer",
             tagline="The whole conversation, up to the token limit.",
             when=(
-                "Short conversations that fit the model's window, and as the yardstick for everything else: what it "
-                "forgets, it forgets from the front and altogether."
+                "Short conversations that fit the model's window, and the baseline for every other recipe: the oldest "
+                "messages are dropped first, and completely."
             ),
             strengths="Exact, no model calls, nothing to set.",
-            limits="What falls out at the front never comes back; every turn costs the whole history.",
+            limits="Dropped messages never return; every turn costs the whole history.",
             make=_buffer,
         ),
         Recipe(
             key="window",
             title="Sliding window",
-            tagline="The last turns, and nothing else.",
+            tagline="Only the last turns.",
             when=(
-                "Assistants whose turns stand alone, a form filler or a command line: the prompt stays small and "
-                "its size is easy to foretell."
+                "Assistants whose turns are independent, a form filler or a command line: the prompt stays small and "
+                "its size is predictable."
             ),
             strengths="Small prompts of steady size, no model calls.",
             limits="Knows nothing from before the window.",
@@ -252,13 +252,13 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             key="vector",
             title="Vector memory",
-            tagline="Earlier turns are found again by the question, word for word.",
+            tagline="Earlier turns that match the question are recalled word for word.",
             when=(
-                "Long conversations with lookups: a question is answered from the very turn that said it, with the "
-                "reply beside it."
+                "Long conversations with lookups: a question is answered from the original turn, together with the "
+                "reply to it."
             ),
             strengths="Word for word, question and answer together.",
-            limits="Finds what resembles the question; sums nothing up.",
+            limits="Finds only what resembles the question; summarises nothing.",
             make=_vector,
             parameters={"top_k": None},
         ),
@@ -267,8 +267,8 @@ RECIPES: dict[str, Recipe] = {
             title="Summary buffer",
             tagline="Recent turns whole, older ones as one running summary.",
             when=(
-                "Long talks whose thread matters more than their details, coaching or support: the model always "
-                "knows the story so far."
+                "Long conversations whose course matters more than their details, coaching or support: the model "
+                "always knows the story so far."
             ),
             strengths="The whole story in a bounded size.",
             limits="Details fade with every rewriting; a model writes better summaries than the rules.",
@@ -284,19 +284,19 @@ RECIPES: dict[str, Recipe] = {
                 'overflow="summarised" older turns are kept as a summary instead of word for word.'
             ),
             strengths="Answers lookups and connections alike.",
-            limits="Two kinds of memory to pay for in every prompt.",
+            limits="Every prompt pays for two kinds of memory.",
             make=_hybrid,
             parameters={"overflow": "verbatim", "top_k": None},
         ),
         Recipe(
             key="graph",
             title="Knowledge graph",
-            tagline="Entities and relations; questions that need several steps.",
+            tagline="Entities and relations, for questions that need several steps.",
             when=(
-                "Teams, families, projects: who manages what, what depends on what, and since when. What no longer "
-                "holds stays, marked ended."
+                "Teams, families, projects: who manages what, what depends on what, and since when. Former "
+                "relations are kept, marked as ended."
             ),
-            strengths="Connects what was said far apart; few tokens.",
+            strengths="Connects statements made far apart; few tokens.",
             limits="Knows only what fits into a relation; the rules find few, a model finds many.",
             make=_graph,
             parameters={"hops": 2},
@@ -304,13 +304,13 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             key="user_memories",
             title="User memories (Agno)",
-            tagline="Facts that belong to the user, read in every session of theirs.",
+            tagline="Facts about the user, shared by all their sessions.",
             when=(
                 "Assistants that people come back to: a name said once is known in the next session, because learning "
                 "happens after every turn."
             ),
             strengths="Remembers people across sessions, at once.",
-            limits="Needs a user; one look at what was said after every turn.",
+            limits="Needs a user id; every turn costs an extraction.",
             make=_user_memories,
             parameters={"summaries": True},
             of_user=True,
@@ -318,13 +318,13 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             key="consolidating",
             title="Consolidating memory (Mem0)",
-            tagline="Each new fact is compared with its nearest: added, updated, deleted or dropped.",
+            tagline="New facts are compared with similar ones, which they extend, update or delete.",
             when=(
                 "Facts that change over months, preferences and circumstances: the list stays short and current, and "
-                "every decision stands in the log with what it was compared with."
+                "every decision is in the log with what it was compared with."
             ),
             strengths="No duplicates, current values, scored search.",
-            limits="A wrong decision overwrites: look at them now and then.",
+            limits="A wrong decision overwrites a fact: review decisions now and then.",
             make=_consolidating,
             parameters={"categories": CATEGORIES, "top_k": 10, "scope": "session"},
         ),
@@ -337,7 +337,7 @@ RECIPES: dict[str, Recipe] = {
                 "the rest is archived and searched. Needs a model that calls tools."
             ),
             strengths="The agent decides what is kept, and every edit is a diff.",
-            limits="As good as the model that edits; several calls a turn.",
+            limits="Only as good as the model that edits; several calls a turn.",
             make=_self_editing,
             parameters={
                 "limit": CORE_CHARACTERS,
@@ -347,4 +347,4 @@ RECIPES: dict[str, Recipe] = {
         ),
     )
 }
-"""By key, in display order."""
+"""Recipes by key, in display order."""

@@ -10,12 +10,11 @@ A custom block declares its state as fields and overrides the reference's hooks,
         async def _aput(self, messages) -> None: ...
         async def atruncate(self, content, tokens_to_truncate) -> str | None: ...
 
-(`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before
-each call and saves them in the transaction that acknowledges a delivery, so a failed or repeated
-call leaves no trace in them. The object passed in is the live one: what was learned, and what was
-changed in the app, shows on it. It is one session's; another needs an object of its own. A block with
-effects outside takes `delivery_id` as a second argument of its put hook, and makes those effects
-idempotent by it.
+(`_get`, `_put` and `truncate` are the same without `async`.) The engine loads those fields before each call and saves
+them in the transaction that acknowledges a delivery, so a failed or repeated call leaves no trace in them. The object
+passed in is the live one: it shows what was learned, and what was changed in the app. It belongs to one session;
+another session needs another object. A block with effects outside takes `delivery_id` as a second argument of its put
+hook, and makes those effects idempotent by it.
 """
 
 import inspect
@@ -333,8 +332,6 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Former defaults of settings that an older version did not store.
 
         Only those that differ from the present default.
-
-        Only those that stood for something else than their default does now.
         """
         return {}
 

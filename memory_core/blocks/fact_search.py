@@ -2,9 +2,6 @@
 
 Reading changes nothing. Vectors of facts' texts are stored in the database by blocks that learned with them; others are
 computed when first needed, and cached in this process.
-
-The vectors of facts' words are kept in the database where a block learned with them; of the others they are made
-when they are first needed, and remembered by this process.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -104,8 +101,8 @@ def word_vectors(
 ) -> dict[str, Vector]:
     """Vectors by text. See `WordVectors.of`."""
     embedder = embedder or services.embedder
-    shelf = services.cached(("words", database.id, scope, embedder.id), WordVectors)
-    return shelf.of(database, scope, embedder, texts)
+    cache = services.cached(("words", database.id, scope, embedder.id), WordVectors)
+    return cache.of(database, scope, embedder, texts)
 
 
 def rank_facts(

@@ -49,7 +49,7 @@ LATELY = 4
 class GraphMemoryBlock(BaseMemoryBlock[str]):
     """Entities and typed, directed relations, found by a model or by the offline rules.
 
-    `llm` is a chat model, or any `RelationExtractor`; without one the memory's own relates.
+    `llm` is a chat model, or any `RelationExtractor`; without one the services' default is used.
     """
 
     kind: ClassVar[str] = "graph"
@@ -95,9 +95,9 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         if self._imagined is not None:
             return self._imagined, Names(self._imagined)
         scope = scope_of("session", reading.session_id, reading.user_id, self.name)
-        shelf = GraphCache.of(reading.services, reading.database, scope, self.name)
+        cache = GraphCache.of(reading.services, reading.database, scope, self.name)
         with reading.database.read() as connection:
-            _, graph, names = shelf.catch_up(connection, scope, self.name)
+            _, graph, names = cache.catch_up(connection, scope, self.name)
         return graph, names
 
     def imagining(self, graph: Graph) -> "GraphMemoryBlock":
@@ -120,9 +120,9 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         extractor = self.extractor(batch.services)
         if not heard:
             return NothingRead(self.name, extractor.name, batch.messages)
-        shelf = GraphCache.of(batch.services, batch.database, scope, self.name)
+        cache = GraphCache.of(batch.services, batch.database, scope, self.name)
         with batch.database.read() as connection:
-            before, stored, _ = shelf.catch_up(connection, scope, self.name)
+            before, stored, _ = cache.catch_up(connection, scope, self.name)
         graph = stored if self._imagined is None else self._imagined
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)

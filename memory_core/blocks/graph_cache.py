@@ -1,8 +1,6 @@
 """Cache of a block's knowledge graph within one process.
 
 The database is the truth: the cache compares revisions at each use, and reads the graph again if they differ.
-
-The database is the truth. A shelf looks whether the graph is still the one it has, and reads it again if not.
 """
 
 from threading import Lock

@@ -17,8 +17,6 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     """Text, or parts, included in every context.
 
     The text is versioned per session: the version last saved by the app or by `Memory.blocks.edit` is read.
-
-    The text is versioned per session: what the app or `Memory.blocks.edit` saved last is what is read.
     """
 
     kind: ClassVar[str] = "static"

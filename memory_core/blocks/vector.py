@@ -106,7 +106,7 @@ class Recall:
     keyword: Mapping[int, float]
     """Keyword score of every stored unit that shares a word with the question."""
     degraded: str | None
-    """What could not be searched, in one sentence; None: nothing failed."""
+    """Sentence on what could not be searched; None: nothing failed."""
     laid_out: PackedUnits
 
     @property
@@ -231,7 +231,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
         if words and self.unit == "message" and embedder.offline:
-            _ahead().submit(embedder.embed, words)  # if it fails, who needs a vector meets the error
+            _ahead().submit(embedder.embed, words)  # a failure is seen again where the vector is needed
 
     # -- finding ----------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def stored(self, reading: ReadContext) -> Stored:
         """All stored units."""
         with reading.database.read() as connection:
-            return self._shelf(reading.services, reading.database, reading.session_id).catch_up(
+            return self._cache(reading.services, reading.database, reading.session_id).catch_up(
                 connection,
                 reading.session_id,
                 self.name,
@@ -365,10 +365,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {error}"
                 if self.keyword_weight > 0:
-                    weights = 0.0, self.keyword_weight  # what cannot be known must not hold the scores down
+                    weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
         found = dict.fromkeys([*vector, *best, *unsaved])
-        if not vector and self._lends:  # else only what shares a word with the question could be lent anything
+        if not vector and self._lends:  # without it only units sharing a word with the question could be lent any
             found |= dict.fromkeys(stored.around(best, NEIGHBOURS))
         signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found]
         return _Searched(signals, keyword, weights, query, degraded)
@@ -408,10 +408,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def evict(self, services: Services, database: Database, session_id: str) -> None:
         """Drop this process's cache of a session's units."""
-        self._shelf(services, database, session_id).clear()
+        self._cache(services, database, session_id).clear()
         self._not_stored(services, database, session_id).clear()
 
-    def _shelf(self, services: Services, database: Database, session_id: str) -> UnitCache:
+    def _cache(self, services: Services, database: Database, session_id: str) -> UnitCache:
         return services.cached(("units", database.id, session_id, self.name), UnitCache)
 
     def _not_stored(self, services: Services, database: Database, session_id: str) -> PendingVectors:

@@ -204,8 +204,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             return self._read(connection)
 
     def _read(self, connection: Connection) -> tuple[Graph, Names]:
-        shelf = GraphCache.of(self._session.services, self._session.database, self.scope, self.block)
-        _, graph, names = shelf.catch_up(connection, self.scope, self.block)
+        cache = GraphCache.of(self._session.services, self._session.database, self.scope, self.block)
+        _, graph, names = cache.catch_up(connection, self.scope, self.block)
         return graph, names
 
     def _transaction(self, w: Writing, actor: Actor) -> GraphChangeSetTransaction:

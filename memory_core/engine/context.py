@@ -49,7 +49,7 @@ class Context:
     """Messages sent to the model, and why these. Sizes are tokens of the accounting that decided."""
 
     messages: tuple[ChatMessage, ...]
-    """For the model: memory section and queue."""
+    """Messages for the model: memory section and queue."""
     plan: ContextPlan
     words: Mapping[str, str]
     """Text of every requested piece by its `ref`, cut ones included."""
@@ -124,6 +124,8 @@ def build_context(
         ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded nevertheless.
         StoreError: the database cannot be read. A failed write is reported in `Context.unrecorded` instead.
     """
+    # 1. The queue before the blocks: its size leaves the rest of the limit to blocks that fill a budget, and its
+    #    messages need not be recalled.
     with session.database.read() as connection:
         rows = session.queue(connection)
     config = session.config
@@ -132,6 +134,7 @@ def build_context(
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
+    # 2. Plan once everything is read: what has to be cut depends on all sizes together.
     layout = _Layout(session, read, reading)
     queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
@@ -145,12 +148,14 @@ def build_context(
         when_over=config.when_over,
         truncators=layout.truncators(),
     )
+    # 3. Failures of truncation come with the plan, so the list is complete only now.
     failures |= layout.failures
     context, section = _laid_out(session, plan, layout, pinned, queue, failures, token_budgets)
+    # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
         try:
             _record(session, context, layout, failures, section)
-        except StoreError as error:  # an agent goes on on a full disk: it can read, and the prompt is right
+        except StoreError as error:  # on a full disk an agent can go on: the prompt is correct
             _log.warning("A prompt was built that is not in the log. %s", error)
             context = replace(context, unrecorded=str(error))
     if plan.over_by and config.when_over == "raise":
@@ -359,7 +364,7 @@ def _laid_out(
     rows = sorted([*pinned, *(row for row in queue if row.sized.seq in kept)], key=lambda row: row.sized.seq)
     safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
     changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
-    # Stored messages are shared between contexts; what can be changed in one is not.
+    # Stored messages are shared between contexts, so mutable ones are copied.
     history = [message if row.plain else independent(message) for row, message in zip(rows, safe, strict=True)]
     sections, in_front = [], []
     for part in plan.granted:

@@ -161,11 +161,11 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         while (waiting := _claimed(session, name, key, owner, force)) is None:
             mine = scope == session_scope(session.id)
             if not force and (mine or (session.id, name) in _waiters()):
-                return Served(name, "waiting", done)  # who has it, or waits for it, serves what is due here too
-            # Who has it leaves alone what has its next attempt later, or is another session of the user.
+                return Served(name, "waiting", done)  # its holder, or the worker waiting for it, serves this too
+            # The holder skips what has its next attempt later, and other sessions of the user.
             _waiters().add((session.id, name))
             time.sleep(TURN_SECONDS)
-            _waiters().discard((session.id, name))  # before it asks again: who comes then does so too
+            _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
         while _due(waiting, session.clock(), force):
             calls = _one_call(waiting, session.config.delivery_attempts)
             acknowledged, problem = _attempt(session, attached, calls, key, owner)
@@ -211,20 +211,23 @@ def _attempt(
     session: Session, attached: SessionBlock, due: list[Delivery], key: str, owner: str
 ) -> tuple[int, Exception | None]:
     """Attempt some deliveries once; return how many were acknowledged, and the error if there was one."""
-    # Only what the block or its model did wrong counts as a failed attempt, and so towards parking. A conflict does
-    # not until it comes again and again: somebody changed what the block compared with, and it reads that anew. Nor
-    # does losing the lease or the database, which says nothing about the block.
     for _ in range(MAX_CONFLICTS):
         try:
             _deliver(session, attached, due, key, owner)
             return len(due), None
-        except _Gone:  # who put something meanwhile counts on this lease's holder: on with the rest
+        # 1. Skipped or removed meanwhile: no failure, and no reason to stop. Deliveries put since then rely on the
+        #    holder of this lease.
+        except _Gone:
             return 0, None
+        # 2. A conflict: what the block compared with was changed, so another try reads it again. It counts as a failure
+        #    only if it comes every time.
         except ConflictError as error:
             conflict = error
+        # 3. The lease or the database is lost: no failed attempt, as this says nothing about the block.
         except (_LeaseLost, StoreError, NotFoundError):
             raise
-        except Exception as error:  # a block may raise anything; it is recorded, never passed on to `put`
+        # 4. Anything else is the block's or its model's fault, counts towards parking, and is never raised by `put`.
+        except Exception as error:
             return 0, error
     return 0, conflict
 
@@ -233,7 +236,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     """Let the block learn, and acknowledge in the transaction that stores the result."""
     assert attached.block is not None
     started = time.monotonic()
-    # 1. Read what is due and let the database go: a model may take minutes, and nobody is to wait for a lock so long.
+    # 1. Read what is due and end the transaction: a model may take minutes, too long to hold a lock.
     with session.database.read() as connection:
         messages = [
             message
@@ -242,35 +245,35 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
         ]
         state = read_state(connection, session.id, attached.name) or attached.initial
     batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
-    # 2. The slow part. It stores nothing, so that whatever ends it, the deliveries are as due as before.
+    # 2. The slow part. It stores nothing: if it fails in any way, the deliveries are still due.
     with _lease_kept(session, key, owner):
         learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
     calls = call_events(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
         with session.writing() as w:
-            # 3. Under the session's lock, ask what may have changed meanwhile, the strongest reason to stop first.
-            #    Another process has the lease: it learns the same, and storing it here would have it twice.
+            # 3. Under the session's lock, check what may have changed meanwhile, the strongest reason to stop first.
+            #    Another process has the lease: it learns the same, and storing it here would duplicate it.
             if not holds(w.connection, key, owner):
                 raise _LeaseLost
-            #    The deliveries were given up: nothing of them may be learned any more.
+            #    The deliveries were skipped: nothing may be learned from them any more.
             if set_state(w, batch.deliveries, "done", attempts=attempt) != len(due):
                 raise _Gone
             #    Messages were erased: what was learned from them would bring their words back.
             if not still_there(w.connection, session.id, [message.seq for message in messages]):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
-            # 4. In the order in which it happened, as the log is read: the calls, what came of them, that it is done.
+            # 4. Record in the order in which it happened: the calls, their results, the acknowledgement.
             w.record(*calls)
             learned.save(w)
             seconds = round(time.monotonic() - started, 3)
             w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
     except (_LeaseLost, _Gone, ConflictError):
-        # 5. What was learned is thrown away, what it cost is not. In a transaction of its own, as that one is undone.
+        # 5. Discard the result but record its cost, in a new transaction, as that one was rolled back.
         if calls:
             with session.writing() as w:
                 w.record(*calls)
         raise
-    # 6. Only now may the block in this process show it: before, the transaction could still be undone.
+    # 6. Show the result in the live block only now: before the commit it could still be rolled back.
     learned.committed()
 
 

@@ -123,7 +123,7 @@ def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], num
         messages = read_messages(connection, session.id, session.services.messages, seqs=seqs)
     try:
         return attached.block.imagined(session.batch(messages, attached.state), numbers)
-    except Exception:  # an extractor may raise anything; it will do so then, too, and be on record
+    except Exception:  # an extractor may raise anything; the delivery itself will record the error
         return None
 
 

@@ -119,7 +119,7 @@ def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: S
 
 def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     """Switch a block from flushes to turns: schedule the complete turns in the queue, once."""
-    queue_turns(session, w)  # so that nobody who learns each turn already misses one
+    queue_turns(session, w)  # so that blocks that already learn each turn miss none
     complete = complete_turns(sizes_between(w.connection, session.id, after=0))
     if not complete:
         return
@@ -171,7 +171,7 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
     if not attached.learns:
         return 0
     if attached.deliver_on == "turn":
-        queue_turns(session, w)  # so that no block that learns every turn misses one
+        queue_turns(session, w)  # so that blocks that already learn each turn miss none
     given = given_seqs(w.connection, session.id, attached.name)
     due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in given]
     trigger = "turn" if attached.deliver_on == "turn" else "archive"

@@ -54,7 +54,8 @@ def create_or_join(
         ConfigError: values are impossible, two blocks have one name, the session is another user's, or it has messages
             although `without_messages` is set; nothing was stored.
     """
-    MemoryConfig(**config)  # before anything is stored
+    # 1. Validate everything that can be checked without the database, before anything is stored.
+    MemoryConfig(**config)
     for what, name in (("session_id", session.id), ("user_id", user_id or "")):
         if problem := unstorable(name):
             raise ConfigError(f"{what} {problem}")
@@ -67,15 +68,19 @@ def create_or_join(
         if without_messages and w.session.messages:
             raise ConfigError(f'the session "{session.id}" has messages already: leave chat_history out, or use set()')
         session.user_id = w.session.user_id
-        if not w.session.counter:  # nobody has opened it yet; several may have inserted it at once
+        # 2. The first to open the session records its creation; several may have inserted it at once.
+        if not w.session.counter:
             w.record(SessionCreated(title=w.session.title, user_id=session.user_id))
+        # 3. Settings before blocks: texts of blocks are counted with the encoding from the settings.
         _reconcile_config(session, w, config)
         session.config = MemoryConfig(**json.loads(w.session.config))
         if blocks is not None:
             _reconcile_blocks(session, w, made)
+        # 4. Load what is stored by now, after writing the texts it reads.
         session.adopt(blocks or ())
         w.flush_contents()
         session.load(w.connection, w.session)
+        # 5. Learners and sizes last: both need the loaded blocks and settings.
         _reconcile_learners(session, w)
         session.recount(w)
 
@@ -153,7 +158,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
         )
     constructor = _constructor_values(block)
     given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
-    # A setting that came with a newer version had its default before.
+    # A setting added by a later version had its legacy default before.
     before = {**_defaults(block), **block.legacy_defaults(record.settings)}
     later = {k: v for k, v in before.items() if k not in record.settings}
     had = {**later, **last["settings"]} if record.constructor else {}

@@ -263,7 +263,7 @@ class Session:
             with writing(self.database, self.id, clock=self.clock, create=create, patience=patience) as w:
                 yield w
         except BaseException:
-            # What was taken over inside was never stored: back, and load again at the next use.
+            # Values loaded inside were rolled back: restore the former ones, and load again at the next use.
             self.config, self.blocks, self.revision = config, blocks, 0
             raise
 

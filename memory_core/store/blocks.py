@@ -97,9 +97,6 @@ def add_block(
 
     Revisions continue after those of a removed block of the same name, so that an editor opened on that one cannot
     overwrite this one.
-
-    Its text's revisions go on where those of a removed block of that name ended: whoever opened that
-    one must not save over this.
     """
     values = {
         "session_id": w.session.id,

@@ -72,8 +72,8 @@ READ_AT_ONCE = 500
 def read_rows(connection: Connection, state: SessionState, *, whole_user: bool = False) -> Rows:
     """Read everything of a session, and the facts of its user that it learned, showed or would show next (or all).
 
-    Of those only this session's messages are named as sources, and no other session is. Rows are read as they are gone
-    through, while the connection's transaction lasts.
+    Sources of those facts are limited to this session's messages. Rows are read while they are iterated, within the
+    connection's transaction.
     """
     kept = set(SessionCopy.model_fields) - {"config", "constructor"}
     session = SessionCopy(
@@ -91,7 +91,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
             yield EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
 
     blocks, events = _read_blocks(connection, state.id), Stream(read_events)
-    theirs = None if whole_user else cache(lambda: _told_of_user(connection, state, blocks, events))
+    theirs = None if whole_user else cache(lambda: _user_facts_of(connection, state, blocks, events))
     facts = Stream(lambda: _read_facts(connection, state, theirs))
     return Rows(
         session=session,
@@ -142,7 +142,7 @@ def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ..
     )
 
 
-def _told_of_user(
+def _user_facts_of(
     connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
 ) -> frozenset[int]:
     """Ids of the user's facts that the session learned or showed, or would show next."""
@@ -328,10 +328,10 @@ def insert_rows(
 ) -> None:
     """Store a session from its rows; it becomes visible once all are stored. Existing facts of its user stay.
 
-    `shared`: the rows are of this database and the user is the same, so these facts of the user keep
-    their numbers. Otherwise the user is given the facts it has not got, if `user_facts`.
+    `shared`: the rows come from this database and the user is the same, so facts of the user keep their ids. Otherwise
+    facts the user does not have are added if `user_facts` is set.
 
-    `heard`: what stored units say, which the rows do not hold: a bundle says nothing that a search relies on.
+    `heard` supplies metadata of stored units, which rows do not contain: metadata from a bundle is not trusted.
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
@@ -376,8 +376,8 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
     """Facts that a user is given, under the numbers kept for them, and the words of them and of what the log says."""
     if not facts:
         return {}
-    told = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
-    words = (word for word in rows.words if word.owner == "user" and word.hash in told)
+    needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
+    words = (word for word in rows.words if word.owner == "user" and word.hash in needed)
     return {
         fact_table: [{**fact, "id": numbers.new("facts", fact["id"])} for fact in of(facts, fact_table)],
         fact_revision_table: list(of(facts, fact_revision_table)),
@@ -430,7 +430,7 @@ def _number_everything(
                 collection = collection_name(pieces.database, session_id, vector.block, vector.embedder)
                 yield {**values, "collection": collection, "heard": says.get(vector.id)}
 
-    # Each kind before what names it; what one says of another of its kind is told when all are there.
+    # Each kind before those that refer to it; references within a kind are set when all its rows exist.
     kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
         ("facts", fact_table, of(own, fact_table)),
         ("vectors", vector_table, vectors()),
@@ -492,8 +492,6 @@ def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[Even
     """Events with ids of this database, without those about facts that are not stored here.
 
     Those facts have their history elsewhere; a second copy of it would contradict the first.
-
-    Told twice, it would be another.
     """
     elsewhere = {*numbers.known, *numbers.unwanted}
     for event in events:

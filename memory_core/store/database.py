@@ -336,8 +336,6 @@ def _private_file(path: Path) -> None:
     """Create a database's folder and file readable by their owner only; existing ones keep their permissions.
 
     SQLite gives its side files the permissions of the main file.
-
-    SQLite gives the files that it writes beside it the same rights.
     """
     if str(path).startswith("file:"):
         return

@@ -1,7 +1,7 @@
 """Deliveries in the database: messages due to each block, and the lease of the process serving it.
 
-A lease belongs to one block of one scope. It expires unless renewed, so a process that dies
-holds up nobody for long; on the same machine a dead owner is noticed at once.
+A lease belongs to one block of one scope. It expires unless renewed, so a process that dies blocks the others only
+briefly; a dead owner on the same machine is detected at once.
 """
 
 import json

@@ -62,7 +62,7 @@ def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
     recompute_totals(w.connection, w.session)
     if not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
         w.session.turns = 0  # nothing is left to have turns: they are counted from the beginning again
-    w.session.revision += 1  # whoever remembers the queue reads it again
+    w.session.revision += 1  # so that caches of the queue are read again
 
 
 def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory: bool) -> None:
@@ -166,7 +166,7 @@ def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None
 def move_tombstone(w: Writing, end: int) -> None:
     """Rename the remains of an erased session, so that its id can be used again.
 
-    `end` is the last position its log had. It stays taken: who followed that log looks for what comes after it.
+    `end` is the last position its log had. It stays taken: readers that followed that log continue behind it.
     """
     new = f"{w.session.id}-{uuid.uuid4().hex}"
     events, sessions = event_table.c.session_id, session_table.c.id

@@ -80,7 +80,7 @@ def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str
             if event.fact in ids:
                 found.add(event.content)
         elif isinstance(event, FactAdded) and event.origin == "extracted":
-            content = last.pop(record.session_id, None)  # the decision that added it stands right before it
+            content = last.pop(record.session_id, None)  # the decision that added it is right before it
             found |= {content} if content is not None and event.fact in ids else set()
     return found
 

@@ -212,8 +212,8 @@ def revise(
     """Change a fact; None leaves a value unchanged. Each changed value is a version and an event; return the last
     version.
 
-    Nothing changed: somebody looked at it and lets it stand, which is on record too. `by` is what
-    supersedes it; `tokens` are those of `text`, `slot` the slot of a fact that has none yet.
+    If nothing changes, the review itself is recorded. `by` is the superseding fact; `tokens` are those of `text`,
+    `slot` is for a fact without one.
 
     Raises:
         ConflictError: it was changed elsewhere since `fact` was read.

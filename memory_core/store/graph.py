@@ -1,8 +1,8 @@
 """Knowledge graphs in the database: entities and relations with their words, states and sources.
 
 Each version of an entity or a relation is one event: it is added as version 1, and every `EntityChanged`,
-`RelationChanged` and `RelationEnded` is the next; a `RelationConfirmed` is none. So the log tells every former
-state, which is what undo and a past graph are made from.
+`RelationChanged` and `RelationEnded` makes the next; `RelationConfirmed` makes none. The log thus holds every former
+state, for undo and past graphs.
 """
 
 import json
@@ -147,7 +147,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
         id = entity_ids[new.id] = add_entity(w, scope, block, new, actor=actor)
         entities[id] = (id, 0, 1)
     for new in plan.added_entities:
-        if new.state != "active":  # it was found to be another one in the same breath
+        if new.state != "active":  # the same plan merged it
             before = _as_stored(new, scope, block, id=real(new.id))
             after = replace(
                 before, state=new.state, merged_into=None if new.merged_into is None else real(new.merged_into)
@@ -330,8 +330,8 @@ def erase_graph(
 def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bool) -> None:
     """Remove messages of this session as sources (None: all), and delete what was learned from them alone.
 
-    Relations of which no source is left go, those that a person wrote excepted; and found entities that
-    then have no relation. `with_unsourced`: found relations that name no message go too.
+    Deletes relations left without a source, except those a person wrote, and found entities left without a relation.
+    `with_unsourced` also deletes found relations that name no message.
     """
     own = _s.session_id == w.session.id
     touched: set[int] = set()

@@ -29,7 +29,7 @@ def read_events(
 ) -> list[EventRecord]:
     """Events of a session with a position above `after`, oldest first unless asked otherwise.
 
-    `progress` is given the number of those read so far, every some thousands.
+    `progress` is called with the number of events read so far, every some thousands.
     """
     query = select(*RECORD_COLUMNS).where(event_table.c.session_id == session_id, event_table.c.id > after)
     if kinds is not None:

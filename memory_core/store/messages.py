@@ -1,8 +1,6 @@
 """Messages in the database: the queue and the archive of a session.
 
 A message's text is in the content store; its row has the values planning needs.
-
-A message's words are in the content store; its row has what planning needs.
 """
 
 import json

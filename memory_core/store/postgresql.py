@@ -62,7 +62,7 @@ def _limited() -> Any:
                 while True:
                     came = yield wanted
                     if not came and time.monotonic() > until:
-                        self.pgconn.finish()  # nobody knows what it still does: the pool makes another
+                        self.pgconn.finish()  # its state is unknown: the pool opens another
                         raise psycopg.OperationalError(f"it has not said anything for {ANSWER_SECONDS} s")
                     wanted = waiting.send(came)
             except StopIteration as done:

@@ -62,10 +62,9 @@ _WRONG = {
         )
     """,
 }
-"""Queries for invalid rows, by the sentence about them. References to what ended a relation or to what an entity was
-merged into are not checked: their target may be forgotten, and be in the log alone.
+"""Queries for invalid rows, by the sentence about them.
 
-What ended a relation, or what an entity was merged into, may have been forgotten since, and be in the log alone.
+What ended a relation, or what an entity was merged into, may have been erased since: then the log alone has it.
 """
 
 _MESSAGE_TEXTS = """

@@ -39,11 +39,11 @@ def read_summary(connection: Connection, session_id: str, block: str) -> StoredS
         return None
     text = read_texts(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
     kinds = (BlockAdded.kind, SummaryRewritten.kind)  # one of that name that was removed covered something else
-    told = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
-    event = told[0].event if told else None
+    records = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
+    event = records[0].event if records else None
     if not isinstance(event, SummaryRewritten):
         return StoredSummary(record, text, 0, 0, 0)
-    return StoredSummary(record, text, event.covers, event.turn_covered, told[0].position)
+    return StoredSummary(record, text, event.covers, event.turn_covered, records[0].position)
 
 
 def write_summary(
@@ -72,7 +72,7 @@ def write_summary(
     revision = now.record.revision
     if text != now.text:
         revision = write_text(w, now.record, text, actor="engine")
-        w.session.revision += 1  # whoever has the session open reads the text again
+        w.session.revision += 1  # so that open sessions load the text again
     w.record(
         SummaryRewritten(
             block=now.record.name,
@@ -103,10 +103,10 @@ def empty_summaries(w: Writing, gone: Collection[int]) -> None:
             continue
         read: set[int] = set()
         last = None
-        for told in read_events(
+        for logged in read_events(
             w.connection, w.session.id, kinds=(BlockAdded.kind, SummaryRewritten.kind), block=record.name
         ):
-            last = told.event if isinstance(told.event, SummaryRewritten) else None
+            last = logged.event if isinstance(logged.event, SummaryRewritten) else None
             read = read | set(expand(last.seqs)) if last is not None and last.covers else set()
         if last is None or not read & wanted:
             continue

@@ -1,11 +1,11 @@
 """The tables. Only `memory_core.store` reads and writes them.
 
-Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens.
-References between rows are foreign keys where they always hold, checked when a transaction ends. A database that an
-earlier version made has none, as SQLite would have to write its tables anew: nothing relies on them. No keys are
-what may name something that is gone: the messages that something was learned from, the entity that another was merged
-into, the relation that ended another. And none are words: `store/words.py` decides when they go.
-`scope` is `session:<id>` or `user:<id>`: what belongs together and is served in sequence.
+Times are seconds since the epoch, for people; order is always by an integer key. Sizes are tokens. References between
+rows are foreign keys where they always hold, checked when a transaction ends. A database made by an earlier version has
+none, as SQLite would have to rewrite its tables: nothing relies on them. References that may outlive their target are
+not foreign keys: the source messages of facts and relations, the entity another was merged into, the relation that
+ended another. Nor are hashes of texts: `store/words.py` decides when these are erased. `scope` is `session:<id>` or
+`user:<id>`: the owner of rows, and the unit served in sequence.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INT
 
 
 class _Actor(TypeDecorator[str]):
-    """Who made a change. The user was stored as `curator` by earlier versions, and is read and found by either name."""
+    """Author of a change. Earlier versions stored the user as `curator`; both names are read and found."""
 
     impl = String
     cache_ok = True

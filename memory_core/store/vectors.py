@@ -46,7 +46,7 @@ class Node:
 
     def covers(self, seqs: Set[int]) -> bool:
         """Whether all of its messages are among these."""
-        if self.seqs and self.seqs[0][0] not in seqs:  # so it is for nearly all units: asked of each, at each search
+        if self.seqs and self.seqs[0][0] not in seqs:  # true for nearly all units, which are all checked at each search
             return False
         return all(seq in seqs for seq in expand(self.seqs))
 
@@ -186,7 +186,7 @@ def replace_vectors(
     w.connection.execute(update(vector_table).where(_v.id == bindparam("number")).values(new), values)
     gone = Counter(moved.values())
     if newest > min(moved):
-        # A copy of the collection reads only what is newer than it has: as if some were deleted, it is made anew.
+        # Copies of the collection read only newer ids; a counted deletion makes them start again.
         gone[collection] = len(moved)
     for name, count in gone.items():
         _count_gone(w.database, w.connection, name, count)
@@ -202,7 +202,7 @@ def remove_nodes(
 ) -> int:
     """Remove stored units of this session; return their number.
 
-    What is left out does not narrow the choice.
+    Only those of one block, with one of these messages, or with these ids; an argument left out does not filter.
     """
     query = select(_v.id, _v.collection, _v.seqs).where(_v.session_id == w.session.id)
     if block is not None:

@@ -1,7 +1,7 @@
 """One writing transaction on one session: its row is locked first, and saved with the events last.
 
-Everything that changes a session goes through `writing`, so that everything about one session
-happens in one order, whichever process does it.
+Every change to a session goes through `writing`, so that all changes to one session are in sequence, whichever process
+makes them.
 """
 
 import dataclasses

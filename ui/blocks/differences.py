@@ -9,10 +9,7 @@ CONTEXT_LINES = 2
 
 
 def difference(before: str, after: str) -> str | None:
-    """Removed lines with −, added ones with +, and a few lines around them; empty if equal. None: a text is too long.
-
-    None: too long to be compared.
-    """
+    """Removed lines with −, added ones with +, and some around them; empty if equal. None: a text is too long."""
     old, new = before.splitlines(), after.splitlines()
     if max(len(old), len(new)) > MAX_LINES:
         return None

@@ -309,7 +309,7 @@ def remove_dialog(session_id: str, name: str | None = None) -> None:
 
 
 def what_goes(memory: Memory, name: str) -> list[str]:
-    """What is deleted with a block, and what is kept, as lines of markdown."""
+    """Lines of markdown on what is deleted with a block, and what is kept."""
     goes, stays = gone_and_left(memory, name)
     lines = [f":material/delete: Deleted: {', '.join(goes)}."]
     return lines + ([f":material/inventory_2: Kept: {', '.join(stays)}."] if stays else [])

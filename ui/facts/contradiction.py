@@ -23,9 +23,9 @@ class Choice:
     says: str
     """Label of its button. Not escaped: it quotes a fact."""
     goes: str
-    """What becomes of the other facts. Not escaped."""
+    """Sentence on the superseded facts, without a full stop. Not escaped."""
     key: str
-    """Its keyboard shortcut in Review."""
+    """Keyboard shortcut in Review."""
     plan: changes.Plan
 
 

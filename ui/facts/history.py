@@ -25,7 +25,7 @@ class Step:
     who: str
     at: float
     pieces: tuple[Piece, ...] = ()
-    """Its text with changes marked; empty if the text is unchanged."""
+    """Text with changes marked; empty if it is unchanged."""
     why: str = ""
     """The decision that led to it, if there is one. Plain text."""
 

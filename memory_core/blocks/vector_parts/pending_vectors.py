@@ -16,8 +16,6 @@ class PendingVectors:
     """Cache of the vectors of unsaved units, each embedded when first searched.
 
     Thread-safe. Only the vectors of the last search are kept.
-
-    Only those of the last search are kept.
     """
 
     def __init__(self) -> None:

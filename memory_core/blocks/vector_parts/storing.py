@@ -78,7 +78,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
     try:
         vectors = embedded(embedder, [search_words(unit) for unit in units])
         name = embedder.id
-    except EmbedderError as error:  # said by every search, too, for as long as it lasts
+    except EmbedderError as error:  # every search reports it, too, while it lasts
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
         return LearnedUnits(block, NO_EMBEDDER, without, error=str(error))
     unusable = unusable_vectors(batch.database, batch.services, batch.session_id, block, embedder)
@@ -126,7 +126,7 @@ def _caught_up(batch: Batch, block: str, embedder: Embedder, unusable: Sequence[
         return {}
     try:
         return dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
-    except EmbedderError:  # one of them may be what it cannot embed: that must not hold up what is new
+    except EmbedderError:  # an old unit that cannot be embedded must not hold up new ones
         return {}
 
 

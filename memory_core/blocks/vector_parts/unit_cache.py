@@ -1,8 +1,6 @@
 """Cache of a vector block's stored units within one process: their sizes, words, speakers and times.
 
 The database is the truth: the cache compares counts at each use, and reads only new units.
-
-The database is the truth. A shelf catches up with it before it is used, and reads only what is new.
 """
 
 from collections import OrderedDict

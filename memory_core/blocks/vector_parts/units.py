@@ -26,7 +26,7 @@ class UnitMetadata:
     stems: tuple[str, ...]
     """Stems of its words (see `search_words`), in order."""
     informativeness: float
-    """How informative it is by itself, 0 to 1; see `planning.boosts.informativeness`."""
+    """Informativeness by itself, 0 to 1; see `planning.boosts.informativeness`."""
     speakers: frozenset[str]
     """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
@@ -36,7 +36,7 @@ class UnitMetadata:
     when: str | None
     """Time given with its first message that has one, as written."""
     time: float | None
-    """The same time in seconds since 1970."""
+    """That time in seconds since 1970."""
     stored: float
     """Time of storing its first message, in seconds since 1970."""
     day: str
