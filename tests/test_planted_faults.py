@@ -1,6 +1,6 @@
 """Faults planted at a known place of real conversations: the trace names the stage and the rule, and its fix helps.
 
-`MEMORY_INSPECTOR_ALL_FAULTS=1` plants every kind under every recipe in every conversation instead of a sample.
+`MEMORY_INSPECTOR_ALL_FAULTS=1` plants every kind under every recipe in every conversation instead of a few of each.
 """
 
 import json
@@ -23,7 +23,8 @@ from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
 
-SAMPLE = None if os.environ.get("MEMORY_INSPECTOR_ALL_FAULTS") else 60
+SAMPLE = None if os.environ.get("MEMORY_INSPECTOR_ALL_FAULTS") else 4
+"""Of each kind."""
 
 FACTS = {"blocks": "Facts", "user_memories": "User memories", "consolidating": "Memories"}
 TURNS = {
@@ -149,8 +150,11 @@ def change_fact(memory, kind, name, text, seq, turn):
 
 
 def cases():
-    every = [(k, r, n) for k, recipes in KINDS.items() for r in recipes for n in range(len(conversations()))]
-    return every if SAMPLE is None else random.Random(7).sample(every, SAMPLE)
+    chosen = []
+    for kind, recipes in KINDS.items():
+        every = [(kind, recipe, number) for recipe in recipes for number in range(len(conversations()))]
+        chosen += every if SAMPLE is None else random.Random(kind).sample(every, SAMPLE)
+    return chosen
 
 
 def in_next_prompt(memory, seq, words):

@@ -33,13 +33,14 @@ def write(tab, words):
     tab.keyboard.press("Enter")
 
 
-@pytest.mark.parametrize("how", ["served", "bare"])
-def test_a_fresh_servers_first_request_may_be_a_deep_link(how, request, visitor):
+@pytest.mark.parametrize(
+    ("how", "page", "drawn"), [("served", "Chat", "32 to the next flush."), ("bare", "Context", "Requested and sent")]
+)
+def test_a_fresh_servers_first_request_may_be_a_deep_link(how, page, drawn, request, visitor):
     server = request.getfixturevalue(how)
-    tab = visitor.open(chat(server, "demo"))
-    expect(tab.get_by_role("button", name="Next message")).to_be_visible()
-    expect(tab.get_by_role("heading", name="Chat")).to_be_visible()
-    expect(tab.get_by_text("32 to the next flush.")).to_be_visible()
+    tab = visitor.open(f"{server.url}/{page.lower()}?session=demo")
+    expect(tab.get_by_role("heading", name=page, level=1)).to_be_visible()
+    expect(tab.get_by_text(drawn)).to_be_visible()
     idle(tab)
     healthy(tab)
 
@@ -218,18 +219,15 @@ def long_names(served):
     return memory.session_id
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_width_scrolls_sideways(served, long_names, visitor_with, theme):
-    visitor = visitor_with(color_scheme=theme)
-    for session_id in ("demo", long_names):
-        tab = visitor.open(chat(served, session_id))
-        expect(tab.get_by_text("Token budget").first).to_be_visible()
-        idle(tab)
-        for width in (390, 1081, 1280, 1440):
-            tab.set_viewport_size({"width": width, "height": 800})
-            tab.wait_for_timeout(300)
-            main = tab.locator('[data-testid="stMain"]').first
-            assert tab.evaluate("document.documentElement.scrollWidth") <= width
-            assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, (session_id, width)
-        healthy(tab)
-        tab.close()
+def test_no_width_scrolls_sideways(served, long_names, visitor):
+    """Of names without a place to break. Every page, in both appearances, is test_inspector_browser.py's."""
+    tab = visitor.open(chat(served, long_names))
+    expect(tab.get_by_text("Token budget").first).to_be_visible()
+    idle(tab)
+    for width in (390, 1081, 1280, 1440):
+        tab.set_viewport_size({"width": width, "height": 800})
+        tab.wait_for_timeout(300)
+        main = tab.locator('[data-testid="stMain"]').first
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert main.evaluate("e => e.scrollWidth - e.clientWidth") <= 0, width
+    healthy(tab)

@@ -53,10 +53,9 @@ def test_every_tab_has_its_own_name(served, spoken, visitor):
     expect(tab).to_have_title("Sessions · Memory Inspector")
 
 
-@pytest.mark.parametrize("page", ["chat", "context"])
-def test_the_menus_links_open_the_same_session_and_turn_in_a_new_tab(served, spoken, visitor, page):
-    tab = visitor.open(at(served, page, spoken, turn=3))
-    shown(tab, page.capitalize())
+def test_the_menu_keeps_the_session_and_the_turn_in_this_tab_and_in_a_new_one(served, spoken, visitor):
+    tab = visitor.open(at(served, "context", spoken, turn=3))
+    shown(tab, "Context")
     for name in ("Chat", "Context", "Timeline", "Blocks", "Facts", "Retrieval"):
         assert line(tab, name).evaluate("a => a.href") == at(served, name.lower(), spoken, turn=3)
     with tab.context.expect_page() as coming:
@@ -64,12 +63,7 @@ def test_the_menus_links_open_the_same_session_and_turn_in_a_new_tab(served, spo
     shown(coming.value, "Timeline")
     expect(coming.value.get_by_role("button", name="Back to latest")).to_be_visible()
     assert f"session={spoken}" in coming.value.url
-
-
-def test_a_click_in_the_menu_keeps_the_session_and_the_turn(served, spoken, visitor):
-    tab = visitor.open(at(served, "chat", spoken, turn=3))
-    shown(tab, "Chat")
-    for name in ("Timeline", "Retrieval", "Chat"):
+    for name in ("Retrieval", "Chat"):
         line(tab, name).click()
         shown(tab, name)
         expect(tab.get_by_role("button", name="Back to latest")).to_be_visible()
@@ -187,21 +181,23 @@ OUTLINES = {
 """By page: level and beginning of each heading."""
 
 
-@pytest.mark.parametrize("page", OUTLINES)
-def test_sections_are_headings_and_no_level_is_skipped(served, spoken, visitor, page):
-    tab = visitor.open(at(served, page, spoken))
-    shown(tab, page.capitalize())
-    idle(tab)
-    found = tab.locator("h1, h2, h3, h4, h5, h6").evaluate_all(
-        "all => all.map(each => `${each.tagName[1]} ${each.textContent.trim()}`.replaceAll('\u00a0', ' '))"
-    )
-    for expected in OUTLINES[page]:
-        assert any(each.startswith(expected) for each in found), found
-    levels = [int(each[0]) for each in found]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in pairwise(levels))
-    healthy(tab)
+def test_sections_are_headings_and_no_level_is_skipped(served, spoken, visitor):
+    tab = visitor.open(at(served, "chat", spoken))
+    for page, outline in OUTLINES.items():
+        if page == "sessions":
+            tab.get_by_role("link", name="All sessions").click()
+        elif page != "chat":
+            line(tab, page.capitalize()).click()
+        shown(tab, page.capitalize())
+        found = tab.locator("h1, h2, h3, h4, h5, h6").evaluate_all(
+            "all => all.map(each => `${each.tagName[1]} ${each.textContent.trim()}`.replaceAll('\u00a0', ' '))"
+        )
+        for expected in outline:
+            assert any(each.startswith(expected) for each in found), (page, found)
+        levels = [int(each[0]) for each in found]
+        assert levels[0] == 1, page
+        assert levels.count(1) == 1, page
+        assert all(after <= before + 1 for before, after in pairwise(levels)), page
 
 
 def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(served, spoken, visitor):

@@ -4,13 +4,12 @@ import re
 from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
-from app_server import AppServer, behind, healthy, idle, opened, running, said
+from app_server import behind, healthy, idle, opened, said
 from pages_driver import numbers
 from playwright.sync_api import expect
 
 from memory_core import (
     ChatMessage,
-    Memory,
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
@@ -59,37 +58,6 @@ def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
     newest = list(opened(served, "demo").events(kinds=("context_built",)))[-1]
     cut = [(each["part"], each["tokens"]) for each in newest.event.cuts]
     assert (newest.turn, cut) == (12, [("Earlier turns", 83)]), "what the page says is what the log holds"
-    healthy(tab)
-
-
-def test_a_wrong_fact_is_corrected_the_next_prompt_changes_and_it_can_be_undone(served, branch, visitor):
-    tab = visitor.open(f"{served.url}/facts?session={branch.session_id}")
-    before = branch.preview.next_prompt().context.plan.total
-    wrong = next(fact for fact in branch.facts.read("Facts") if "Porto" in fact.text)
-    expect(tab.get_by_text("9 active facts", exact=False).first).to_be_visible()
-    idle(tab)
-    tab.get_by_placeholder("Search facts").fill("Porto")
-    tab.keyboard.press("Enter")
-    idle(tab)
-    click_row(tab, 0)
-    expect(tab.get_by_text("Said by the user in turn 1").first).to_be_visible()
-    words = tab.locator(".st-key-facts__panel textarea")
-    words.fill("The user lived in Porto until this week, and lives in Lisbon now")
-    words.press("Control+Enter")
-    expect(tab.get_by_text(re.compile("Next prompt [+−]")).first).to_be_visible()
-    idle(tab)
-    tab.locator(".st-key-facts__save button").click()
-    expect(tab.get_by_text(re.compile(r"Saved\. The next prompt will hold it")).first).to_be_visible()
-    idle(tab)
-    assert [fact.text for fact in branch.facts.read("Facts") if fact.id == wrong.id] == [
-        "The user lived in Porto until this week, and lives in Lisbon now"
-    ]
-    assert branch.preview.next_prompt().context.plan.total > before
-    tab.locator(".st-key-facts__undo button").first.click()
-    expect(tab.locator(".st-key-facts__undo button").first).to_be_disabled()
-    idle(tab)
-    assert [fact.text for fact in branch.facts.read("Facts") if fact.id == wrong.id] == [wrong.text]
-    assert branch.preview.next_prompt().context.plan.total == before
     healthy(tab)
 
 
@@ -152,34 +120,6 @@ def test_a_session_is_replayed_to_turn_8_and_goes_on_from_there(served, visitor)
     assert said(served, "demo") == untouched
 
 
-def test_a_session_is_exported_and_opened_again(served, branch, visitor, tmp_path):
-    tab = visitor.open(f"{served.url}/sessions?session={branch.session_id}")
-    expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
-    idle(tab)
-    tab.locator(".stMain").get_by_role("button", name="Export").click()
-    with tab.expect_download() as coming:
-        tab.get_by_role("dialog").get_by_role("button", name="Whole session").first.click()
-    file = tmp_path / "mine.zip"
-    coming.value.save_as(file)
-    tab.get_by_role("dialog").get_by_role("button", name="Close").click()
-    expect(tab.get_by_role("dialog")).to_have_count(0)
-    idle(tab)
-    tab.get_by_role("button", name="Import a conversation").first.click()
-    tab.locator('input[type="file"]').set_input_files(file)
-    expect(tab.get_by_text(re.compile("24 messages")).first).to_be_visible()
-    tab.get_by_role("dialog").get_by_role("button", name="Import", exact=True).click()
-    expect(tab.get_by_role("heading", name="Chat", level=1)).to_be_visible()
-    expect(tab.get_by_text("24 of 36")).to_be_visible()
-    idle(tab)
-    healthy(tab)
-    session_id = re.search("session=([^&]+)", tab.url).group(1)
-    assert session_id != branch.session_id
-    again = Memory.open(session_id, branch.session.database, services=branch.session.services)
-    assert said(served, session_id) == said(served, branch.session_id)
-    assert [fact.text for fact in again.facts.read("Facts")] == [fact.text for fact in branch.facts.read("Facts")]
-    assert again.build_context(record=False).messages == branch.build_context(record=False).messages
-
-
 def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visitor):
     fact = branch.facts.read("Facts")[0]
     address = f"{served.url}/facts?session={branch.session_id}&fact={fact.id}"
@@ -201,7 +141,9 @@ def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visito
     healthy(second)
 
 
-PAGES = ("chat", "context", "timeline", "blocks", "facts", "trace", "retrieval", "lab", "sessions")
+PAGES = ("chat", "context", "timeline", "blocks", "facts", "retrieval", "trace", "lab", "sessions")
+UNLISTED = ("trace", "lab", "sessions")
+"""Opened by their addresses, for which the browser loads everything again; to the others leads the menu."""
 
 
 @pytest.fixture(scope="module")
@@ -225,10 +167,13 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
     visitor = visitor_with(color_scheme=theme)
     tab = visitor.open(f"{served.url}/chat?session={hostile}{turn}")
     for page in PAGES:
-        words = f"&words={quote(NASTY)}" if page == "trace" else ""
-        tab.goto(f"{served.url}/{page}?session={hostile}{turn}{words}")
-        expect(tab.get_by_role("heading", name=title(page), level=1)).to_be_visible()
-        idle(tab)
+        if page in UNLISTED:
+            words = f"&words={quote(NASTY)}" if page == "trace" else ""
+            tab.goto(f"{served.url}/{page}?session={hostile}{turn}{words}")
+            expect(tab.get_by_role("heading", name=title(page), level=1)).to_be_visible()
+            idle(tab)
+        else:
+            go(tab, title(page))
         for width in (390, 1081, 1280):
             tab.set_viewport_size({"width": width, "height": 800})
             tab.wait_for_timeout(200)
@@ -243,13 +188,3 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
         assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
         healthy(tab)
     assert not [url for url in visitor.requests if "evil" in str(urlsplit(url).hostname)]
-
-
-def test_a_page_with_figures_may_be_the_first_request_to_a_new_server(visitor, tmp_path):
-    for server in running(AppServer("app.py", tmp_path / "new")):
-        tab = visitor.open(f"{server.url}/context?session=demo")
-        expect(tab.get_by_role("heading", name="Context", level=1)).to_be_visible()
-        expect(tab.get_by_text("Requested and sent")).to_be_visible()
-        idle(tab)
-        healthy(tab)
-        tab.close()  # before the server goes: it asks on
