@@ -318,7 +318,7 @@ RECIPES: dict[str, Recipe] = {
         Recipe(
             key="consolidating",
             title="Consolidating memory (Mem0)",
-            tagline="New facts are compared with similar ones, which they extend, update or delete.",
+            tagline="Each new fact is compared with similar ones: it is added or dropped, or updates or ends one.",
             when=(
                 "Facts that change over months, preferences and circumstances: the list stays short and current, and "
                 "every decision is in the log with what it was compared with."

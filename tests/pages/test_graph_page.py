@@ -400,7 +400,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
     app.file_uploader[0].set_value(("family.graphml", data, "application/xml")).run()
     assert not app.exception
     assert "6 entities, 5 relations." in joined(app)
-    assert "1 relation is known" in joined(app)
+    assert "1 relation already exists" in joined(app)
     press(app, "Import 4 relations")
     assert relation(other, "Rui → allergic to → fish").state == "active"
     assert len(other.blocks.graph().changes()) == 2
