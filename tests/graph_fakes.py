@@ -6,9 +6,21 @@
 from engine_fakes import open_memory
 
 from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.history.slices.graph import PastGraph
+from memory_core.history.slices.messages import Messages
 from memory_core.models.base import FoundRelation, ModelCall, RelationsFound
 from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_changes import NamedRelation
+
+
+def graph_at(records, position, words):
+    """The graph of each block at a position of a session's log (None: at its end), from its events alone."""
+    past, messages = PastGraph(), Messages()
+    for record in records:
+        if position is None or record.position <= position:
+            past.apply(record)
+            past.forget(messages.apply(record))
+    return past.graphs(records[0].session_id if records else "", words)
 
 
 def parsed(text, source=None):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from graph_fakes import graph_memory, lines, say, seen, shown
+from graph_fakes import graph_at, graph_memory, lines, say, seen, shown
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,7 +11,6 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.curation.graph import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
-from memory_core.history.slices.graph import graph_at
 from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph import Graph, Path, Step, normal_name, normal_predicate
 

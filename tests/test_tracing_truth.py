@@ -20,7 +20,7 @@ from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
 
-LIVES = int(os.environ.get("MEMORY_INSPECTOR_TRACED_LIVES", "40"))
+LIVES = int(os.environ.get("MEMORY_INSPECTOR_TRACED_LIVES", "30"))
 
 SAID = (
     "My name is Ana.", "I live in Porto.", "I am allergic to nuts.", "I moved to Lisbon.", "I like jazz.",

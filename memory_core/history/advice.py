@@ -25,11 +25,6 @@ class Remark:
     """Plain text; it may contain block names and a block's error message."""
     block: str | None = None
 
-    @property
-    def loss(self) -> bool:
-        """Whether something is missing from the prompt, or there is too much in it."""
-        return self.rule in ("over_limit", "dropped_whole", "unreadable")
-
 
 def remarks(prompt: Prompt, *, named: Callable[[str], str] = str) -> tuple[Remark, ...]:
     """Warnings about a prompt, most severe first. `named` formats the name of a block."""

@@ -87,8 +87,6 @@ class BoostWeights:
 BOOSTS = tuple(field.name for field in fields(BoostWeights))
 """In the order in which events and candidates hold them."""
 
-NO_BOOSTS = BoostWeights(0, 0, 0, 0, 0, 0)
-
 
 def boosts(
     matches: Mapping[int, float],

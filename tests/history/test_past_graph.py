@@ -3,12 +3,12 @@
 import pytest
 from copied_rows import plain, rows_of
 from engine_fakes import note, open_memory
+from graph_fakes import graph_at
 from session_script import NoteRelations
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.history.outcomes import Outcomes
 from memory_core.history.pieces import Pieces, RelationWords
-from memory_core.history.slices.graph import graph_at
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
 from memory_core.models.base import FoundRelation, RelationsFound

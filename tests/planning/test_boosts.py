@@ -13,7 +13,6 @@ from memory_core.planning.boosts import (
     EPISODE_GAP_HOURS,
     LONG,
     NEIGHBOURS,
-    NO_BOOSTS,
     PERSON,
     BoostWeights,
     Traits,
@@ -26,6 +25,7 @@ from memory_core.planning.speech import Day, ParsedQuestion
 
 MAY_8 = 1683504000.0
 GAP = EPISODE_GAP_HOURS * 3600
+NO_BOOSTS = BoostWeights(0, 0, 0, 0, 0, 0)
 NOTHING_ASKED = ParsedQuestion("", None, ())
 
 

@@ -20,7 +20,6 @@ from memory_core.events import (
     RelationErased,
     expand,
 )
-from memory_core.history.slices.messages import Messages
 from memory_core.history.slices.states import state_at
 from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
 
@@ -229,22 +228,6 @@ _HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
 }
 
 HANDLED = frozenset(_HANDLERS)
-
-
-def graph_at(
-    records: Sequence[EventRecord], position: int | None, words: Callable[[str], str | None]
-) -> dict[str, Graph]:
-    """The graph of each block, by the block's name, at a position of a session's log (None: at its end).
-
-    `words` returns words by hash, None if they were erased: such a name is empty. A removed block keeps its graph,
-    which is available again when a block of that name is added.
-    """
-    past, messages = PastGraph(), Messages()
-    for record in records:
-        if position is None or record.position <= position:
-            past.apply(record)
-            past.forget(messages.apply(record))
-    return past.graphs(records[0].session_id if records else "", words)
 
 
 def _apply_values(row: PastEntity | PastRelation, values: Mapping[str, Any], names: Sequence[str]) -> None:
