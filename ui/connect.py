@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import streamlit as st
+from streamlit.config import get_option
 
 from memory_core import Database, MemoryInspectorError
 from memory_core.events import EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
@@ -49,6 +50,11 @@ def code(database: Database, session_id: str) -> str:
         "from memory_core import ChatMessage, Memory\n"
         f"memory = Memory.from_defaults({json.dumps(session_id)}, database_uri={json.dumps(url)})"
     )
+
+
+def proxy(session_id: str) -> str:
+    """The address under which this server passes an agent's calls on and records them; see `ui.recording_proxy`."""
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{session_id}/v1"
 
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
@@ -94,6 +100,11 @@ def draw_card(session_id: str) -> None:
             ':small[:gray[Then `memory.put(ChatMessage(role="user", content=text))` and `memory.get()` at each turn. '
             f"Every page follows what it writes.{hidden}]]"
         )
+        st.markdown(
+            ":small[:gray[Or attach any agent that uses OpenAI's clients, without changing its code: "
+            "its prompts are recorded as a session of their own.]]"
+        )
+        st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
         _dot(session_id)
 
 

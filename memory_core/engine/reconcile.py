@@ -23,6 +23,7 @@ from memory_core.events import (
     BlockRemoved,
     BlocksOrdered,
     ConfigurationChanged,
+    Event,
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
@@ -47,8 +48,9 @@ def create_or_join(
     config: dict[str, Any],
     blocks: Sequence[Block] | None,
     without_messages: bool = False,
+    begun: Event | None = None,
 ) -> None:
-    """Make the session, or open it and settle whose values apply.
+    """Make the session, or open it and settle whose values apply. `begun` is recorded where it is made.
 
     Raises:
         ConfigError: values are impossible, two blocks have one name, the session is another user's,
@@ -68,7 +70,7 @@ def create_or_join(
             raise ConfigError(f'the session "{session.id}" has messages already: leave chat_history out, or use set()')
         session.user_id = w.session.user_id
         if not w.session.counter:  # nobody has opened it yet; several may have inserted it at once
-            w.record(SessionCreated(title=w.session.title, user_id=session.user_id))
+            w.record(SessionCreated(title=w.session.title, user_id=session.user_id), *([begun] if begun else []))
         _reconcile_config(session, w, config)
         session.config = MemoryConfig(**json.loads(w.session.config))
         if blocks is not None:

@@ -10,6 +10,7 @@ from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptP
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import parse_message
+from ui.event_sentences import KNOWN
 from ui.kinds import kind_of
 from ui.stored import TURN, by_score, from_turn, score_note
 from ui.text import count, plain, plural, short, tokens
@@ -53,6 +54,8 @@ def square(part: PromptPart, mode: Mode) -> str:
 def headline(prompt: Prompt) -> str:
     """The prompt in one sentence: tokens sent, requested and cut."""
     built = prompt.built
+    if built.known != "built":
+        return f"**{tokens(built.total)} tokens sent**, {KNOWN[built.known]}."
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
     if not prompt.cuts:
         over = built.over_by

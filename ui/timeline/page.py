@@ -47,6 +47,9 @@ def draw(view: View) -> None:
 def _sentence(view: View) -> str:
     """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
     turns = view.history.turns
+    if view.attached:
+        prompts = sum(len(turn.contexts) for turn in turns.values())
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
     if not view.past:
         return told
