@@ -49,8 +49,8 @@ RelationFields = Annotated[dict[str, Any], {"subject": "entities", "object": "en
 WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
-Knowledge = Literal["built", "observed", "reported"]
-"""How a prompt is known: this engine built it; it was seen on its way to the model; or a program says it sent it."""
+Knowledge = Literal["built", "observed"]
+"""How a prompt is known: this engine built it, or it was seen on its way to the model."""
 
 KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its stored name."""
@@ -366,7 +366,7 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy", "spans"]
+    source: Literal["proxy"]
 
 
 class ConfigurationChanged(Event, family="settings"):

@@ -268,5 +268,5 @@ def test_every_prompt_is_kept_as_it_was_whatever_the_agent_sends(data):
 
 def attached_memory():
     session = Session(Database.open(), "s", services=Services())
-    attach(session, "proxy")
+    attach(session)
     return Memory(session)

@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 import streamlit as st
 from streamlit.config import get_option
@@ -54,7 +55,7 @@ def code(database: Database, session_id: str) -> str:
 
 def proxy(session_id: str) -> str:
     """The address under which this server passes an agent's calls on and records them; see `ui.recording_proxy`."""
-    return f"http://127.0.0.1:{get_option('server.port')}/record/{session_id}/v1"
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
 
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
@@ -93,6 +94,11 @@ def draw_card(session_id: str) -> None:
     """Draw the lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
         heading("Connect your agent")
+        if _attached(session_id):
+            st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
+            st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+            _dot(session_id)
+            return
         lines = code(engine().database, session_id)
         st.code(lines, language="python", wrap_lines=True)
         hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
@@ -106,6 +112,16 @@ def draw_card(session_id: str) -> None:
         )
         st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
         _dot(session_id)
+
+
+def _attached(session_id: str) -> bool:
+    """Whether it shows an attached agent; see `View.attached`."""
+    try:
+        memory = engine().open(session_id)
+        begun = memory.events(kinds=("agent_attached", "session_branched"), limit=1, newest_first=True)
+    except MemoryInspectorError:  # the page reports the error
+        return False
+    return bool(begun) and begun[0].kind == "agent_attached"
 
 
 @st.fragment(run_every=LOOK_SECONDS)

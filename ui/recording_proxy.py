@@ -199,7 +199,7 @@ def _record(
     try:
         exchange = read_exchange(endpoint, request, answered)
         session = opened(session_id)
-        attach(session, "proxy")
+        attach(session)
         record_exchange(session, exchange)
     except MemoryInspectorError as error:
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, error)

@@ -43,7 +43,7 @@ def check_free(session: Session) -> None:
             raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
 
 
-def attach(session: Session, source: str) -> None:
+def attach(session: Session) -> None:
     """Make the session of an attached agent, or open the one there is.
 
     Raises:
@@ -58,7 +58,7 @@ def attach(session: Session, source: str) -> None:
         user_id=None,
         config=settings,
         blocks=None,
-        begun=AgentAttached(source="proxy" if source == "proxy" else "spans"),
+        begun=AgentAttached(source="proxy"),
     )
 
 
@@ -84,7 +84,7 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
                 seqs = add_messages(w, [prompt[n] for n in fresh], counter=session.counter.id, opening=opening)
                 for n, seq in zip(fresh, seqs, strict=True):
                     places[n] = seq
-            w.record(_seen(session, exchange, prompt, [seq for seq in places if seq is not None], front))
+            w.record(_seen(session, prompt, [seq for seq in places if seq is not None], front))
         w.record(
             ModelCalled(
                 purpose=exchange.purpose,
@@ -149,9 +149,7 @@ def _new(session: Session, message: ChatMessage) -> NewMessage:
     return NewMessage(uuid4().hex, message, message.to_json(), session.counter.message(message))
 
 
-def _seen(
-    session: Session, exchange: Exchange, prompt: Sequence[NewMessage], places: Sequence[int], front: int
-) -> ContextBuilt:
+def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int) -> ContextBuilt:
     accounting = session.config.accounting
     pinned, queue = (
         total_tokens(sum(n.tokens.content for n in part), sum(n.tokens.reference for n in part), len(part), accounting)
@@ -180,7 +178,7 @@ def _seen(
         accounting=accounting,
         section=None,
         input=None,
-        known=exchange.known,
+        known="observed",
     )
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory_core.errors import MessageError
-from memory_core.events import Knowledge
 from memory_core.formats.openai_items import ITEMS, messages_from_items
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
@@ -51,7 +50,6 @@ class Exchange:
     output_tokens: int | None = None
     seconds: float = 0.0
     error: str | None = None
-    known: Knowledge = "observed"
 
 
 def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exchange:

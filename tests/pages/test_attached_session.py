@@ -12,7 +12,7 @@ from ui import services
 def test_an_attached_agent_is_shown_and_not_changed(home):
     shared = services.engine()
     session = Session(shared.database, "agent", services=shared.services)
-    attach(session, "proxy")
+    attach(session)
     first = (ChatMessage(role="system", content="Be brief."), ChatMessage(role="user", content="I live in Oslo."))
     record_exchange(session, Exchange("reply", "m", first, ChatMessage(role="assistant", content="Good."), 21, 2))
     record_exchange(session, Exchange("reply", "m", (first[0], ChatMessage(role="user", content="Where do I live?"))))

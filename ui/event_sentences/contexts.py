@@ -23,7 +23,6 @@ from ui.text import count, short, tokens
 KNOWN = {
     "built": "built here",
     "observed": "as observed on the way to the model",
-    "reported": "as the agent reported it",
 }
 """How a prompt is known, as it follows what is said of it."""
 

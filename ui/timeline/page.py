@@ -35,7 +35,8 @@ def draw(view: View) -> None:
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
-    draw_outcomes(view, timeline)
+    if not view.attached:  # what becomes of messages is decided by the agent, and not seen
+        draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
     take_link()
