@@ -9,6 +9,7 @@ from starlette.middleware import Middleware
 
 from ui.assets import Assets
 from ui.lean_start import leave_out
+from ui.recording_proxy import RecordingProxy
 from ui.security import OwnPagesOnly, SecurityHeaders
 from ui.shell import Shell
 from ui.warm_up import warm_up
@@ -26,5 +27,11 @@ async def lifespan(_: st.App) -> AsyncIterator[None]:
 app = st.App(
     "app.py",
     lifespan=lifespan,
-    middleware=[Middleware(SecurityHeaders), Middleware(OwnPagesOnly), Middleware(Assets), Middleware(Shell)],
+    middleware=[
+        Middleware(RecordingProxy),  # first: what it passes on is nobody's page
+        Middleware(SecurityHeaders),
+        Middleware(OwnPagesOnly),
+        Middleware(Assets),
+        Middleware(Shell),
+    ],
 )

@@ -49,6 +49,9 @@ RelationFields = Annotated[dict[str, Any], {"subject": "entities", "object": "en
 WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
+Knowledge = Literal["built", "observed"]
+"""How a prompt is known: this engine built it, or it was seen on its way to the model."""
+
 KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its stored name."""
 
@@ -358,6 +361,12 @@ class SessionBranched(Event, family="session"):
     turn: int
     missing: int = 0
     """Messages, facts and stored turns of that time that were erased since."""
+
+
+class AgentAttached(Event, family="session"):
+    """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
+
+    source: Literal["proxy"]
 
 
 class ConfigurationChanged(Event, family="settings"):
@@ -929,6 +938,8 @@ class ContextBuilt(Event, family="prompts"):
     """Hash of the input it was built for."""
     neutralised: int = 0
     """Number of texts in which forged markup was made harmless."""
+    known: Knowledge = "built"
+    """Of a prompt that was not built here, `pinned` and `queue` are in the order in which it held them."""
 
 
 class ModelCalled(Event, family="calls"):

@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="memory-inspector", description="See, debug and curate what an LLM agent remembers."
     )
     parser.add_argument("--database", metavar="URL", help=_DATABASE)
+    parser.add_argument("--upstream", metavar="URL", help="where calls below /record/ go, /v1 included (OpenAI's)")
     parser.add_argument("--port", type=int, default=8501, help="of the app, on this machine only (8501)")
     parser.add_argument("--no-browser", action="store_true", help="open no browser")
     parser.set_defaults(run=_app)
@@ -45,6 +46,8 @@ def _app(given: argparse.Namespace) -> int:
         raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
     if given.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(given.database)
+    if given.upstream is not None:
+        os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(given.upstream)
     from streamlit.web import cli
 
     headless = str(given.no_browser).lower()
@@ -72,6 +75,17 @@ def database_url(given: str) -> str:
     if url.drivername.startswith("sqlite") and not file.is_file():
         raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
     return url.render_as_string(hide_password=False)
+
+
+def upstream_url(given: str) -> str:
+    """The address of an endpoint.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if not given.startswith(("http://", "https://")):
+        raise ConfigError(f"--upstream is no address: give it with http:// or https://, not {given}.")
+    return given
 
 
 if __name__ == "__main__":

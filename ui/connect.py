@@ -7,8 +7,10 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from urllib.parse import quote
 
 import streamlit as st
+from streamlit.config import get_option
 
 from memory_core import Database, MemoryInspectorError
 from memory_core.events import EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
@@ -51,6 +53,11 @@ def code(database: Database, session_id: str) -> str:
     )
 
 
+def proxy(session_id: str) -> str:
+    """The address under which this server passes an agent's calls on and records them; see `ui.recording_proxy`."""
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
+
+
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
     """The state after counting arrivals in `new`, the records between `before` and `now`."""
     after = replace(now, messages=before.messages, last=before.last)
@@ -87,6 +94,11 @@ def draw_card(session_id: str) -> None:
     """Draw the lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
         heading("Connect your agent")
+        if _attached(session_id):
+            st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
+            st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+            _dot(session_id)
+            return
         lines = code(engine().database, session_id)
         st.code(lines, language="python", wrap_lines=True)
         hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
@@ -94,7 +106,22 @@ def draw_card(session_id: str) -> None:
             ':small[:gray[Then `memory.put(ChatMessage(role="user", content=text))` and `memory.get()` at each turn. '
             f"Every page follows what it writes.{hidden}]]"
         )
+        st.markdown(
+            ":small[:gray[Or attach any agent that uses OpenAI's clients, without changing its code: "
+            "its prompts are recorded as a session of their own.]]"
+        )
+        st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
         _dot(session_id)
+
+
+def _attached(session_id: str) -> bool:
+    """Whether it shows an attached agent; see `View.attached`."""
+    try:
+        memory = engine().open(session_id)
+        begun = memory.events(kinds=("agent_attached", "session_branched"), limit=1, newest_first=True)
+    except MemoryInspectorError:  # the page reports the error
+        return False
+    return bool(begun) and begun[0].kind == "agent_attached"
 
 
 @st.fragment(run_every=LOOK_SECONDS)

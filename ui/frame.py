@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 WITHOUT_CLOCK = ("sessions",)
 """Pages that do not show a single session at a single turn."""
 
+ATTACHED = "The memory of this agent is its own: here it is only read. A branch of it is a session to change and try."
+
 _WRITTEN = "_written_link"
 _LEFT = "_left_link"
 """Previous URL parameters, with the time until which the browser may still report them."""
@@ -74,7 +76,7 @@ def draw_header(page: "Page") -> None:
     ):
         st.title(page.title, width="content")
         if clock and session_id:
-            _controls(session_id, latest)
+            _controls(session_id, latest, attached=view is not None and view.attached)
     _write_link(page.url_path)
     # Always draw three containers: what follows keeps its place, and an input its typed words.
     with st.container():
@@ -112,7 +114,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
         else:
             view = _view.get() or opened(session_id)
             draw(view)
-            if follows and not view.past and not state.dialog_open():
+            if follows and view.turn is None and not state.dialog_open():
                 live.follow(session_id, view.seen, running=view.running)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
@@ -132,12 +134,14 @@ def _opened(session_id: str) -> tuple[View | None, Job | None]:
         return None, None
 
 
-def _controls(session_id: str, latest: int) -> None:
+def _controls(session_id: str, latest: int, *, attached: bool) -> None:
     turn = state.selected_turn()
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
         connect.draw_live(session_id)
+        if attached:
+            st.badge("attached", icon=":material/visibility:", color="gray", help=ATTACHED)
         if turn is not None and (turn < latest or state.selected_step() is not None):
             st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
@@ -165,7 +169,7 @@ def _controls(session_id: str, latest: int) -> None:
                 on_click=_turn_on,
                 args=(1, latest),
             )
-        past = turn is not None and turn < latest
+        past = (turn is not None and turn < latest) or attached
         if st.button("Settings", icon=":material/tune:", type="tertiary", key="frame__settings", disabled=past):
             settings_dialog(session_id)
 

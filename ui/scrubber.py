@@ -65,7 +65,7 @@ def track(view: View) -> dict[str, Any]:
         "cuts": tuple(number for number, turn in turns.items() if turn.cut_tokens),
         "step": bisect_right(steps.get(view.shown_turn, ()), view.position) if view.step is not None else None,
         "steps": tuple(len(steps.get(number, ())) for number in range(1, view.latest_turn + 1)),
-        "past": view.past,
+        "past": view.turn is not None,
     }
 
 

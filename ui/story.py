@@ -80,12 +80,16 @@ class Summary:
     cut: int = 0
     sent: int | None = None
     limit: int | None = None
+    """None for the prompt of another program, whose limit is not known."""
     edited: int = 0
     """Number of times the agent wrote to its memory."""
 
     def in_short(self, turn: int) -> str:
         """The prompt's size, then what happened: `Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`."""
-        parts = [] if self.sent is None or self.limit is None else [f"{tokens(self.sent)} of {tokens(self.limit)}"]
+        parts = []
+        if self.sent is not None:
+            limit = self.limit
+            parts = [count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {tokens(limit)}"]
         parts += [
             f"{name} {tokens(number)}"
             for name, number in (
@@ -114,7 +118,7 @@ def _summary(records: Sequence[EventRecord]) -> Summary:
         learned=sum(_is_learned(record.event) for record in records),
         cut=sum(cut["tokens"] for cut in built.cuts) if built else 0,
         sent=built.total if built else None,
-        limit=built.token_limit if built else None,
+        limit=built.token_limit if built and built.known == "built" else None,
         edited=sum(isinstance(r.event, ToolCalled) and _wrote(r.event) for r in records),
     )
 

@@ -23,6 +23,7 @@ from memory_core.events import (
     BlockRemoved,
     BlocksOrdered,
     ConfigurationChanged,
+    Event,
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
@@ -47,8 +48,11 @@ def create_or_join(
     config: dict[str, Any],
     blocks: Sequence[Block] | None,
     without_messages: bool = False,
+    begun: Event | None = None,
 ) -> None:
     """Create the session, or open it and reconcile the constructor's values with the stored ones.
+
+    `begun` is recorded where the session is created.
 
     Raises:
         ConfigError: values are impossible, two blocks have one name, the session is another user's, or it has messages
@@ -70,7 +74,7 @@ def create_or_join(
         session.user_id = w.session.user_id
         # 2. The first to open the session records its creation; several may have inserted it at once.
         if not w.session.counter:
-            w.record(SessionCreated(title=w.session.title, user_id=session.user_id))
+            w.record(SessionCreated(title=w.session.title, user_id=session.user_id), *([begun] if begun else []))
         # 3. Settings before blocks: texts of blocks are counted with the encoding from the settings.
         _reconcile_config(session, w, config)
         session.config = MemoryConfig(**json.loads(w.session.config))

@@ -20,7 +20,7 @@ from memory_core.events import (
     numbers,
     spread,
 )
-from memory_core.history.slices.contexts import context_of
+from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.facts import Facts, FactWords
 from memory_core.history.slices.graph import GraphWords
 from memory_core.history.slices.messages import Messages, MessageState
@@ -267,8 +267,10 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]
-    # 2. Pinned messages and the queue together by sequence number, as they were said.
-    history = reader.messages(sorted([*expand(event.pinned), *expand(event.queue)]))
+    # 2. Pinned messages and the queue together. Another program's prompt held their words as they are.
+    history = reader.messages(places_of(event))
+    if event.known != "built":
+        return Layout(tuple(history), ())
     # 3. Made harmless last and all alike: whoever's words they are, they could pose as an element of the section.
     said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
     return Layout(said, render_memory(sections))

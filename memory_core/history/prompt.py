@@ -64,7 +64,7 @@ class PromptPart:
     kind: str
     """`queue`, `pinned`, or the kind of the block."""
     priority: int | None
-    """0 is never cut. None for the queue."""
+    """0 is never cut. None for the queue, and for all of a prompt that was not built here."""
     asked: int
     granted: int
     entries: tuple[Entry, ...]
@@ -267,7 +267,8 @@ class _Reading:
 
     def pinned(self) -> PromptPart:
         entries = tuple(self._message(seq, cut=False) for seq in expand(self.event.pinned))
-        return PromptPart(PINNED, PINNED, 0, self.event.pinned_tokens, self.event.pinned_tokens, entries)
+        priority = 0 if self.event.known == "built" else None
+        return PromptPart(PINNED, PINNED, priority, self.event.pinned_tokens, self.event.pinned_tokens, entries)
 
     def block(self, part: Mapping[str, Any], block: PastBlock | None) -> PromptPart:
         name = str(part["name"])

@@ -33,6 +33,7 @@ from memory_core.events import (
     EventRecord,
     FactAdded,
     FactsCurated,
+    Knowledge,
     MessageAdded,
     NothingLearned,
     Ranges,
@@ -306,6 +307,7 @@ class RowChecks:
             _Layout.model_validate_json(json.dumps({name: copy.data[name] for name in _Layout.model_fields}))
         except ValidationError as error:
             raise WrongRowError(f"data.{first_problem(error)}") from error
+        _require(event.known in get_args(Knowledge), "data.known is no way in which a prompt is known")
         refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
         held = sum(last - first + 1 for _, first, last in runs(refs))
         _require(held <= MAX_NUMBERED, "data: it names too many things")

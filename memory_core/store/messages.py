@@ -167,6 +167,12 @@ def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> di
     return found
 
 
+def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:
+    """The hash of every message's words by its sequence number, in order."""
+    rows = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
+    return {row.seq: row.content for row in rows}
+
+
 def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
     """The queue from the oldest message on, read a few rows at a time; pinned messages left out."""
     after = 0

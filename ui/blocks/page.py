@@ -202,6 +202,9 @@ def _held_then(use: BlockUse, view: View) -> Holding:
 
 
 def _empty(view: View) -> Drawer | None:
+    if view.attached:
+        empty("No blocks.", "The memory of an attached agent is its own.", icon="view_agenda")
+        return None
     if view.past:
         empty("No blocks at this turn.", "They were added later.", icon="view_agenda")
         return None

@@ -7,20 +7,20 @@ from dataclasses import replace
 import streamlit as st
 
 from memory_core import Memory, Status
-from memory_core.events import ContextBuilt, FlushPlanned
+from memory_core.events import ContextBuilt, FlushPlanned, expand
 from ui import nav
 from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
 from ui.components import heading
-from ui.event_sentences import Line
+from ui.event_sentences import KNOWN, Line
 from ui.event_sentences.words import words_in_log
 from ui.flushing import flush_dialog
 from ui.jobs import Job
 from ui.model import chosen_model
 from ui.story import STORY_KINDS, story
 from ui.terms import marked
-from ui.text import plain, short, tokens
+from ui.text import count, plain, short, tokens
 from ui.view import View
 
 DETAIL_CHARACTERS = 60
@@ -32,6 +32,9 @@ def draw_prompt(view: View) -> None:
     if built is None:
         built = next((r for r in reversed(view.history.upto(view.position)) if isinstance(r.event, ContextBuilt)), None)
     event = built.event if built and isinstance(built.event, ContextBuilt) else None
+    if view.attached:
+        _draw_seen(event)
+        return
     kinds = view.history.kinds(built.position) if built else {}
     lanes = replace(lanes_of(view.status_then, event, kinds), queue_name="Queue then" if view.past else "Queue now")
     flushes = view.then.flushes if view.then else ()
@@ -45,6 +48,19 @@ def draw_prompt(view: View) -> None:
     )
 
 
+def _draw_seen(event: ContextBuilt | None) -> None:
+    """An attached agent's prompt has no limit that is known here, and its queue is its own."""
+    heading("Prompt")
+    if event is None:
+        st.markdown(":small[:gray[None was seen yet.]]")
+        return
+    pinned, queue = (len(expand(spans)) for spans in (event.pinned, event.queue))
+    system = f", {count(pinned, 'system message')} in front" if pinned else ""
+    st.markdown(
+        f"**{tokens(event.total)} tokens** in {count(pinned + queue, 'message')}{system}, {KNOWN[event.known]}."
+    )
+
+
 def draw_story(view: View) -> None:
     """Draw what memory did in the shown turn, up to this moment."""
     memory, turn = view.memory, view.shown_turn
@@ -55,7 +71,7 @@ def draw_story(view: View) -> None:
         return
     heading(f"What memory did in turn {tokens(turn)}")
     with st.container(gap="xxsmall"):
-        if not lines:
+        if not lines and not view.attached:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
         names = view.history.kinds(view.position)
         for line in lines:

@@ -46,7 +46,8 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
     scale = max(built.token_limit, *(_with_room(end, words) for end, words in numbers))
     for place, (end, words) in enumerate(numbers):
         _number(figure, place, end, words, scale, built.token_limit)
-    _limit(figure, built.token_limit, last, mode)
+    if built.known == "built":  # another program's limit is not known
+        _limit(figure, built.token_limit, last, mode)
     names = [*(charts.shown(name, LONGEST_NAME) for name, *_ in rows), "<b>Sent</b>"]
     figure.update_xaxes(range=[0, scale], visible=False)
     figure.update_yaxes(

@@ -10,6 +10,8 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
+from memory_core.history.slices.contexts import places_of
+from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
 from ui import baseline, nav
 from ui.charts import CONFIG
@@ -20,7 +22,7 @@ from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
 from ui.settings import settings_dialog
 from ui.terms import HELP
-from ui.text import plain, short, tokens
+from ui.text import count, plain, short, tokens
 from ui.theme import mode
 from ui.view import View
 from ui.watching import draw_watched
@@ -31,6 +33,9 @@ SHOW = "show"
 """URL parameter: `changes` opens the changes since the previous prompt."""
 
 _SHOWN = "context__show"
+
+LEFT_OUT = 6
+"""Maximum number of messages that are named beside a prompt they are not in; the newest."""
 
 CODE_PIXELS = 360
 BILL_PIXELS = 470
@@ -103,6 +108,9 @@ def _draw_figure(sent: Prompt) -> None:
 
 
 def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+    if sent.built.known != "built":
+        _draw_left_out(view, sent)
+        return
     smallest = sent.built.truncation_order == "smallest_first"
     rule = f"{HELP['cut']} Priority: {HELP['priority_smallest' if smallest else 'priority']}"
     title = ("Cuts, in order", " :small[:gray[truncation]]") if sent.cuts else ("Cuts",)
@@ -121,6 +129,23 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     if never := words.never_cut(sent):
         st.markdown(f":small[:gray[{never}]]")
     _draw_next_steps(view, sent)
+
+
+def _draw_left_out(view: View, sent: Prompt) -> None:
+    """Draw what was said up to an attached agent's prompt and is not in it. Why, only the agent knows."""
+    there = set(places_of(sent.built))
+    earlier = [r.event for r in view.history.upto(sent.record.position) if r.event.kind == "message_added"]
+    seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in there}
+    heading("Not in this prompt", width="content")
+    if not seqs:
+        st.markdown("Nothing: all that was seen of this conversation is in it.")
+        return
+    st.markdown(f"{count(len(seqs), 'message')} of this session, seen before. The agent left them out.")
+    left = [each for each in view.memory.session.messages() if each.seq in seqs]
+    for each in left[-LEFT_OUT:]:
+        st.markdown(f":small[:gray[{plain(str(each.message.role))}] {plain(short(message_text(each.message), 90))}]")
+    if len(left) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(left) - LEFT_OUT)} before them]]")
 
 
 def _draw_next_steps(view: View, sent: Prompt) -> None:

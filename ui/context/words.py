@@ -10,6 +10,7 @@ from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptP
 from memory_core.messages import ChatMessage
 from memory_core.planning.context import QUEUE
 from memory_core.planning.speech import parse_message
+from ui.event_sentences import KNOWN
 from ui.kinds import kind_of
 from ui.stored import TURN, by_score, from_turn, score_note
 from ui.text import count, plain, plural, short, tokens
@@ -53,6 +54,12 @@ def square(part: PromptPart, mode: Mode) -> str:
 def headline(prompt: Prompt) -> str:
     """The prompt in one sentence: tokens sent, requested and cut."""
     built = prompt.built
+    if built.known != "built":
+        billed = prompt.call.input_tokens if prompt.call else None
+        counted = (
+            f" The endpoint counted {tokens(billed)}, definitions of tools included." if billed is not None else ""
+        )
+        return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
     if not prompt.cuts:
         over = built.over_by
@@ -174,7 +181,7 @@ def part_label(part: PromptPart, mode: Mode) -> str:
     notes = [held(part)]
     if part.priority:
         notes.append(f"priority {part.priority}")
-    elif part.kind != QUEUE:
+    elif part.priority == 0:
         notes.append("never cut")
     cut = f" · :red[cut {tokens(lost)}]" if lost > 0 else ""
     return f"{square(part, mode)} {plain(part_name(part))} **{amount(part)}** :small[:gray[{' · '.join(notes)}]{cut}]"

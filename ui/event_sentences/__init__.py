@@ -5,7 +5,7 @@ the one place where events become words: the story of a turn and the timeline ar
 """
 
 from ui.event_sentences import blocks, contexts, facts, graphs, queue
-from ui.event_sentences.contexts import PURPOSES, one_cut, stored_as, too_large
+from ui.event_sentences.contexts import KNOWN, PURPOSES, one_cut, stored_as, too_large
 from ui.event_sentences.facts import CURATED, contradiction
 from ui.event_sentences.graphs import GRAPH_CURATED
 from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, describe, seconds
@@ -19,6 +19,7 @@ __all__ = [
     "CURATED",
     "ERASED",
     "GRAPH_CURATED",
+    "KNOWN",
     "PURPOSES",
     "QUOTED",
     "SAID",

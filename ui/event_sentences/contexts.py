@@ -20,6 +20,12 @@ from ui.event_sentences.line import ERASED, ERASED_RELATION, Line, Words, clause
 from ui.stored import TURN, by_score, common, from_turn, stored
 from ui.text import count, short, tokens
 
+KNOWN = {
+    "built": "built here",
+    "observed": "as observed on the way to the model",
+}
+"""How a prompt is known, as it follows what is said of it."""
+
 MAX_NAMED = 12
 """Recalled turns that are named; the others are counted."""
 
@@ -101,6 +107,9 @@ def _why_nothing(event: Retrieved) -> str:
 
 @describe.register
 def _(event: ContextBuilt, words: Words) -> Line:
+    if event.known != "built":
+        many = count(len(expand(event.pinned)) + len(expand(event.queue)), "message")
+        return Line("article", f"Sent {many}, {count(event.total, 'token')}, {KNOWN[event.known]}")
     if event.cuts:
         line = Line("content_cut", _cuts(event), "loss")
     else:
@@ -187,5 +196,6 @@ PURPOSES = {
     "condense": "shorten the list of facts",
     "summarise": "write the summary",
     "answer": "answer",
+    "embed": "embed texts",
 }
 """What a model is called for, as it follows "asked to"."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from memory_core.events import (
+    AgentAttached,
     ConfigurationChanged,
     DeliveryDone,
     DeliveryFailed,
@@ -38,6 +39,12 @@ from ui.text import count, short, tokens
 @describe.register
 def _(event: SessionCreated, words: Words) -> Line:
     return Line("flag", f"Started the session{in_quotes(event.title)}")
+
+
+@describe.register
+def _(event: AgentAttached, words: Words) -> Line:
+    how = {"proxy": "the recording proxy"}.get(event.source, event.source)
+    return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
 
 
 @describe.register

@@ -39,7 +39,8 @@ def draw(view: View) -> None:
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
-    draw_outcomes(view, timeline)
+    if not view.attached:  # what becomes of messages is decided by the agent, and not seen
+        draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
     take_link()
@@ -51,6 +52,9 @@ def draw(view: View) -> None:
 def _sentence(view: View) -> str:
     """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
     turns = view.history.turns
+    if view.attached:
+        prompts = sum(len(turn.contexts) for turn in turns.values())
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
     if not view.past:
         return told

@@ -2,11 +2,20 @@
 
 from typing import TypeGuard
 
-from memory_core.events import ContextBuilt, Event, EventRecord
+from memory_core.events import ContextBuilt, Event, EventRecord, expand
 
 
 def is_context(event: Event) -> TypeGuard[ContextBuilt]:
     return isinstance(event, ContextBuilt)
+
+
+def places_of(event: ContextBuilt) -> list[int]:
+    """Sequence numbers of the messages of a context, as they stood in it.
+
+    What was said is in the order in which it was said; another program's prompt is in its own.
+    """
+    seqs = [*expand(event.pinned), *expand(event.queue)]
+    return sorted(seqs) if event.known == "built" else seqs
 
 
 def context_of(record: EventRecord) -> ContextBuilt:

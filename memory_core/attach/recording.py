@@ -1,0 +1,193 @@
+"""Calls of an attached agent's model as its session: what is new in each prompt, the prompt itself, and the answer.
+
+An agent sends its whole prompt each time. What it shares with an earlier one keeps its place, so that a message stands
+once in the session however often it was sent, and what the agent leaves out is missing from the prompt and not from the
+session.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import cast
+from uuid import uuid4
+
+from sqlalchemy import Connection
+
+from memory_core.attach.wire import Exchange
+from memory_core.config import MAX_TOKENS
+from memory_core.engine.reconcile import create_or_join
+from memory_core.engine.session import Session
+from memory_core.errors import ConfigError
+from memory_core.events import AgentAttached, ContextBuilt, MessageAdded, ModelCalled, Ranges
+from memory_core.history.slices.contexts import is_context, places_of
+from memory_core.messages import ChatMessage, MessageRole, content_hash
+from memory_core.store.log import read_events
+from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
+from memory_core.store.writing import read_session
+from memory_core.tokens import total_tokens
+
+LOOKED_BACK = 64
+"""Events among which the earlier prompts are looked for: some fifteen calls, so that agents may take turns."""
+
+
+def check_free(session: Session) -> None:
+    """Whether an agent can be attached as this session.
+
+    Raises:
+        ConfigError: there is a session of this name that is no attached agent's.
+        StoreError: the database cannot be reached.
+    """
+    with session.database.read() as connection:
+        state = read_session(connection, session.id)
+        gone = state is None or state.deleted_at is not None
+        if not gone and not read_events(connection, session.id, kinds=("agent_attached",), limit=1):
+            raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
+
+
+def attach(session: Session) -> None:
+    """Make the session of an attached agent, or open the one there is.
+
+    Raises:
+        ConfigError: see `check_free`.
+    """
+    check_free(session)
+    # Nothing is ever flushed or cut here: the agent decides about its prompts.
+    settings = {"token_limit": MAX_TOKENS, "chat_history_token_ratio": 1.0}
+    create_or_join(
+        session,
+        title=session.id,
+        user_id=None,
+        config=settings,
+        blocks=None,
+        begun=AgentAttached(source="proxy"),
+    )
+
+
+def record_exchange(session: Session, exchange: Exchange) -> None:
+    """Record one call in one transaction: the messages that are new, the prompt, the call, and its answer.
+
+    Raises:
+        MessageError: a message cannot be stored; nothing was.
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached.
+    """
+    prompt = [_new(session, message) for message in exchange.messages]
+    answer = [_new(session, exchange.answer)] if exchange.answer is not None else []
+    with session.changing() as w:
+        if prompt:
+            hashes = hashes_by_seq(w.connection, session.id)
+            places = aligned(
+                _recent(w.connection, session.id, hashes), hashes, [content_hash(new.json) for new in prompt]
+            )
+            front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
+            for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
+                fresh = [n for n in span if places[n] is None]
+                seqs = add_messages(w, [prompt[n] for n in fresh], counter=session.counter.id, opening=opening)
+                for n, seq in zip(fresh, seqs, strict=True):
+                    places[n] = seq
+            w.record(_seen(session, prompt, [seq for seq in places if seq is not None], front))
+        w.record(
+            ModelCalled(
+                purpose=exchange.purpose,
+                model=exchange.model,
+                input_tokens=exchange.input_tokens,
+                output_tokens=exchange.output_tokens,
+                seconds=round(exchange.seconds, 3),
+                cost=None,
+                error=exchange.error,
+            )
+        )
+        add_messages(w, answer, counter=session.counter.id)
+
+
+def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
+    """The place of each message of a prompt in the session; None for one that is new.
+
+    `recent` are earlier prompts with their answers, as sequence numbers in the order sent, the newest first; `hashes`
+    are those of all messages of the session, `asked` those of the prompt. No place is given twice.
+
+    A message at the end is new, whatever was said before: "yes" is said again, and not repeated. One in front of what
+    was sent before, as a system message that came back, is the one it was.
+    """
+    places: list[int | None] = [None] * len(asked)
+    best = 0
+    for base in recent:
+        # Backwards: of two that say the same, the later one is meant.
+        backwards = [hashes[seq] for seq in reversed(base)]
+        blocks = SequenceMatcher(None, backwards, asked[::-1], autojunk=False).get_matching_blocks()
+        if (size := sum(block.size for block in blocks)) > best:
+            best, places = size, [None] * len(asked)
+            for block in blocks:
+                for n in range(block.size):
+                    places[len(asked) - 1 - block.b - n] = base[len(base) - 1 - block.a - n]
+    last = max((n for n, seq in enumerate(places) if seq is not None), default=-1)
+    used = set(places)
+    unused: dict[str, list[int]] = {}
+    for seq, key in hashes.items():
+        if seq not in used:
+            unused.setdefault(key, []).append(seq)
+    for n in range(last):
+        if places[n] is None and (found := unused.get(asked[n])):
+            places[n] = found.pop()
+    return places
+
+
+def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> list[list[int]]:
+    """The last prompts of a session, each with its answer, the newest first."""
+    kinds = ("context_built", "model_called", "message_added")
+    found: list[list[int]] = []
+    before = ""
+    for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKED_BACK, newest_first=True)):
+        if is_context(record.event):
+            found.append([seq for seq in places_of(record.event) if seq in hashes])
+        elif before == "model_called" and record.kind == "message_added" and found:  # an answer follows its call
+            found[-1].append(cast(MessageAdded, record.event).seq)
+        before = record.kind
+    return found[::-1]
+
+
+def _new(session: Session, message: ChatMessage) -> NewMessage:
+    return NewMessage(uuid4().hex, message, message.to_json(), session.counter.message(message))
+
+
+def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int) -> ContextBuilt:
+    accounting = session.config.accounting
+    pinned, queue = (
+        total_tokens(sum(n.tokens.content for n in part), sum(n.tokens.reference for n in part), len(part), accounting)
+        for part in (prompt[:front], prompt[front:])
+    )
+    content = sum(new.tokens.content for new in prompt)
+    overhead = sum(new.tokens.billed for new in prompt) - content
+    return ContextBuilt(
+        pinned=_in_order(places[:front]),
+        queue=_in_order(places[front:]),
+        queue_asked=queue,
+        queue_tokens=queue,
+        pinned_tokens=pinned,
+        parts=(),
+        cuts=(),
+        asked=pinned + queue,
+        total=pinned + queue,
+        token_limit=pinned + queue,
+        over_by=0,
+        over_because=None,
+        markup_tokens=0,
+        overhead_tokens=overhead,
+        billed=content + overhead,
+        insert_method=str(session.config.insert_method),
+        truncation_order=session.config.truncation_order,
+        accounting=accounting,
+        section=None,
+        input=None,
+        known="observed",
+    )
+
+
+def _in_order(seqs: Iterable[int]) -> Ranges:
+    """Sequence numbers as ranges that spread to the same order: (4, 2, 3) is ((4, 4), (2, 3))."""
+    found: list[tuple[int, int]] = []
+    for seq in seqs:
+        if found and seq == found[-1][1] + 1:
+            found[-1] = (found[-1][0], seq)
+        else:
+            found.append((seq, seq))
+    return tuple(found)

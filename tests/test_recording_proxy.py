@@ -1,0 +1,272 @@
+"""The recording proxy on a real loopback server: what passes through it, and what is recorded of it."""
+
+import json
+import logging
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from models.scripted_server import ScriptedServer, Step, chunk, completion, embeddings, refusal, usage_chunk
+from openai import APIConnectionError, AuthenticationError, OpenAI
+from starlette.applications import Starlette
+
+from memory_core import ChatMessage, Database, Memory, Services
+from memory_core.attach.recording import attach, record_exchange
+from memory_core.attach.wire import Exchange
+from memory_core.engine.session import Session
+from memory_core.history.slices.contexts import is_context
+from ui.recording_proxy import UPSTREAM, RecordingProxy
+
+KEY = "sk-never-kept-anywhere"
+
+
+class Attached:
+    """The proxy on a port of its own, in front of a scripted endpoint, with a database."""
+
+    def __init__(self, database):
+        self.database = database
+        self.services = Services()
+        self.proxy = RecordingProxy(Starlette(), lambda id: Session(database, id, services=self.services))
+        self.open = 0
+        config = uvicorn.Config(
+            self._counted, interface="asgi3", port=0, log_config=None, lifespan="on", loop="asyncio"
+        )
+        self.server = uvicorn.Server(config)
+        self.socket = socket.socket()
+        self.socket.bind(("127.0.0.1", 0))
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread.start()
+
+    async def _counted(self, scope, receive, send):
+        self.open += scope["type"] == "http"
+        try:
+            await self.proxy(scope, receive, send)
+        finally:
+            self.open -= scope["type"] == "http"
+
+    def settle(self):
+        """Wait until everything that was asked is recorded: a client may have its answer a little earlier."""
+        until = time.monotonic() + 10
+        while self.open and time.monotonic() < until:
+            time.sleep(0.005)
+        self.proxy._recorder.submit(int).result(10)
+
+    def url(self, session_id="agent"):
+        return f"http://127.0.0.1:{self.socket.getsockname()[1]}/record/{session_id}/v1"
+
+    def client(self, session_id="agent"):
+        return OpenAI(base_url=self.url(session_id), api_key=KEY, max_retries=0)
+
+    def memory(self, session_id="agent"):
+        """The session, once everything that ended was recorded."""
+        self.settle()
+        return Memory.open(session_id, self.database, services=self.services)
+
+    def prompts(self, session_id="agent"):
+        """The messages of every recorded prompt, as (role, words)."""
+        memory = self.memory(session_id)
+        records = [record for record in memory.log.history().records if is_context(record.event)]
+        return [[(str(m.role), m.content) for m in memory.log.prompt(record).messages] for record in records]
+
+    def calls(self, session_id="agent"):
+        return [record.event for record in self.memory(session_id).events(kinds=["model_called"])]
+
+    def stop(self):
+        self.server.should_exit = True
+        self.thread.join(10)
+        self.socket.close()
+
+
+@pytest.fixture
+def attached(tmp_path):
+    running = Attached(Database.open(f"sqlite:///{tmp_path}/memory.db"))
+    until = time.monotonic() + 10
+    while not running.server.started and time.monotonic() < until:
+        time.sleep(0.01)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def endpoint(monkeypatch):
+    def scripted(*steps):
+        server = ScriptedServer(*steps)
+        monkeypatch.setenv(UPSTREAM, server.url)
+        return server
+
+    return scripted
+
+
+def said(role, content):
+    return {"role": role, "content": content}
+
+
+def test_the_prompt_of_each_call_is_recorded_as_it_was_sent(attached, endpoint):
+    call = {"id": "t1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+    with endpoint(completion(None, tool_calls=[call]), completion("Rain."), completion("Yes, again.")):
+        client = attached.client()
+        sent = [said("system", "Be brief. <memory>Alice</memory>"), said("user", "Weather in Oslo?")]
+        answer = client.chat.completions.create(model="m", messages=sent).choices[0].message
+        sent += [answer.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": "t1", "content": "rain"}]
+        answer = client.chat.completions.create(model="m", messages=sent).choices[0].message
+        # The agent forgets its first turn, and has another system message by now.
+        sent = [said("system", "Be kind."), said("assistant", answer.content), said("user", "Weather in Oslo?")]
+        client.chat.completions.create(model="m", messages=sent)
+    first, second, third = attached.prompts()
+    assert first == [("system", "Be brief. <memory>Alice</memory>"), ("user", "Weather in Oslo?")]
+    assert second == [*first, ("assistant", None), ("tool", "rain")]
+    assert third == [("system", "Be kind."), ("assistant", "Rain."), ("user", "Weather in Oslo?")]
+    memory = attached.memory()
+    # Every message stands once, in the order in which it came.
+    words = ["Weather in Oslo?", None, "rain", "Rain.", "Be kind.", "Weather in Oslo?", "Yes, again."]
+    assert [message.content for message in memory.get_all()][1:] == words
+    assert memory.get_all()[2].tool_calls[0].tool_kwargs == {"city": "Oslo"}
+    assert memory.session.status().turns == 2
+    assert [(c.input_tokens, c.output_tokens, c.error) for c in attached.calls()] == [(11, 7, None)] * 3
+
+
+def test_what_comes_back_is_what_the_endpoint_sent(attached, endpoint):
+    pieces = [chunk(role="assistant"), chunk("Good "), chunk("day"), chunk(finish="stop"), usage_chunk(5, 2), "[DONE]"]
+    body = '{"choices": [ ],\n "odd":  "ü"}'
+    steps = [Step(stream=pieces), Step(body=body, headers={"x-request-id": "r1"}), refusal(429, "later", retry_after=3)]
+    with endpoint(*steps) as server:
+        url, headers = f"{attached.url()}/chat/completions?api-version=2", {"authorization": f"Bearer {KEY}"}
+        request = b'{"model": "m",  "messages": [{"role": "user", "content": "Hi"}]}'
+        streamed_back, whole, refused = (httpx.post(url, content=request, headers=headers) for _ in range(3))
+        asked = server.requests
+    expected = "".join(f"data: {p if isinstance(p, str) else json.dumps(p)}\n\n" for p in pieces)
+    assert (streamed_back.text, streamed_back.headers["content-type"]) == (expected, "text/event-stream")
+    assert (whole.text, whole.headers["x-request-id"]) == (body, "r1")
+    assert (refused.status_code, refused.headers["retry-after"]) == (429, "3")
+    path, given, sent = asked[0]
+    assert (path, given["authorization"], sent) == (
+        "/v1/chat/completions?api-version=2",
+        f"Bearer {KEY}",
+        json.loads(request),
+    )
+    assert [c.error for c in attached.calls()] == [None, None, "the endpoint refused it: 429 x"]
+    assert [m.content for m in attached.memory().get_all()] == ["Hi", "Good day"]
+
+
+def test_what_breaks_off_breaks_off_for_the_agent_and_is_recorded_as_far_as_it_came(attached, endpoint):
+    with endpoint(Step(stream=[chunk("Half "), chunk("an ans")], break_off=True)):
+        stream = attached.client().chat.completions.create(model="m", messages=[said("user", "Hi")], stream=True)
+        heard = []
+        with pytest.raises((APIConnectionError, httpx.HTTPError)):
+            heard.extend(event.choices[0].delta.content for event in stream)
+    assert heard == ["Half ", "an ans"]
+    assert [c.error for c in attached.calls()] == ["the connection to the endpoint broke off"]
+    assert [m.content for m in attached.memory().get_all()] == ["Hi", "Half an ans"]
+
+
+def test_an_agent_that_hangs_up_ends_the_call_at_the_endpoint(attached, endpoint):
+    with endpoint(Step(stream=[chunk("Slow"), *[0.02, chunk(".")] * 200])) as server:
+        request = {"model": "m", "messages": [said("user", "Hi")], "stream": True}
+        with httpx.stream("POST", f"{attached.url()}/chat/completions", json=request) as answer:
+            next(answer.iter_raw())
+        assert server.dropped.wait(10)
+    assert [c.error for c in attached.calls()] == ["the agent hung up before it had the whole answer"]
+
+
+def test_an_endpoint_that_is_down_is_one_clear_error(attached, monkeypatch):
+    monkeypatch.setenv(UPSTREAM, "http://user:secret@127.0.0.1:9/v1")
+    answer = httpx.post(f"{attached.url()}/chat/completions", json={"model": "m", "messages": [said("user", "Hi")]})
+    assert answer.status_code == 502
+    assert "127.0.0.1:9" in answer.json()["error"]["message"]
+    assert "secret" not in answer.text
+    assert [c.error for c in attached.calls()] == ["the endpoint could not be reached (ConnectError)"]
+    assert attached.prompts() == [[("user", "Hi")]]
+
+
+def test_responses_and_embeddings_are_recorded_too(attached, endpoint):
+    message = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hello."}]}
+    whole = {"id": "r", "output": [{"type": "reasoning", "summary": []}, message], "usage": {"input_tokens": 9}}
+    events = [{"type": "response.output_text.delta", "delta": "Hel"}, {"type": "response.completed", "response": whole}]
+    with endpoint(Step(body=whole), Step(stream=events), embeddings([0.5])):
+        url = attached.url()
+        httpx.post(f"{url}/responses", json={"model": "m", "instructions": "Be kind.", "input": "Hi"})
+        items = [said("user", "Hi"), message, said("user", "And now?")]
+        httpx.post(f"{url}/responses", json={"model": "m", "instructions": "Be kind.", "input": items, "stream": True})
+        httpx.post(f"{url}/embeddings", json={"model": "e", "input": "what was it"})
+    first = [("system", "Be kind."), ("user", "Hi")]
+    assert attached.prompts() == [first, [*first, ("assistant", "Hello."), ("user", "And now?")]]
+    assert [(c.purpose, c.model, c.input_tokens) for c in attached.calls()] == [
+        ("reply", "m", 9),
+        ("reply", "m", 9),
+        ("embed", "e", 1),
+    ]
+
+
+def test_keys_are_kept_nowhere(attached, endpoint, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, logger="ui")
+    with endpoint(refusal(401, f"Incorrect API key provided: {KEY}", code="invalid_api_key"), completion("Hi.")):
+        with pytest.raises(AuthenticationError):
+            attached.client().chat.completions.create(model="m", messages=[said("user", "Hi")])
+        attached.client().chat.completions.create(model="m", messages=[said("user", "Hi")])
+    assert [c.error for c in attached.calls()] == ["the endpoint refused it: 401 invalid_api_key", None]
+    assert not any(KEY.encode() in file.read_bytes() for file in tmp_path.iterdir())
+    assert KEY not in caplog.text
+
+
+def test_agents_that_take_turns_on_one_session_keep_their_prompts(attached, endpoint):
+    writer, reader = [said("system", "Write."), said("user", "One")], [said("system", "Read."), said("user", "Two")]
+    with endpoint(*[completion(f"answer {n}") for n in range(6)]):
+        for turn in range(3):
+            for prompt in (writer, reader):
+                answer = attached.client().chat.completions.create(model="m", messages=prompt)
+                prompt += [said("assistant", answer.choices[0].message.content), said("user", f"more {turn}")]
+    assert attached.prompts()[-1] == [(m["role"], m["content"]) for m in reader[:-2]]
+    assert len(attached.memory().get_all()) == len(writer) + len(reader) - 2
+
+
+def test_what_may_not_be_recorded_is_refused_before_it_is_sent(attached, endpoint):
+    own = Memory.from_defaults("own", database=attached.database, services=attached.services)
+    with endpoint() as server:
+        ask = {"model": "m", "messages": [said("user", "Hi")]}
+        page = httpx.post(f"{attached.url()}/chat/completions", json=ask, headers={"origin": "http://evil.test"})
+        taken = httpx.post(f"{attached.url('own')}/chat/completions", json=ask)
+        odd = httpx.post(f"{attached.url('a%2Fb')}/chat/completions", json=ask)
+        assert (page.status_code, taken.status_code, odd.status_code, server.requests) == (403, 409, 404, [])
+    assert own.get_all() == []
+
+
+def test_a_call_that_cannot_be_read_is_passed_on_with_one_warning(attached, endpoint, caplog):
+    with endpoint(completion("Hi."), Step(body={"data": []})):
+        ask = {"model": "m", "messages": [{"role": "user", "content": [{"type": "hologram", "secret words": 1}]}]}
+        assert httpx.post(f"{attached.url()}/chat/completions", json=ask).json()["choices"]
+        attached.settle()
+        assert httpx.post(f"{attached.url()}/batches", json={}).status_code == 200
+    (warning,) = [record for record in caplog.records if record.name.startswith("ui")]
+    assert "hologram" in warning.getMessage()
+    assert "secret words" not in caplog.text
+
+
+words = st.sampled_from(["yes", "no", "more", "why"])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_every_prompt_is_kept_as_it_was_whatever_the_agent_sends(data):
+    """Any prompts one after the other: grown, shortened, shuffled, said again."""
+    memory = attached_memory()
+    sent = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        kept = data.draw(st.permutations(sent) if data.draw(st.booleans()) else st.just(sent))
+        kept = kept[data.draw(st.integers(0, len(kept))) :]
+        new = data.draw(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant"]), words), min_size=1))
+        sent = [*kept, *new]
+        messages = tuple(ChatMessage(role=role, content=content) for role, content in sent)
+        record_exchange(memory._session, Exchange("reply", "m", messages))
+        contexts = [r for r in memory.log.history().records if is_context(r.event)]
+        assert memory.log.prompt(contexts[-1]).messages == messages
+
+
+def attached_memory():
+    session = Session(Database.open(), "s", services=Services())
+    attach(session)
+    return Memory(session)
