@@ -76,6 +76,8 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
 
     `words` are what to teach, None: what was asked for. Changes nothing.
     """
+    if trace.decisive is not None and trace.decisive.rule == "not_sent":  # what an attached agent sends, it decides
+        return Fixes(None, False, ())
     trying = _Trying(session, trace, (words or trace.asked).strip()[:MAX_TAUGHT])
     now = trying.foretell(Fix("limit", ""))
     if now is None or trying.holds(now):

@@ -47,6 +47,11 @@ class Moment:
         return context_of(self.record) if self.record is not None else None
 
     @property
+    def observed(self) -> bool:
+        """Whether the prompt was only seen on its way to the model: an attached agent decided what is in it."""
+        return self.built is not None and self.built.known == "observed"
+
+    @property
     def candidates(self) -> dict[Ref, str]:
         """Block of each unit that the recorded searches name, best first."""
         searches = [record.event for record in self.retrieved.values() if isinstance(record.event, Retrieved)]

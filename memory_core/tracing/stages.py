@@ -71,15 +71,20 @@ def by_whom(record: EventRecord) -> str:
 
 
 def way_in(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
-    """Said, in the queue, flushed: where every track of a message begins. `left`: what took it out of the queue."""
+    """Said, in the queue, flushed: where every track of a message begins. `left`: what took it out of the queue.
+
+    Of an attached agent only that it was said is known.
+    """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
-    known: Knowledge = "reported" if life.imported is not None else "decided"
+    known: Knowledge = "observed" if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
         late = f"Said by {who} in turn {added.turn}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
     said = stage("said", "passed", f"Said by {who} in turn {added.turn}, {event.tokens} tokens.", added,
                  knowledge=known, turn=added.turn, tokens=event.tokens)  # fmt: skip
+    if moment.observed:  # what an attached agent keeps in between is not known
+        return [said]
     if event.pinned:
         return [said, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
     if left is None or left.position > moment.position:
@@ -108,6 +113,12 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
     """Whether a message is in the prompt as itself."""
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
+    if moment.observed and seq in moment.queue:
+        text = f"In {moment.prompt}, as one of its messages."
+        return stage("prompt", "passed", text, moment.record, knowledge="observed", turn=moment.record.turn)
+    if moment.observed:
+        text = f"Not in {moment.prompt}: the agent sent it without this. Why is not known here."
+        return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge="observed")
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)

@@ -119,7 +119,7 @@ class Tracing:
         if way[-1].verdict == "lost":  # taken out of the queue; a block may have been given it before
             yield Track(carrier, tuple(way))
             learners, way = [block for block in learners if self._was_due(block, seq)], way[:-1]
-        elif way[-1].name == "queue":
+        elif way[-1].name in ("said", "queue"):
             yield Track(carrier, (*way, *self._with_answer(in_prompt(self.moment, seq), carrier)))
         elif not learners:
             text = f"{way[-1].text} No block takes what leaves the queue."

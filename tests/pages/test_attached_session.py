@@ -35,3 +35,24 @@ def test_an_attached_agent_is_shown_and_not_changed(home):
     assert next(each for each in chat.button if each.label == "Settings").disabled
     for page in (context, timeline, chat):
         assert not page.exception
+
+
+def test_of_what_an_attached_agent_left_out_no_rule_is_claimed_and_nothing_is_foretold(home):
+    shared = services.engine()
+    session = Session(shared.database, "agent", services=shared.services)
+    attach(session)
+    said, asked = (ChatMessage(role="user", content=words) for words in ("I live in Oslo.", "And now?"))
+    record_exchange(session, Exchange("reply", "m", (said,), ChatMessage(role="assistant", content="Good.")))
+    record_exchange(session, Exchange("reply", "m", (asked,)))
+    memory = shared.open("agent")
+    trace = memory.trace("live in Oslo")
+    assert [(s.name, s.verdict, s.rule, s.knowledge) for s in trace.tracks[0].stages] == [
+        ("said", "passed", "", "observed"),
+        ("prompt", "lost", "not_sent", "observed"),
+    ]
+    assert memory.trace("live in Oslo", turn=1).reached
+    assert memory.trace.fixes(trace).offered == ()
+    assert memory.trace.fixes(trace).held is False
+    page = opened(page="trace", session="agent", words="live in Oslo")
+    assert not page.exception
+    assert not any("next prompt" in each.value for each in page.markdown)

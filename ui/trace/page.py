@@ -110,7 +110,9 @@ def _draw_trace(view: View, trace: Trace) -> None:
     else:
         draw_track(trace.tracks[0], 0)
         draw_details(trace.tracks[0])
-    if not trace.reached:
+    if view.attached and not trace.reached:
+        st.markdown("What is in its prompts the agent decides. A branch of this session can be changed and tried.")
+    elif not trace.reached:
         _draw_fixes(view, trace)
     if len(trace.tracks) > 1:
         st.space("small")
