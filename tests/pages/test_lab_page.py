@@ -31,6 +31,15 @@ def keys(app):
     return {each.key for each in app.button}
 
 
+STROKE = "\N{COMBINING LONG STROKE OVERLAY}"
+
+
+def listed(app):
+    """Turn and words of each event that the Timeline lists."""
+    rows = next(each.value for each in app.dataframe if "What happened" in each.value)
+    return list(zip(rows["Turn"], rows["What happened"], strict=True))
+
+
 def numbers(app):
     return next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
 
@@ -163,6 +172,7 @@ def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_ha
     app = opened(page="timeline", session="demo", event=str(flush.position))
     app = app.button(key="timeline__strike").click().run()
     assert "is struck in the Lab's B" in joined(app)
+    assert [turn for turn, words in listed(app) if STROKE in words] == [flush.turn]
     app.switch_page("pages/lab.py")
     app = ready(app.run())
     assert not app.exception
