@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from memory_core.events import DeliveryDone, ToolCalled, expand
 from memory_core.history.by_turn import TurnRecord, flush_of
 from memory_core.history.prompt import Prompt, PromptCut
-from memory_core.history.prompt_diff import Difference, diff_prompts
+from memory_core.history.prompt_diff import Difference, diff_prompts, shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
 from memory_core.lab.playing import Played
 from memory_core.memory import Memory
+from memory_core.tokens import counter_for
 
 QUOTED = 60
 """Characters of words that are quoted in a sentence."""
@@ -83,6 +85,18 @@ def outcome_of(memory: Memory) -> Outcome:
         calls=sum(map(len, called.values())),
         call_tokens=sum(map(sum, called.values())),
     )
+
+
+def stable_share(memory: Memory) -> float | None:
+    """Share, 0 to 1, of the billed tokens with which prompts begin as the one of the turn before: what a prompt cache
+    can reuse. None with fewer than two prompts."""
+    built = [turn.built for _, turn in sorted(memory.log.history().turns.items()) if turn.built is not None]
+    billed = sum(context_of(record).billed for record in built[1:])
+    config = memory.session.config
+    counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
+    sent = (memory.log.prompt(record).messages for record in built)  # one at a time: each holds the whole queue
+    same = sum(shared_prefix_tokens(before, after, counter) for before, after in pairwise(sent))
+    return same / billed if billed else None
 
 
 def model_calls(memory: Memory) -> dict[int, list[int]]:

@@ -44,12 +44,16 @@ class Played:
             if turn.built is not None
         }
 
+    def close(self) -> None:
+        """Let go of the session; nothing can be read from it any more."""
+        self.memory.session.database.close()
+
 
 class Player:
     """Plays conversations; what was embedded once is not embedded again."""
 
     def __init__(self, services: Services, *, tokenizer_fn: Tokenizer | None = None) -> None:
-        self._services = Services(embedder=_Once(services.embedder))
+        self._embedder = _Once(services.embedder)
         self._tokenizer_fn = tokenizer_fn
 
     def play(
@@ -73,7 +77,7 @@ class Player:
             memory_blocks=variant.make_blocks(),
             tokenizer_fn=self._tokenizer_fn,
             database=Database.open(None),
-            services=self._services,
+            services=Services(embedder=self._embedder),  # of its own: what it caches goes with the memory
             title=variant.name,
             clock=lambda: now,
             **variant.settings,

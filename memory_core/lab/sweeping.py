@@ -1,10 +1,10 @@
 """Two settings swept over a conversation: each pair of values planned, and which of them are worth having. Pure.
 
-Nothing is played: where a plan cannot know, a cell says between which values it is.
+Nothing is played: where a plan cannot know, a cell says between which values it is (`sweep_plays` plays it).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory_core.errors import ConfigError
@@ -12,15 +12,16 @@ from memory_core.events import Ref
 from memory_core.lab.comparing import average
 from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
 from memory_core.lab.replanning import PlannedState, Replanned, Replanner
-from memory_core.lab.variants import Change, Variant
+from memory_core.lab.variants import Change, Variant, block_values
 
 MAX_CELLS = 2_500
 """Configurations of one sweep: more are no help to whoever looks at them."""
 
-Measure = Literal["watched", "probes", "sent", "cut", "flushes"]
-"""Watched things in the last prompt; probes that hold; tokens of a prompt, on average; tokens cut; flushes."""
+Measure = Literal["watched", "probes", "sent", "cut", "flushes", "calls", "stable"]
+"""Watched things in the last prompt; probes that hold; tokens of a prompt, on average; tokens cut; flushes; calls that
+a model would be asked for; share, 0 to 1, of the billed tokens with which a prompt begins as the one before it did."""
 
-BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes"})
+BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes", "stable"})
 """Measures of which more is better."""
 
 
@@ -57,6 +58,13 @@ class Cell:
     """None: nothing is known of it."""
     problem: str | None = None
     """Why the configuration is impossible."""
+    played: bool = False
+    """Was it played? Then there is nothing more to know of it."""
+
+    def known(self, measure: Measure) -> Range | None:
+        """A measure with one value; None if it is unknown, or only known to be between two."""
+        found = self.measures.get(measure)
+        return found if found is not None and found.known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +75,20 @@ class Sweep:
     y: Axis
     cells: tuple[Cell, ...]
 
+    def unknown(self, measure: Measure) -> tuple[Cell, ...]:
+        """The cells of which only a play would tell this measure."""
+        return tuple(c for c in self.cells if c.problem is None and not c.played and c.known(measure) is None)
+
+    def with_cell(self, cell: Cell) -> "Sweep":
+        """The same with one cell in its place."""
+        return replace(self, cells=tuple(cell if (c.x, c.y) == (cell.x, cell.y) else c for c in self.cells))
+
     def front(self, measure: Measure) -> tuple[Cell, ...]:
         """The cells of which none other sends fewer tokens and is at least as good, or is better for as many.
 
         Of `sent` itself it is the cell that sends least. Only known ones take part, fewest tokens first.
         """
-        rated = [(cell, sent.low, good) for cell in self.cells if (sent := _known(cell, "sent")) is not None
+        rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.known("sent")) is not None
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
         found: list[Cell] = []
         best = float("-inf")
@@ -122,6 +138,7 @@ def sweep(
     total = check_size((x, y))
     followed = [*watched, *(carriers for _, each in probes for carriers in each)]
     blocks = tuple(dict.fromkeys(probe.block for probe, _ in probes if isinstance(probe, BlockTokens)))
+    free = _calls_no_model(variant)
     cells: list[Cell] = []
     for row, lower in enumerate(y.values):
         for column, upper in enumerate(x.values):
@@ -134,7 +151,7 @@ def sweep(
             except ConfigError as error:
                 cells.append(Cell(column, row, changes, {}, str(error)))
             else:
-                cells.append(Cell(column, row, changes, _measured(plan, len(watched), probes, blocks)))
+                cells.append(Cell(column, row, changes, _measured(plan, len(watched), probes, blocks, free)))
             progress(len(cells), total)
     return Sweep(x, y, tuple(cells))
 
@@ -148,8 +165,18 @@ def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
     return (Change("token_flush_size", size, limit),)
 
 
+def _calls_no_model(variant: Variant) -> bool:
+    """Would nothing in it ever ask a model: no block that learns with one, none that an agent edits?"""
+    edited = any(block.type == "static" and not block_values(block).get("read_only", True) for block in variant.blocks)
+    return not edited and not any(block.kind_model_calls for block in variant.make_blocks())
+
+
 def _measured(
-    plan: Replanned, watched: int, probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]], blocks: Sequence[str]
+    plan: Replanned,
+    watched: int,
+    probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]],
+    blocks: Sequence[str],
+    free: bool,
 ) -> dict[Measure, Range | None]:
     turns = plan.turns()
     known = [turn for turn in turns if turn is not None]
@@ -164,6 +191,8 @@ def _measured(
         "sent": Range(average(known), average(known)) if whole else None,
         "cut": Range(cut, cut) if whole else None,
         "flushes": Range(flushes, flushes) if plan.whole else None,
+        "calls": Range(0, 0) if free else None,
+        "stable": None,  # hangs on the very words
     }
 
 
@@ -207,13 +236,8 @@ def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
     return None if "unknown" in states else True
 
 
-def _known(cell: Cell, measure: Measure) -> Range | None:
-    found = cell.measures.get(measure)
-    return found if found is not None and found.known else None
-
-
 def _goodness(cell: Cell, measure: Measure) -> float | None:
-    found = _known(cell, measure)
+    found = cell.known(measure)
     if found is None:
         return None
     return found.low if measure in BETTER_HIGH else -found.low

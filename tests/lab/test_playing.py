@@ -83,7 +83,10 @@ def test_what_is_played_under_a_configuration_is_what_is_lived_under_it(one, oth
     assert prompts(player().play(script, variant_of(recorded)).memory) == prompts(recorded)
 
     really = lived(other, other_limit, steps)
-    if not really.blocks.editable_by_agents and not recorded.blocks.editable_by_agents:  # else other words are said
+    # A flush that found nothing to move is in no log, and might have moved something under the other configuration.
+    told = sum(step.does == "flush" for step in script.steps) == sum(move == "flush" for move, _ in steps)
+    edited = really.blocks.editable_by_agents or recorded.blocks.editable_by_agents  # then other words are said
+    if told and not edited:
         assert prompts(player().play(script, variant_of(really)).memory) == prompts(really)
 
 

@@ -1,5 +1,7 @@
 """Two settings swept: what each cell says is what a play of it comes to, and the front is what nothing beats."""
 
+from itertools import pairwise
+
 import pytest
 from test_playing import lived, player
 
@@ -9,6 +11,7 @@ from memory_core.lab.probes import InPrompt, evaluate
 from memory_core.lab.replanning import Replanner
 from memory_core.lab.script import script_of
 from memory_core.lab.sizes import sizes_of
+from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Range, sweep
 from memory_core.lab.variants import variant_of
 
@@ -63,3 +66,35 @@ def test_a_sweep_can_be_cancelled_and_one_of_a_million_cells_is_refused(memory):
         swept(memory, Axis("token_limit", tuple(range(1, 1001))), Axis("queue_turns", tuple(range(1, 1001))))
     with pytest.raises(ConfigError, match="two different settings"):
         swept(memory, x, x)
+
+
+def test_cells_that_a_plan_cannot_know_are_played_and_what_was_played_stays_when_cancelled():
+    learning = lived("blocks", 260, [("turn", pick) for pick in (0, 1, 2, 3, 4, 8, 5, 6, 7)])
+    script, base = script_of(learning), variant_of(learning)
+    found = swept(learning, Axis("token_limit", (140, 260)), Axis("chat_history_token_ratio", (0.3, 0.9)))
+    unknown = found.unknown("calls")
+    assert unknown == found.unknown("stable") == found.cells, "the plan says that it cannot know"
+    asked = iter((False, False, True))
+    filled = []
+    for cell in play_cells(player(), script, base, unknown, phrases=[PHRASE], probes=[PROBE]):
+        filled.append(cell)
+        found = found.with_cell(cell)
+        if len(filled) == 3:
+            break
+    assert len(found.unknown("stable")) == 1, "the others are kept"
+    for cell in filled:
+        played = player().play(script, base.with_changes("c", cell.changes)).memory
+        outcome = outcome_of(played)
+        contexts = [turn.built for _, turn in sorted(played.log.history().turns.items())]
+        same = [played.log.shared_prefix_tokens(*pair) for pair in pairwise(contexts)]
+        assert cell.measures["calls"].low == outcome.calls > 0
+        assert cell.measures["sent"].low == outcome.average
+        assert cell.measures["stable"].low == sum(same) / sum(context.event.billed for context in contexts[1:])
+        assert cell.measures["watched"].low == (played.trace.presence(PHRASE).turns[-1].state == "prompt")
+        assert cell.measures["probes"].low == evaluate(played, [PROBE])[0].held
+    assert not list(play_cells(player(), script, base, unknown, cancelled=lambda: next(asked)))
+
+
+def test_without_a_block_that_learns_the_plan_knows_that_no_model_is_called(memory):
+    found = swept(memory, Axis("token_limit", (60, 120)), Axis("chat_history_token_ratio", (0.5,)))
+    assert [cell.measures["calls"] for cell in found.cells] == [Range(0, 0)] * 2

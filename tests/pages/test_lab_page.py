@@ -27,6 +27,19 @@ def slider(app, setting, name="B"):
     return app.slider(key=f"lab__{name}_{setting}")
 
 
+def keys(app):
+    return {each.key for each in app.button}
+
+
+STROKE = "\N{COMBINING LONG STROKE OVERLAY}"
+
+
+def listed(app):
+    """Turn and words of each event that the Timeline lists."""
+    rows = next(each.value for each in app.dataframe if "What happened" in each.value)
+    return list(zip(rows["Turn"], rows["What happened"], strict=True))
+
+
 def numbers(app):
     return next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
 
@@ -159,6 +172,7 @@ def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_ha
     app = opened(page="timeline", session="demo", event=str(flush.position))
     app = app.button(key="timeline__strike").click().run()
     assert "is struck in the Lab's B" in joined(app)
+    assert [turn for turn, words in listed(app) if STROKE in words] == [flush.turn]
     app.switch_page("pages/lab.py")
     app = ready(app.run())
     assert not app.exception
@@ -181,16 +195,22 @@ def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory
 def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sentence(memory):
     memory.trace.watch("allergic to nuts")
     app = page()
-    assert not [each for each in app.button if each.key == "lab__sweep_go"], "closed, it costs nothing"
+    assert "lab__sweep_go" not in keys(app), "closed, it costs nothing"
     app.session_state["lab__sweep"] = True
     app = ready(app.run())
-    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(4).run()
-    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(3).run()
+    app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(2).run()
+    app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(2).run()
     app = app.button(key="lab__sweep_go").click().run()
     app = drawn_until(app, lambda: app.exception or "Outlined" in joined(app))
     assert not app.exception
     app = app.selectbox(key="lab__sweep_measure").set_value("flushes").run()
     assert "**Flushes**" in joined(app)
+    app = app.selectbox(key="lab__sweep_measure").set_value("stable").run()
+    assert "model calls: rules learn, and none is made." in joined(app)
+    app = button(app, "Play the 4 unknown ones").click().run()
+    app = drawn_until(app, lambda: app.exception or not ({"lab__sweep_play", "lab__sweep_cancel"} & keys(app)))
+    assert not app.exception
+    assert "**Stable beginning of a prompt**" in joined(app)
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
     app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
     assert any("configurations are too many to sweep" in each.value for each in app.error)

@@ -1,14 +1,15 @@
 """What is being tried in one tab: up to three configurations beside the session's own."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.lab.striking import MAX_STRUCK
+from memory_core.events import EventRecord
+from memory_core.lab.striking import MAX_STRUCK, changes_without, may_be_struck
 from memory_core.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
 from memory_core.recipes import RECIPES
 from ui import state
@@ -200,6 +201,24 @@ def strike(session_id: str, position: int) -> None:
     each = desk(session_id).current
     left = tuple(struck for struck in each.struck if struck != position)
     _put(session_id, replace(each, struck=left if position in each.struck else (*each.struck, position)))
+
+
+def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
+    """Is an event struck in a configuration? `before` is what takes it back, where that is a change of settings."""
+    taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
+    return taken_back or record.position in tried.struck
+
+
+def struck_in(memory: Memory, records: Iterable[EventRecord]) -> frozenset[int]:
+    """Positions of those of some events that are struck in the configuration in sight."""
+    tried = desk(memory.session_id).current
+    if not tried.struck and not tried.knobs:
+        return frozenset()  # most of the time; what people set takes a look at the log for each
+    return frozenset(
+        record.position
+        for record in records
+        if may_be_struck(record) and is_struck(tried, record, changes_without(memory, record))
+    )
 
 
 def take_back(session_id: str, name: str, knob: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,8 @@ class Result:
 
     played: Played
     outcome: Outcome
+    seconds: float
+    """How long the play took."""
     findings: tuple[Finding, ...] = ()
     """What goes wrong under it."""
     presences: dict[str, Presence] = field(default_factory=dict)
@@ -111,7 +114,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     """Search for it in the background."""
 
     def work(job: Job) -> None:
-        player, probes = _player(memory), keeping(memory, phrases)
+        player, probes = player_of(memory), keeping(memory, phrases)
         found = smallest_limit(
             player, _script(memory, variant), variant, probes, progress=job.add_progress, cancelled=job.cancel.is_set
         )
@@ -130,7 +133,8 @@ def _script(memory: Memory, variant: Variant) -> Script:
     return without(script_of(memory), memory.log.history(), variant.struck)
 
 
-def _player(memory: Memory) -> Player:
+def player_of(memory: Memory) -> Player:
+    """The player that all plays of a session share."""
     kept = _kept(memory)
     with kept.lock:
         kept.player = kept.player or Player(memory.session.services, tokenizer_fn=memory.session.tokenizer_fn)
@@ -153,11 +157,13 @@ def _work(
                     f"Playing {variant.name}: turn {tokens(script.turns * done // of)} of {tokens(script.turns)}"
                 )
 
-        played = _player(memory).play(script, variant, progress=progress, cancelled=job.cancel.is_set)
+        begun = time.monotonic()
+        played = player_of(memory).play(script, variant, progress=progress, cancelled=job.cancel.is_set)
         if played is None:
             raise StoppedError("Cancelled: nothing was kept.")
+        seconds = time.monotonic() - begun
         said = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
-        found = Result(played, outcome_of(played.memory), said)
+        found = Result(played, outcome_of(played.memory), seconds, said)
     for phrase in phrases:
         if phrase not in found.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")

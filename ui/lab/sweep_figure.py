@@ -80,16 +80,22 @@ def sweep_figure(
 def _sure(cell: Cell, measure: Measure) -> bool:
     """Is there nothing to know of it that only a play would tell?"""
     found = cell.measures.get(measure)
-    return cell.problem is not None or (found is not None and found.known)
+    return cell.problem is not None or cell.played or (found is not None and found.known)
 
 
 def value_words(cell: Cell, measure: Measure) -> str:
-    """A measure of a cell in a word: `3`, `1–3`, `?`."""
+    """A measure of a cell in a word: `3`, `1–3`, `62%`, `?`."""
     found = cell.measures.get(measure)
-    return "×" if cell.problem is not None else "?" if found is None else _words(found)
+    if cell.problem is not None:
+        return "×"
+    if found is None:
+        return "–" if cell.played else "?"
+    return _words(found, measure)
 
 
-def _words(found: Range) -> str:
+def _words(found: Range, measure: Measure) -> str:
+    if measure == "stable":
+        return f"{found.low:.0%}"
     low = tokens(round(found.low))
     return low if found.known else f"{low}–{tokens(round(found.high))}"
 
@@ -98,7 +104,7 @@ def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]
     if cell.problem is not None:
         return shown(cell.problem, 120)
     sent = cell.measures.get("sent")
-    rest = f"<br>{_words(sent)} tokens a turn" if sent is not None and measure != "sent" else ""
+    rest = f"<br>{_words(sent, 'sent')} tokens a turn" if sent is not None and measure != "sent" else ""
     unknown = "" if _sure(cell, measure) else "<br>unknown until it is played"
     return f"{shown(axes[0][cell.x])} × {shown(axes[1][cell.y])}: {value_words(cell, measure)}{rest}{unknown}"
 

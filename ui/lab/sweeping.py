@@ -1,9 +1,15 @@
-"""A sweep on the page: two settings with their values, a heat map of what they come to, a click that tries a cell."""
+"""A sweep on the page: two settings with their values, a heat map of what they come to, a click that tries a cell.
+
+It is planned at once; what a plan cannot know is played when somebody asks, and each cell is filled in as it comes.
+"""
 
 import json
 import threading
+import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
@@ -13,24 +19,29 @@ from memory_core import Memory, MemoryInspectorError
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
 from memory_core.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
+from memory_core.lab.script import script_of
+from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep
 from memory_core.lab.variants import Variant
 from ui import state
 from ui.charts import CONFIG
 from ui.event_sentences.settings import value_words as setting_words
 from ui.jobs import Job
-from ui.lab import desk, planned
-from ui.lab.desk import Tried
+from ui.lab import desk, planned, playing
+from ui.lab.desk import Desk, Tried
 from ui.lab.knobs import named
 from ui.lab.playing import LOOK_SECONDS, StoppedError
 from ui.lab.sweep_figure import sweep_figure, value_words
 from ui.services import engine
-from ui.text import plain, tokens
+from ui.text import count, plain, tokens
 from ui.theme import mode
 from ui.view import View
 
 MAX_KEPT = 4
 """Sweeps that are kept for one session, the latest used."""
+
+FILLED_SECONDS = 1.0
+"""Interval, in seconds, at which a map is drawn again while its cells are played."""
 
 MOST_LISTED = 8
 """Cells of the front that are listed."""
@@ -41,23 +52,54 @@ _MEASURES: dict[Measure, str] = {
     "sent": "Tokens a turn",
     "cut": "Tokens cut",
     "flushes": "Flushes",
+    "calls": "Model calls",
+    "stable": "Stable beginning of a prompt",
 }
 _ASKED = state.ByPlace[str]("lab_sweep", "")
 """Key of the sweep that was asked for last, by session."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Swept:
+    """A sweep, with what it was made for: what is tried and watched meanwhile is something else."""
+
+    found: Sweep
+    variant: Variant
+    phrases: list[str]
+    probes: tuple[Probe, ...]
+
+    def measured(self, measure: Measure) -> Measure:
+        """A measure that it has, this one if it can be."""
+        lacking = (measure == "watched" and not self.phrases) or (measure == "probes" and not self.probes)
+        return "sent" if lacking else measure
+
+
 class _Kept:
-    """The sweeps of one session."""
+    """The sweeps of one session, and the work that is done for each."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.sweeps: OrderedDict[str, Sweep] = OrderedDict()
+        self.sweeps: OrderedDict[str, _Swept] = OrderedDict()
+        self.jobs: dict[str, Job] = {}
+        """What was last begun for a sweep, running or done, by its key."""
 
-    def put(self, key: str, found: Sweep) -> None:
+    def begin(self, key: str, work: Callable[[Job], object]) -> None:
+        """Do something for a sweep in the background, unless something is being done for it."""
         with self.lock:
-            self.sweeps[key] = found
+            job = self.jobs.get(key)
+            if job is None or job.done:
+                self.jobs[key] = engine().read(f"lab-sweep/{uuid.uuid4()}", work)
+
+    def put(self, key: str, swept: _Swept) -> None:
+        with self.lock:
+            self.sweeps[key] = swept
             while len(self.sweeps) > MAX_KEPT:
-                self.sweeps.popitem(last=False)
+                self.jobs.pop(self.sweeps.popitem(last=False)[0], None)
+
+    def fill(self, key: str, cell: Cell) -> None:
+        with self.lock:
+            if key in self.sweeps:
+                self.sweeps[key] = replace(self.sweeps[key], found=self.sweeps[key].found.with_cell(cell))
 
 
 def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]) -> None:
@@ -92,7 +134,7 @@ def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes:
             on_click=_ask,
             args=(memory, view.history.position, variant, x, y, phrases, probes),
         )
-        _draw_asked(memory, tried, measure)
+        _draw_asked(view, tried, measure)
 
 
 def _offered(variant: Variant) -> dict[str, tuple[float, float, int]]:
@@ -151,10 +193,13 @@ def _problem(x: Axis, y: Axis) -> str | None:
 def _ask(
     memory: Memory, position: int, variant: Variant, x: Axis, y: Axis, phrases: list[str], probes: tuple[Probe, ...]
 ) -> None:
-    """Plan every pair in the background."""
+    """Plan every pair in the background; what was planned already is shown again."""
     asked = [memory.session_id, position, repr(variant), repr((x, y)), phrases, [str(probe) for probe in probes]]
     key = f"lab-sweep/{json.dumps(asked)}"
     _ASKED.put(memory.session_id, key)
+    kept = _kept(memory)
+    if key in kept.sweeps:
+        return
 
     def work(job: Job) -> None:
         job.add_progress("Reading the sizes in the log")
@@ -172,9 +217,37 @@ def _ask(
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        _kept(memory).put(key, found)
+        kept.put(key, _Swept(found, variant, phrases, probes))
 
-    engine().read(key, work)
+    kept.begin(key, work)
+
+
+def _play(memory: Memory, key: str, measure: Measure) -> None:
+    """Play the cells of which a measure is unknown, in the background; each is kept as it comes."""
+    kept = _kept(memory)
+    swept = kept.sweeps.get(key)
+    if swept is None:
+        return
+    cells = swept.found.unknown(measure)
+
+    def work(job: Job) -> None:
+        begun = time.monotonic()
+        job.add_progress(f"Playing {tokens(len(cells))}")
+        played = play_cells(
+            playing.player_of(memory), script_of(memory), swept.variant, cells,
+            phrases=swept.phrases, probes=swept.probes, cancelled=job.cancel.is_set,
+        )  # fmt: skip
+        for done, cell in enumerate(played, 1):
+            kept.fill(key, cell)
+            left = (time.monotonic() - begun) / done * (len(cells) - done)
+            job.add_progress(f"Played {tokens(done)} of {tokens(len(cells))}, {_about(left)} left")
+
+    kept.begin(key, work)
+
+
+def _about(duration: float) -> str:
+    """Seconds in words, no more exactly than they are known."""
+    return f"about {count(round(duration / 60), 'minute')}" if duration >= 90 else f"about {max(1, round(duration))} s"
 
 
 def _with_carriers(memory: Memory, probes: Sequence[Probe]) -> list[tuple[Probe, tuple[frozenset[Ref], ...]]]:
@@ -196,12 +269,14 @@ def _carriers(memory: Memory, target: str | Ref) -> frozenset[Ref]:
         return frozenset()
 
 
-def _draw_asked(memory: Memory, tried: Tried, measure: Measure) -> None:
-    key = _ASKED.at(memory.session_id)
-    job = engine().reading(key) if key else None
-    found = _kept(memory).sweeps.get(key)
-    if found is not None:
-        _draw_map(memory, tried, found, measure)
+def _draw_asked(view: View, tried: Tried, measure: Measure) -> None:
+    memory = view.memory
+    key, kept = _ASKED.at(memory.session_id), _kept(memory)
+    job = kept.jobs.get(key)
+    if key in kept.sweeps:
+        running = job is not None and not job.done
+        draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
+        draw(view, key, running, desk.desk(memory.session_id), tried, measure)
     elif job is not None:
         _follow(job)
 
@@ -213,13 +288,53 @@ def _follow(job: Job) -> None:
             st.rerun()
         st.warning(plain(job.error or ""))
         return
+    _draw_progress(job)
+
+
+def _draw_progress(job: Job) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
+        if job.cancel.is_set():
+            st.markdown(":shimmer[Cancelling]", width="content")
+            return
         st.markdown(f":shimmer[{plain(job.progress[-1]) if job.progress else 'Planning'}]", width="content")
         st.button("Cancel", key="lab__sweep_cancel", on_click=job.cancel.set)
 
 
-def _draw_map(memory: Memory, tried: Tried, found: Sweep, measure: Measure) -> None:
-    measured = measure if any(cell.measures.get(measure) is not None for cell in found.cells) else "sent"
+def _draw_found(view: View, key: str, running: bool, now: Desk, tried: Tried, measure: Measure) -> None:
+    """Draw a sweep as far as it is known, and offer to play what is not; by itself as long as that is on its way."""
+    memory = view.memory
+    kept = _kept(memory)
+    swept, job = kept.sweeps.get(key), kept.jobs.get(key)
+    if swept is None or running is (job is None or job.done) or desk.desk(memory.session_id) != now:
+        st.rerun()  # the rest of the page hangs on it
+    found, measure = swept.found, swept.measured(measure)
+    if running and job is not None:
+        _draw_progress(job)
+    elif unknown := found.unknown(measure):
+        if job is not None and job.error is not None:
+            st.warning(plain(job.error))
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.button(
+                f"Play the {tokens(len(unknown))} unknown ones" if len(unknown) > 1 else "Play the unknown one",
+                key="lab__sweep_play",
+                icon=":material/science:",
+                on_click=_play,
+                args=(memory, key, measure),
+            )
+            st.markdown(f":small[:gray[{_price(view, len(unknown))}]]", width="stretch")
+    _draw_map(memory, tried, found, measure)
+
+
+def _price(view: View, plays: int) -> str:
+    """What plays take, and what they would stand for, by the play of the session's own configuration."""
+    own = playing.result(view.memory, view.history.position, desk.own_variant(view.memory))
+    if own is None:
+        return "Nothing is stored and no model is called. How long it takes is known once something was played."
+    calls = f" It stands for about {tokens(own.outcome.calls * plays)} model calls: rules learn, and none is made."
+    return f"Takes {_about(own.seconds * plays)}.{calls if own.outcome.calls else ''}"
+
+
+def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> None:
     front = found.front(measured)
     axes = ([_value(found.x, v) for v in found.x.values], [_value(found.y, v) for v in found.y.values])
     across, down = (named(*_place(axis.setting)) for axis in (found.x, found.y))

@@ -239,9 +239,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
     session_id = memory.session_id
     tried = desk.desk(session_id).current
     before = changes_without(memory, record)
-    struck = record.position in tried.struck or (
-        bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
-    )
+    struck = desk.is_struck(tried, record, before)
     if not struck and record.kind in SET_BY_PEOPLE and not before:
         return  # set again since: without it everything is as it is
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):

@@ -10,6 +10,8 @@ import streamlit as st
 from memory_core.events import EventRecord
 from ui.components import filled, filled_rows, unseen_heading
 from ui.event_sentences import seconds
+from ui.lab.desk import struck_in
+from ui.struck import crossed_out, greyed
 from ui.text import ago, count, short, tokens
 from ui.timeline.drawer import zone
 from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
@@ -82,11 +84,12 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
+    struck = struck_in(view.memory, records)
     rows = [
         {
             "Turn": record.turn or None,
             "By": ACTORS.get(record.actor, record.actor).lower(),
-            "What happened": line.text,
+            "What happened": crossed_out(line.text) if record.position in struck else line.text,
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)
@@ -94,8 +97,9 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
     slot = filled(
         LIST_PLACE, minus=BESIDE_PIXELS, least=MIN_PIXELS, most=ROW_PIXELS * (len(rows) + 1) + 3, border=False
     )
+    places = [place for place, record in enumerate(records) if record.position in struck]
     slot.dataframe(
-        rows,
+        greyed(rows, places, "What happened"),
         hide_index=True,
         height="stretch",
         row_height=ROW_PIXELS,
