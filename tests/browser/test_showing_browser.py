@@ -55,6 +55,15 @@ def red(tab, mode):
     return {name for name, *colours in found if any(hexadecimal(colour) == wanted for colour in colours) and name}
 
 
+def at_rest(locator):
+    """Where something lies once it moves no more: a dialog grows as what is in it comes."""
+    before, now = None, locator.bounding_box()
+    while before != now:
+        locator.page.wait_for_timeout(250)
+        before, now = now, locator.bounding_box()
+    return now
+
+
 @pytest.fixture(scope="module")
 def saved(served, demo, chromium, tmp_path_factory):
     """The whole demo at turn 12 with a trace in each turn, downloaded by hand: every name is replaced but Sam's."""
@@ -70,7 +79,7 @@ def saved(served, demo, chromium, tmp_path_factory):
     found = [each.text for each in branch.trace.page(PHRASE).originals]
     expect(dialog.get_by_text(f"{len(found)} words replaced.")).to_be_visible()
     idle(tab)
-    table = dialog.get_by_test_id("stDataFrame").bounding_box()
+    table = at_rest(dialog.get_by_test_id("stDataFrame"))
     tab.mouse.click(table["x"] + CELL_PIXELS, table["y"] + ROW_PIXELS * (found.index("Sam") + 1.5))
     tab.keyboard.press("Space")
     expect(dialog.get_by_text(f"{len(found) - 1} words replaced.")).to_be_visible()
