@@ -1,23 +1,13 @@
-"""What the tests of the adapters share: frameworks that may be missing, and a model that calls a tool."""
+"""What the tests of the adapters share: a model that calls a tool, and a memory small enough to flush."""
 
-import importlib
 import json
-import os
 
-import pytest
 from models.scripted_server import completion
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
 
 QUESTIONS = ("I live in Faro. How is the weather?", "And how is it tomorrow?", "Where do I live?")
 RESULT = "sunny, twenty degrees, and hardly any wind from the west at all"
-
-
-def framework(name):
-    """The framework, or a skipped module; `make adapters`, which installs all of them, fails instead."""
-    if os.environ.get("MEMORY_INSPECTOR_ADAPTERS"):
-        return importlib.import_module(name)
-    return pytest.importorskip(name)
 
 
 def script(turns=3):

@@ -1,16 +1,13 @@
 """Agno's agent on this engine's user memories, against a scripted endpoint."""
 
+import agno.agent as agno
+import agno.db.schemas.memory as schemas
+import agno.models.openai as openai
 import pytest
-from adapters.frameworks import framework
 from models.scripted_server import ScriptedServer, completion
 
 from memory_core import NotFoundError
-
-agno = framework("agno.agent")
-openai = framework("agno.models.openai")
-schemas = framework("agno.db.schemas.memory")
-
-from memory_core.adapters.agno import InspectedMemoryManager  # noqa: E402
+from memory_core.adapters.agno import InspectedMemoryManager
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Agno's own
 

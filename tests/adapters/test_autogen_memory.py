@@ -2,17 +2,15 @@
 
 import asyncio
 
+import autogen_agentchat.agents as agentchat
+import autogen_core.memory as core
+import autogen_ext.models.openai as clients
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, framework, memory, restarted, script, words
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from models.scripted_server import ScriptedServer
 
+from memory_core.adapters.autogen import InspectedMemory
 from memory_core.formats.chat_completions import to_openai
-
-agentchat = framework("autogen_agentchat.agents")
-core = framework("autogen_core.memory")
-clients = framework("autogen_ext.models.openai")
-
-from memory_core.adapters.autogen import InspectedMemory  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # AutoGen's own
 INFO = {"vision": False, "function_calling": True, "json_output": True, "family": "x", "structured_output": False}

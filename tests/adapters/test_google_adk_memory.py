@@ -2,18 +2,17 @@
 
 import asyncio
 
+import google.adk.agents as agents
+import google.adk.models as models
+import google.adk.runners as runners
+import google.adk.sessions as sessions
+import google.adk.tools.preload_memory_tool as preload
+import google.genai.types as types
 import pydantic
 import pytest
-from adapters.frameworks import RESULT, framework
+from adapters.frameworks import RESULT
 
-agents = framework("google.adk.agents")
-models = framework("google.adk.models")
-runners = framework("google.adk.runners")
-sessions = framework("google.adk.sessions")
-preload = framework("google.adk.tools.preload_memory_tool")
-types = framework("google.genai.types")
-
-from memory_core.adapters.google_adk import InspectedMemoryService  # noqa: E402
+from memory_core.adapters.google_adk import InspectedMemoryService
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
 

@@ -2,17 +2,15 @@
 
 import asyncio
 
+import langchain.agents as agents
+import langchain_core.tools as tools
+import langchain_openai as openai
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, framework, memory, restarted, script, words
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from models.scripted_server import ScriptedServer
 
+from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware
 from memory_core.formats.chat_completions import to_openai
-
-agents = framework("langchain.agents")
-tools = framework("langchain_core.tools")
-openai = framework("langchain_openai")
-
-from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # LangChain's own
 

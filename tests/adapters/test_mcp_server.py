@@ -4,11 +4,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-from adapters.frameworks import framework
+import mcp
 
 from memory_core import ChatMessage, Memory
-
-mcp = framework("mcp")
 
 ROOT = Path(__file__).resolve().parents[2]
 

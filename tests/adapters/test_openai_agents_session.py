@@ -2,16 +2,14 @@
 
 import asyncio
 
+import agents
 import pytest
-from adapters.frameworks import QUESTIONS, RESULT, framework, memory, restarted, script, words
+from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
 from models.scripted_server import ScriptedServer
 from openai import AsyncOpenAI
 
+from memory_core.adapters.openai_agents import InspectedSession
 from memory_core.formats.chat_completions import to_openai
-
-agents = framework("agents")
-
-from memory_core.adapters.openai_agents import InspectedSession  # noqa: E402  (only where the SDK is installed)
 
 CALLS = [
     {"type": "function_call", "call_id": "a", "name": "forecast", "arguments": '{"place":"Faro"}', "id": "fc_1"},
