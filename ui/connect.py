@@ -115,13 +115,11 @@ def draw_card(session_id: str) -> None:
 
 
 def _attached(session_id: str) -> bool:
-    """Whether it shows an attached agent; see `View.attached`."""
+    """Whether it shows an attached agent."""
     try:
-        memory = engine().open(session_id)
-        begun = memory.events(kinds=("agent_attached", "session_branched"), limit=1, newest_first=True)
+        return engine().open(session_id).log.history().attached
     except MemoryInspectorError:  # the page reports the error
         return False
-    return bool(begun) and begun[0].kind == "agent_attached"
 
 
 @st.fragment(run_every=LOOK_SECONDS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from memory_core import ConfigError, Memory, Services, Status
-from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionBranched
+from memory_core.events import EventRecord, MessageAdded
 from memory_core.history.by_turn import History, TurnRecord, history_of
 from memory_core.history.log import last_position
 from memory_core.tracing.effects import Effects
@@ -44,12 +44,10 @@ class View:
         """Whether nothing can be changed: this is an earlier moment, or all there is are records of another's agent."""
         return self.turn is not None or self.attached
 
-    @cached_property
+    @property
     def attached(self) -> bool:
-        """Whether this session shows an attached agent. A branch of one is a session of its own."""
-        newest_first = reversed(self.history.records)
-        begun = (r.event for r in newest_first if isinstance(r.event, AgentAttached | SessionBranched))
-        return isinstance(next(begun, None), AgentAttached)
+        """Whether this session shows an attached agent."""
+        return self.history.attached
 
     @property
     def shown_turn(self) -> int:

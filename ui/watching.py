@@ -17,7 +17,7 @@ from ui.text import plain, short, tokens
 from ui.view import View, latest_moment, memory_of, opened
 
 LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
-"""Of each state of a cell; `out` and `unknown` are those of a plan."""
+"""Of each state of a cell; `unknown` is that of a plan."""
 
 LABEL_CHARACTERS = 60
 

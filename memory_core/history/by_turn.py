@@ -84,6 +84,14 @@ class History:
     def latest_turn(self) -> int:
         return max(self.turns, default=0)
 
+    @property
+    def attached(self) -> bool:
+        """Whether it shows an attached agent, which its creation says. A branch of one is a session of its own."""
+        begun = self.records[1:2]
+        if not begun or begun[0].kind != "agent_attached":
+            return False
+        return not any(record.kind == "session_branched" for record in self.records)
+
     def position_at(self, turn: int) -> int:
         """Position of the last event of a turn, or of the nearest turn before it."""
         known = [number for number in self.turns if number <= turn]

@@ -10,9 +10,10 @@ from memory_core.tracing.values import STAGES, Trace
 MAX_TURNS = 200
 """Turns that are told of at most, the newest: as many as a screen has room for, and a trace is made of each."""
 
-PresenceState = Literal["prompt", "memory", "lost", "before", "none"]
+PresenceState = Literal["prompt", "memory", "lost", "out", "before", "none"]
 """`prompt`: in the turn's prompt. `memory`: not in it, but kept, or still to be learned. `lost`: no carrier is kept.
-`before`: nobody had said it yet. `none`: the turn has no prompt."""
+`out`: not in it, and only an attached agent knows whether it keeps it. `before`: nobody had said it yet. `none`: the
+turn has no prompt."""
 
 _KEPT = STAGES.index("found")
 _LATER = frozenset({"said_later", "learned_later", "added_later"})
@@ -71,5 +72,7 @@ def presence_in(trace: Trace, turn: int) -> TurnPresence:
     decided = [stage for track in trace.tracks if (stage := track.decisive) is not None]
     if all(stage.rule in _LATER for stage in decided) and not any(track.decisive is None for track in trace.tracks):
         return TurnPresence(turn, "before", trace.sentence)
+    if any(stage.rule == "not_sent" for stage in decided):
+        return TurnPresence(turn, "out", trace.sentence)
     kept = any(stage.verdict == "waiting" or STAGES.index(stage.name) >= _KEPT for stage in decided)
     return TurnPresence(turn, "memory" if kept else "lost", trace.sentence)

@@ -51,8 +51,11 @@ def test_of_what_an_attached_agent_left_out_no_rule_is_claimed_and_nothing_is_fo
         ("prompt", "lost", "not_sent", "observed"),
     ]
     assert memory.trace("live in Oslo", turn=1).reached
+    assert [each.state for each in memory.trace.presence("live in Oslo").turns] == ["prompt", "out"]
     assert memory.trace.fixes(trace).offered == ()
     assert memory.trace.fixes(trace).held is False
     page = opened(page="trace", session="agent", words="live in Oslo")
     assert not page.exception
+    assert memory.log.history().attached
+    assert not memory.branch(1).log.history().attached
     assert not any("next prompt" in each.value for each in page.markdown)
