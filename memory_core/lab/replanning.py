@@ -20,7 +20,7 @@ from memory_core.history.replay import take_out
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import PlayedTurn
 from memory_core.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
-from memory_core.lab.variants import Variant, block_values
+from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
 from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
@@ -104,8 +104,8 @@ class Replanner:
         self._sizes = sizes
         self._base = {block.name: block for block in sizes.base.blocks}
         self._frames: dict[str, int] = {}
-        self._steps = {block.name: block_values(block) for block in sizes.base.blocks}
-        self._edited = {block.name for block in sizes.base.blocks if _agents_may_edit(block)}
+        self._values = {block.name: block_values(block) for block in sizes.base.blocks}
+        self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
 
     @property
@@ -131,7 +131,7 @@ class Replanner:
         """
         config, base = variant.config, self._sizes.base.config
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
-        edits = {block.name for block in variant.blocks if _agents_may_edit(block)}
+        edits = {block.name for block in variant.blocks if agents_may_edit(block)}
         if not counted or bool(edits) != bool(self._edited):
             states: list[PlannedState] = ["unknown" for _ in watched]
             prompts = [
@@ -154,7 +154,7 @@ class Replanner:
 
     def _block(self, block: StoredBlock) -> "_Block":
         """What can be said of a block before anything is planned."""
-        values, former = block_values(block), self._steps.get(block.name)
+        values, former = block_values(block), self._values.get(block.name)
         own = self._base.get(block.name)
         same_kind = own is not None and own.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
@@ -555,10 +555,10 @@ class _Run:
             inside = not seqs.isdisjoint(kept) or not seqs.isdisjoint(self._pinned_seqs)
             if inside or any(not carriers.isdisjoint(refs) for refs in here):
                 states.append("prompt")
-            elif unknown and (seqs or carriers):
-                states.append("before" if seqs and min(seqs) > self._last else "unknown")
+            elif seqs and min(seqs) > self._last:
+                states.append("before")
             else:
-                states.append("before" if seqs and min(seqs) > self._last else "out")
+                states.append("unknown" if unknown and (seqs or carriers) else "out")
         refs = None
         if self._refs and not unknown:
             messages = (Ref.of("message", seq) for seq in (*kept, *self._pinned_seqs))
@@ -585,7 +585,3 @@ def _cut_last(blocks: Sequence[_Block], order: TruncationOrder) -> list[_Block]:
     """As the engine reads blocks that fill: those never cut, then the one that is cut last first."""
     sign = 1 if order == "largest_first" else -1
     return sorted(blocks, key=lambda block: (block.priority > 0, sign * block.priority))
-
-
-def _agents_may_edit(block: StoredBlock) -> bool:
-    return block.type == "static" and not block_values(block).get("read_only", True)

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.lab.comparing import average
 from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
 from memory_core.lab.replanning import PlannedState, Replanned, Replanner
-from memory_core.lab.variants import Change, Variant, block_values
+from memory_core.lab.variants import Change, Variant, agents_may_edit
 
 MAX_CELLS = 2_500
 """Configurations of one sweep: more are no help to whoever looks at them."""
@@ -167,7 +167,7 @@ def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
 
 def _calls_no_model(variant: Variant) -> bool:
     """Would nothing in it ever ask a model: no block that learns with one, none that an agent edits?"""
-    edited = any(block.type == "static" and not block_values(block).get("read_only", True) for block in variant.blocks)
+    edited = any(agents_may_edit(block) for block in variant.blocks)
     return not edited and not any(block.kind_model_calls for block in variant.make_blocks())
 
 

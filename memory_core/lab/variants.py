@@ -188,6 +188,11 @@ def block_values(block: StoredBlock) -> dict[str, Any]:
     return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
 
 
+def agents_may_edit(block: StoredBlock) -> bool:
+    """Whether it is a fixed text that its agent may edit with tools."""
+    return block.type == "static" and not block_values(block).get("read_only", True)
+
+
 def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Change]:
     names = [name for name in dict.fromkeys([*before, *after]) if name not in _NAMES and name != "name"]
     return [

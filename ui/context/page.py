@@ -16,7 +16,7 @@ from memory_core.planning.rendering import InsertMethod
 from ui import baseline, nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
-from ui.context import mattering, pointing, words
+from ui.context import ablation, pointing, words
 from ui.context.export import as_json, as_text
 from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
@@ -193,7 +193,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
-    mattering.draw(view, sent)
+    ablation.draw(view, sent)
     _draw_take_along(sent)
 
 

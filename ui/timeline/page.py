@@ -29,9 +29,10 @@ def draw(view: View) -> None:
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
     st.markdown(_sentence(view))
-    turns = list(view.history.turns.values())
-    sent = [context_of(turn.built).total for turn in turns if turn.built is not None]
-    baseline.draw_totals(sum(len(turn.flushes) for turn in turns), sent)
+    if baseline.pinned() is not None:
+        turns = list(view.history.turns.values())
+        sent = [context_of(turn.built).total for turn in turns if turn.built is not None]
+        baseline.draw_totals(sum(len(turn.flushes) for turn in turns), sent)
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."

@@ -7,7 +7,7 @@ from test_playing import lived
 from memory_core.errors import ConfigError
 from memory_core.events import Ref, spread
 from memory_core.history.slices.contexts import context_of
-from memory_core.lab.mattering import ask_both, question_without
+from memory_core.lab.ablation import ask_both, question_without
 from memory_core.models.offline.responder import OfflineResponder
 
 

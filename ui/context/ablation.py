@@ -9,7 +9,7 @@ from memory_core import ConfigError, MemoryInspectorError
 from memory_core.events import Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
-from memory_core.lab.mattering import Question, ask_both, question_without
+from memory_core.lab.ablation import Question, ask_both, question_without
 from memory_core.models.base import ChatModel
 from ui import state
 from ui.context.words import part_name
@@ -22,7 +22,7 @@ from ui.view import View
 LOOK_SECONDS = 0.3
 MOST_CHARACTERS = 4_000
 
-_ASKED = state.ByPlace[str]("context_mattering", "")
+_ASKED = state.ByPlace[str]("context_ablation", "")
 """Key of what was asked last in this tab, by session, prompt, item and words."""
 
 
