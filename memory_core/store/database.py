@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import (
     Connection,
+    Dialect,
     Engine,
     Executable,
     Table,
     create_engine,
+    create_mock_engine,
     event,
     insert,
     inspect,
@@ -96,9 +98,7 @@ class Database:
         if engine is not None:
             url = engine.url.render_as_string(hide_password=False)
         if url is None or _in_memory(url):
-            made = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
-            _listen(made)
-            return cls(made, shared_connection=True)
+            return cls(_in_memory_engine(), shared_connection=True)
         parsed = parse_url(url)
         if parsed.drivername.startswith("sqlite"):
             schema = None
@@ -261,7 +261,7 @@ class Database:
                     connection.execute(CreateSchema(self._schema, if_not_exists=True))
                 prepare_for_postgresql()
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
-                SQLModel.metadata.create_all(connection, tables=TABLES)
+                self._create_tables(connection)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
             found, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
             if found < SCHEMA_VERSION:
@@ -271,6 +271,13 @@ class Database:
                 f"The database at {self.url} has schema version {found}; this program knows versions up to "
                 f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
             )
+
+    def _create_tables(self, connection: Connection) -> None:
+        if not self.is_sqlite:
+            SQLModel.metadata.create_all(connection, tables=TABLES)
+            return
+        for statement in _statements_for_tables():
+            connection.exec_driver_sql(statement)
 
     def _upgrade(self, connection: Connection, found: int) -> None:
         """Upgrade from an earlier schema version: add what is new, rewrite nothing."""
@@ -282,6 +289,18 @@ class Database:
         for index in SINCE_3:
             index.create(connection, checkfirst=True)
         connection.execute(update(schema_table).values(version=SCHEMA_VERSION))
+
+
+@cache
+def _statements_for_tables() -> tuple[str, ...]:
+    """What creates the tables on SQLite, compiled once: the Lab opens a new database for every play."""
+    statements: list[str] = []
+
+    def note(statement: Any, *_: Any) -> None:
+        statements.append(str(statement.compile(dialect=sqlite.dialect())))
+
+    SQLModel.metadata.create_all(create_mock_engine("sqlite://", note), tables=TABLES, checkfirst=False)
+    return tuple(statements)
 
 
 @cache
@@ -316,6 +335,33 @@ def _in_memory(url: str) -> bool:
     return parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:")
 
 
+def _in_memory_engine() -> Engine:
+    return _sharing(create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}))
+
+
+def _sharing(engine: Engine) -> Engine:
+    """The engine, with one dialect for all SQLite databases of this process, and so with what was compiled for others.
+
+    Compiling is most of what a new database costs, and the Lab opens one for every conversation it plays.
+    """
+    options = {"compiled_cache": _compiled}
+    shared = Engine(engine.pool, _sqlite_dialect(), engine.url, execution_options=options)
+    _listen(shared)
+    return shared
+
+
+@cache
+def _sqlite_dialect() -> Dialect:
+    engine = create_engine("sqlite://")
+    engine.connect().close()  # it asks for the version of SQLite
+    engine.dispose()
+    return engine.dialect
+
+
+_compiled: dict[Any, Any] = {}
+"""Compiled statements; there are as many as this package has of different ones."""
+
+
 def _create(url: URL) -> Engine:
     try:
         if not url.drivername.startswith("sqlite"):
@@ -325,10 +371,9 @@ def _create(url: URL) -> Engine:
         else:
             _private_file(Path(str(url.database)))
             arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
-            engine = create_engine(url, connect_args=arguments, pool_size=8, max_overflow=16)
+            return _sharing(create_engine(url, connect_args=arguments, pool_size=8, max_overflow=16))
     except (NoSuchModuleError, ImportError) as error:
         raise ConfigError("PostgreSQL needs one more package: pip install 'memory-inspector[postgres]'") from error
-    _listen(engine)
     return engine
 
 
