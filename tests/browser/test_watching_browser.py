@@ -1,10 +1,12 @@
 """Watching a conversation go by in Chromium: one clock for all numbers, an input that is always there, a scrubber."""
 
 import re
+import threading
 import time
 
 import pytest
 from app_server import behind, chat, eventually, healthy, idle, said, slow_reply
+from models.scripted_server import Step, chunk
 from playwright.sync_api import expect
 
 from ui.demo_script import MESSAGES
@@ -278,15 +280,19 @@ def test_a_waiting_message_can_be_taken_back(talking, model, visitor):
     memory = new_memory(behind(talking), title="Taken back")
     tab = visitor.open(chat(talking, memory.session_id))
     expect(tab.get_by_text("Nothing said yet.")).to_be_visible()
-    model.script.append(slow_reply(*"abcdefgh", pause=0.5))
+    taken_back = threading.Event()
+    whole = [chunk("An "), taken_back, chunk("answer."), chunk(finish="stop"), "[DONE]"]
+    model.script.append(Step(stream=[chunk(role="assistant"), *whole]))
     tab.get_by_placeholder("Write a message").click()
     for words in ("Keep this", "Not this"):
         tab.keyboard.type(words)
         tab.keyboard.press("Enter")
     tab.get_by_role("button", name="Take back").click()
-    expect(tab.get_by_text("abcdefgh")).to_be_visible()
+    expect(tab.get_by_role("button", name="Take back")).to_be_hidden()
+    taken_back.set()
+    expect(tab.get_by_text("An answer.")).to_be_visible()
     idle(tab)
-    eventually(lambda: said(talking, memory.session_id) == [("user", "Keep this"), ("assistant", "abcdefgh")])
+    eventually(lambda: said(talking, memory.session_id) == [("user", "Keep this"), ("assistant", "An answer.")])
 
 
 def test_a_message_typed_while_a_recording_plays_pauses_it_and_is_answered(served, visitor):

@@ -17,7 +17,8 @@ class Step:
     body: object = None
     headers: dict = field(default_factory=dict)
     stream: list | None = None
-    """Server-sent events: strings are sent as they are, dicts as JSON; numbers wait that many seconds."""
+    """Server-sent events: strings are sent as they are, dicts as JSON; numbers wait that many seconds, and events of
+    `threading` until they are set, at most a minute."""
     delay: float = 0
     break_off: bool = False
     """Close the connection after the last piece, without the end of the body."""
@@ -137,6 +138,9 @@ class ScriptedServer:
         for event in step.stream:
             if isinstance(event, int | float):
                 time.sleep(event)
+                continue
+            if isinstance(event, threading.Event):
+                event.wait(60)
                 continue
             text = event if isinstance(event, str) else json.dumps(event)
             data = f"data: {text}\n\n".encode()

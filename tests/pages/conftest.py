@@ -100,4 +100,5 @@ def start_clean(patch, folder, embedder):
         return opened[-1]
 
     patch.setattr(services, "Services", open_services)
+    patch.setattr("ui.sessions.health.keep_loaded", lambda: None)  # half a second of a test process
     return opened
