@@ -1,6 +1,7 @@
 """A conversation played again under another configuration: by the engine itself, in a memory that is thrown away.
 
-Nothing is stored and no model is called: where a model learned, the offline rules learn in its place, which is said.
+Nothing is stored, and no model is called unless one is given (`model_plays`): where a model learned, the offline rules
+learn in its place, which is said.
 Prompts, cuts and flushes are recorded there as in any session, so that every page and trace can tell of them.
 """
 
@@ -23,6 +24,10 @@ from memory_core.models.offline.responder import OfflineResponder
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
+
+PATIENCE_SECONDS = 86_400.0
+"""How long a put of a play waits for what learns from it. Replaces `delivery_timeout`: by the clock of another day, an
+answer that came late would make two plays of one configuration differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,26 +66,30 @@ class Player:
         script: Script,
         variant: Variant,
         *,
+        learning: Callable[[Services], Services] | None = None,
+        model: str | None = None,
         progress: Callable[[int, int], object] = lambda done, of: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Played | None:
         """The script under a configuration; None once `cancelled`.
 
-        `progress` is called with the steps done and their total.
+        `progress` is called with the steps done and their total. `learning` puts other learners in the place of the
+        rules; `model` is the name of theirs. What they learn is waited for, however long they take.
 
         Raises:
             ConfigError: the configuration is impossible.
         """
         now = script.steps[0].at if script.steps else 0.0
+        services = Services(embedder=self._embedder)  # of its own: what it caches goes with the memory
         memory = Memory.from_defaults(
             user_id="played" if variant.of_user else None,
             memory_blocks=variant.make_blocks(),
             tokenizer_fn=self._tokenizer_fn,
             database=Database.open(None),
-            services=Services(embedder=self._embedder),  # of its own: what it caches goes with the memory
+            services=learning(services) if learning is not None else services,
             title=variant.name,
             clock=lambda: now,
-            **variant.settings,
+            **{**variant.settings, "delivery_timeout": PATIENCE_SECONDS},
         )
         agent = _Agent(memory, script)
         for number, step in enumerate(script.steps):
@@ -89,7 +98,7 @@ class Player:
             now = step.at
             agent.do(step, f"played-{number}")
             progress(number + 1, len(script.steps))
-        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script)))
+        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, model)))
 
 
 class _Agent:
@@ -119,14 +128,18 @@ class _Agent:
                 act(self._memory, OfflineResponder(), reply_id)
 
 
-def _unknown(memory: Memory, variant: Variant, script: Script) -> list[str]:
+def _unknown(memory: Memory, variant: Variant, script: Script, here: str | None) -> list[str]:
     """What a session that is really lived may do otherwise."""
     said = []
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
         said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
+    by = here or "rules"
     for model in script.learners:
-        said.append(f"What {model} learned is learned by rules here: facts and summaries may differ.")
+        if model != here:
+            said.append(f"What {model} learned is learned by {by} here: facts and summaries may differ.")
+    if here is not None:
+        said.append(f"What {here} answered anew it may answer otherwise another time. What it answered once is kept.")
     if variant.of_user:
         said.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):
