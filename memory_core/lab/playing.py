@@ -98,6 +98,8 @@ class Player:
             now = step.at
             agent.do(step, f"played-{number}")
             progress(number + 1, len(script.steps))
+        if cancelled():  # in the last step: what it was to learn is missing
+            return None
         return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, model)))
 
 
