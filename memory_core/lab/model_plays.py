@@ -135,7 +135,7 @@ class _ByInput(ABC):
             if call is not None:
                 self._found(asked)
             else:
-                call = self._new(asked, messages, purpose, make)
+                call = self._ask_anew(asked, messages, purpose, make)
             output = call.output
             assert output is not None
             if not output.readable:
@@ -151,7 +151,7 @@ class _ByInput(ABC):
         """The model to call."""
 
     @abstractmethod
-    def _new(
+    def _ask_anew(
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
         """The call for an input that was not asked yet, with its answer."""
@@ -185,7 +185,7 @@ class PlayedModel(_ByInput):
         assert self._chat is not None
         return self._chat
 
-    def _new(
+    def _ask_anew(
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
         self._begin()
@@ -223,7 +223,7 @@ class CallCount:
     input_tokens: int
     """Tokens they would send, about: an answer that is not known is in the question after it."""
     kept: int
-    """Answers that are kept already."""
+    """Answers that are kept already and no configuration before it uses."""
 
 
 class CountedModel(_ByInput):
@@ -232,15 +232,16 @@ class CountedModel(_ByInput):
     def __init__(self, name: str, outputs: KeptOutputs, *, encoding: str) -> None:
         super().__init__(name, outputs)
         self._counter = counter_for(None, encoding=encoding)
-        self._sizes: dict[str, int] = {}
-        self._new_since: set[str] = set()
-        self._kept_since: set[str] = set()
+        self._new: dict[str, int] = {}
+        """Tokens of each question that was not asked yet."""
+        self._kept: set[str] = set()
+        self._told = CallCount(0, 0, 0)
 
     def counted(self) -> CallCount:
-        """What was asked since this was called last."""
-        new, kept = self._new_since, self._kept_since
-        self._new_since, self._kept_since = set(), set()
-        return CallCount(len(new), sum(self._sizes[key] for key in new), len(kept))
+        """What was asked since this was called last, and not before."""
+        before, now = self._told, CallCount(len(self._new), sum(self._new.values()), len(self._kept))
+        self._told = now
+        return CallCount(now.new - before.new, now.input_tokens - before.input_tokens, now.kept - before.kept)
 
     def learning(self, services: Services) -> Services:
         """Services that learn by what this model answered before, and by rules elsewhere."""
@@ -250,20 +251,16 @@ class CountedModel(_ByInput):
 
     def _found(self, key: str) -> None:
         with self._lock:
-            self._kept_since.add(key)
+            self._kept.add(key)
 
     def _model(self) -> ChatModel:
         raise NotKeptError("This was not asked yet.")
 
-    def _new(
+    def _ask_anew(
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
         with self._lock:
-            if key in self._sizes:
-                self._kept_since.add(key)
-            else:
-                self._sizes[key] = sum(self._counter.message(message).billed for message in messages)
-                self._new_since.add(key)
+            self._new[key] = sum(self._counter.message(message).billed for message in messages)
         raise NotKeptError("This was not asked yet.")
 
 

@@ -141,7 +141,7 @@ def _unknown(memory: Memory, variant: Variant, script: Script, here: str | None)
         if model != here:
             said.append(f"What {model} learned is learned by {by} here: facts and summaries may differ.")
     if here is not None:
-        said.append(f"What {here} answered anew it may answer otherwise another time. What it answered once is kept.")
+        said.append(f"{here} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:
         said.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):

@@ -107,7 +107,10 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
         calls = 0
         if new:
             # Keyed by the number: a field keeps what was typed, and another count is another offer.
-            calls = int(st.number_input("Calls, at most", 1, MAX_CALLS, min(new, MAX_CALLS), key=f"lab__calls_{new}"))
+            most = st.number_input(
+                "Calls, at most", 1, MAX_CALLS, min(new, MAX_CALLS), key=f"lab__calls_{new}", width=150
+            )
+            calls = int(most)
         st.button(
             f"Play with {plain(model.name)}",
             key="lab__play_model",
