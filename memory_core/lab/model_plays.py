@@ -1,5 +1,11 @@
 """A model in a play: what it answered once is not asked again, and new calls are counted before they are made.
 
+    counted = CountedModel(chat.name, KeptOutputs(memory), encoding=memory.session.config.encoding)
+    Player(services).play(script_of(memory), variant, by=counted)
+    needed = counted.counted().new
+    model = PlayedModel(chat, KeptOutputs(memory), calls=needed)
+    played = Player(services).play(script_of(memory), variant, by=model)  # None: model.stopped says why
+
 A play with a model calls it for whatever its blocks learn. Answers are kept with the session, each under all that was
 asked, and those of the session's own life are there already: equal stages cost nothing. Counting is a play in which
 nothing is called. Where an answer is not known, the rules learn in its place, so that the number after the first such
@@ -177,6 +183,10 @@ class PlayedModel(_ByInput):
         costs = [call.cost for call in self.made]
         return sum(cost for cost in costs if cost is not None) if None not in costs else None
 
+    def learning(self, services: Services) -> Services:
+        """Services that learn with it."""
+        return services.with_chat(self)
+
     def close(self) -> None:
         """Let go of the model, and of the key with which it is called: a played session outlives its play."""
         self._chat = None
@@ -236,6 +246,7 @@ class CountedModel(_ByInput):
         """Tokens of each question that was not asked yet."""
         self._kept: set[str] = set()
         self._told = CallCount(0, 0, 0)
+        self.stopped: str | None = None
 
     def counted(self) -> CallCount:
         """What was asked since this was called last, and not before."""

@@ -7,6 +7,7 @@ Prompts, cuts and flushes are recorded there as in any session, so that every pa
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,22 @@ from memory_core.tokens import Tokenizer
 PATIENCE_SECONDS = 86_400.0
 """How long a put of a play waits for what learns from it. Replaces `delivery_timeout`: by the clock of another day, an
 answer that came late would make two plays of one configuration differ."""
+
+
+class Learning(Protocol):
+    """A model that learns in a play (see `model_plays`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stopped(self) -> str | None:
+        """One sentence: why the play must end."""
+        ...
+
+    def learning(self, services: Services) -> Services:
+        """Services like these, with which blocks learn by it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,19 +83,22 @@ class Player:
         script: Script,
         variant: Variant,
         *,
-        learning: Callable[[Services], Services] | None = None,
-        model: str | None = None,
+        by: Learning | None = None,
         progress: Callable[[int, int], object] = lambda done, of: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Played | None:
-        """The script under a configuration; None once `cancelled`.
+        """The script under a configuration; None once `cancelled`, or `by` stopped.
 
-        `progress` is called with the steps done and their total. `learning` puts other learners in the place of the
-        rules; `model` is the name of theirs. What they learn is waited for, however long they take.
+        `by` learns in the place of the rules, and is waited for, however long it takes. `progress` is called with the
+        steps done and their total.
 
         Raises:
             ConfigError: the configuration is impossible.
         """
+
+        def ended() -> bool:
+            return cancelled() or (by is not None and by.stopped is not None)
+
         now = script.steps[0].at if script.steps else 0.0
         services = Services(embedder=self._embedder)  # of its own: what it caches goes with the memory
         memory = Memory.from_defaults(
@@ -86,21 +106,21 @@ class Player:
             memory_blocks=variant.make_blocks(),
             tokenizer_fn=self._tokenizer_fn,
             database=Database.open(None),
-            services=learning(services) if learning is not None else services,
+            services=by.learning(services) if by is not None else services,
             title=variant.name,
             clock=lambda: now,
             **{**variant.settings, "delivery_timeout": PATIENCE_SECONDS},
         )
         agent = _Agent(memory, script)
         for number, step in enumerate(script.steps):
-            if cancelled():
+            if ended():
                 return None
             now = step.at
             agent.do(step, f"played-{number}")
             progress(number + 1, len(script.steps))
-        if cancelled():  # in the last step: what it was to learn is missing
+        if by is not None and by.stopped is not None:  # in the last step: what it was to learn is missing
             return None
-        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, model)))
+        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, by)))
 
 
 class _Agent:
@@ -130,18 +150,18 @@ class _Agent:
                 act(self._memory, OfflineResponder(), reply_id)
 
 
-def _unknown(memory: Memory, variant: Variant, script: Script, here: str | None) -> list[str]:
+def _unknown(memory: Memory, variant: Variant, script: Script, by: Learning | None) -> list[str]:
     """What a session that is really lived may do otherwise."""
     said = []
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
         said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
-    by = here or "rules"
+    learner = by.name if by is not None else "rules"
     for model in script.learners:
-        if model != here:
-            said.append(f"What {model} learned is learned by {by} here: facts and summaries may differ.")
-    if here is not None:
-        said.append(f"{here} may answer otherwise another time: what it answered once is kept, and used again.")
+        if by is None or model != learner:
+            said.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
+    if by is not None:
+        said.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:
         said.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):

@@ -111,24 +111,17 @@ def lived(turns, *, model=None, blocks=("facts", "summary", "graph"), limit=400)
     return memory
 
 
-def play(memory, model, *, variant=None, calls=OFTEN, player=None):
+def play(memory, model, *, variant=None, calls=OFTEN):
     """A play with a model, and what of it was paid for."""
     played_by = PlayedModel(model, KeptOutputs(memory), calls=calls)
-    played = (player or Player(services())).play(
-        script_of(memory),
-        variant or variant_of(memory),
-        learning=lambda services: services.with_chat(played_by),
-        model=model.name,
-        cancelled=lambda: played_by.stopped is not None,
-    )
-    return played, played_by
+    return Player(services()).play(script_of(memory), variant or variant_of(memory), by=played_by), played_by
 
 
 def count(memory, *variants):
     counted = CountedModel(Model.name, KeptOutputs(memory), encoding=memory.session.config.encoding)
     found = []
     for variant in variants or (variant_of(memory),):
-        Player(services()).play(script_of(memory), variant, learning=counted.learning, model=Model.name)
+        Player(services()).play(script_of(memory), variant, by=counted)
         found.append(counted.counted())
     return found
 

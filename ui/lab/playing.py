@@ -131,9 +131,7 @@ def count_job(request: PlayRequest, model: str) -> Job:
         found = {}
         for name, variant in request.variants.items():
             job.add_progress(f"Counting what {name} would ask {model}")
-            played = player_of(memory).play(
-                _script(memory, variant), variant, learning=counted.learning, cancelled=job.cancel.is_set
-            )
+            played = player_of(memory).play(_script(memory, variant), variant, by=counted, cancelled=job.cancel.is_set)
             if played is None:
                 raise StoppedError("The calls of a play with the model were not counted.")
             played.close()
@@ -235,10 +233,9 @@ def _work(
         played = player_of(memory).play(
             script,
             variant,
-            learning=None if by is None else lambda services: services.with_chat(by),
-            model=model,
+            by=by,
             progress=progress,
-            cancelled=lambda: job.cancel.is_set() or (by is not None and by.stopped is not None),
+            cancelled=job.cancel.is_set,
         )
         if played is None:
             raise StoppedError(_stopped(by))
