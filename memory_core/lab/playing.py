@@ -160,6 +160,8 @@ def _unknown(memory: Memory, variant: Variant, script: Script, by: Learning | No
     for model in script.learners:
         if by is None or model != learner:
             said.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
+    if by is not None and memory.blocks.editable_by_agents and not script.editing:
+        said.append("What its agent would write into its memory is written by rules.")
     if by is not None:
         said.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:

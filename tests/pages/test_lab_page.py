@@ -1,9 +1,12 @@
 """The page Lab, drawn and clicked in this process."""
 
+import threading
+
 import pytest
 from models.scripted_server import ScriptedServer, learned, refusal
 from pages_driver import button, drawn_until, joined, opened, said
 
+from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from ui import services
 
@@ -316,6 +319,31 @@ def test_a_play_ends_at_the_number_of_calls_that_was_agreed(memory, server):
     assert calls_to_agree(app).value < needed
     assert "kept already." in joined(app)
     assert numbers(app).loc["A", "Flushes"] > 0, "what the rules learned is there all the time"
+
+
+def test_counting_that_was_cancelled_is_begun_again_when_it_is_asked_for(memory, server, monkeypatch):
+    held, play = threading.Event(), Player.play
+
+    def hold(self, script, variant, *, by=None, **given):
+        assert by is None or held.wait(60)
+        return play(self, script, variant, by=by, **given)
+
+    monkeypatch.setattr(Player, "play", hold)
+    app = page()
+    app = app.button(key="lab__count_cancel").click().run()
+    held.set()
+    app = drawn_until(app, lambda: any(each.key == "lab__count" for each in app.button))
+    app.run()
+    assert "What a play with tiny would ask was not counted." in joined(app)
+    assert "Play with tiny" not in joined(app)
+    offered(app.button(key="lab__count").click().run())
+
+
+def test_where_nothing_is_learned_nothing_is_offered(memory, server):
+    memory.blocks.configure("Facts", enabled=False)
+    app = page()
+    app = drawn_until(app, lambda: not any(each.key == "lab__count_cancel" for each in app.button))
+    assert "Play with tiny" not in joined(app)
 
 
 def test_a_model_that_does_not_answer_is_a_sentence_and_the_rules_stay(memory, server):

@@ -122,9 +122,20 @@ def job_of(
 
 
 def count_job(request: PlayRequest, model: str) -> Job:
-    """The job that counts the calls of a play with a model, as JSON by name; another after each such play."""
+    """The job that counts the calls of a play with a model, as JSON by name; another after each such play.
+
+    One that was cancelled is not begun again by itself.
+    """
+    return engine().reading(_count_key(request, model)) or _count(request, model)
+
+
+def count_again(request: PlayRequest, model: str) -> None:
+    """Count the calls after that was cancelled."""
+    _count(request, model)
+
+
+def _count(request: PlayRequest, model: str) -> Job:
     memory = request.memory
-    paid = _kept(memory).paid
 
     def work(job: Job) -> None:
         counted = CountedModel(model, KeptOutputs(memory), encoding=memory.session.config.encoding)
@@ -133,13 +144,17 @@ def count_job(request: PlayRequest, model: str) -> Job:
             job.add_progress(f"Counting what {name} would ask {model}")
             played = player_of(memory).play(_script(memory, variant), variant, by=counted, cancelled=job.cancel.is_set)
             if played is None:
-                raise StoppedError("The calls of a play with the model were not counted.")
+                raise StoppedError(f"What a play with {model} would ask was not counted.")
             played.close()
             found[name] = asdict(counted.counted())
         job.add_text(json.dumps(found))
 
+    return engine().read(_count_key(request, model), work)
+
+
+def _count_key(request: PlayRequest, model: str) -> str:
     tried = [f"{name} {_key(request.position, each)}" for name, each in request.variants.items()]
-    return engine().read(f"lab-count/{json.dumps([memory.session_id, model, paid, *tried])}", work)
+    return f"lab-count/{json.dumps([request.memory.session_id, model, _kept(request.memory).paid, *tried])}"
 
 
 def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: int) -> Job:

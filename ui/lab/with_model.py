@@ -2,7 +2,9 @@
 
 import json
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import streamlit as st
 
@@ -70,7 +72,8 @@ def _found(request: PlayRequest, model: str) -> dict[str, Result] | None:
         if not result.tells(request.phrases, request.probes)
     ]
     if jobs:
-        _follow(next((job for job in jobs if not job.done), jobs[0]), "lab__model_reading")
+        job = next((job for job in jobs if not job.done), jobs[0])
+        _follow(job, "lab__model_reading", instead=partial(_want_rules, request.memory.session_id))
         return {}
     _draw_shown(request.memory.session_id, model, done)
     return done
@@ -95,10 +98,14 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
         _follow(job, "lab__count_cancel")
         return
     if job.error is not None:
-        st.markdown(f":small[:gray[{plain(job.error)}]]")
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[:gray[{plain(job.error)}]]", width="content")
+            st.button("Count again", key="lab__count", on_click=playing.count_again, args=(request, model.name))
         return
     counted = {name: CallCount(**each) for name, each in json.loads(job.text).items()}
     new = sum(each.new for each in counted.values())
+    if not new and not any(each.kept for each in counted.values()):
+        return  # nothing here is learned with a model
     if not new and wanted.model == model.name and not failed:  # a setting was changed that changes no question
         _play(request, model, 0)
         st.rerun()
@@ -149,11 +156,17 @@ def _want_rules(session_id: str) -> None:
     _WANTED.change(session_id, model="")
 
 
+def _stop(job: Job, instead: Callable[[], object]) -> None:
+    job.cancel.set()
+    instead()
+
+
 @st.fragment(run_every=LOOK_SECONDS)
-def _follow(job: Job, key: str) -> None:
+def _follow(job: Job, key: str, instead: Callable[[], object] = lambda: None) -> None:
+    """Show how far a job is; draw the page again when it has ended. `instead` is called when it is cancelled."""
     if job.done:
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="center"):
         words = plain(job.progress[-1]) if job.progress else "Reading the conversation"
         st.markdown(f":shimmer[{words}]", width="content")
-        st.button("Cancel", key=key, on_click=job.cancel.set)
+        st.button("Cancel", key=key, on_click=_stop, args=(job, instead))
