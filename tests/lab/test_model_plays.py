@@ -132,7 +132,7 @@ def kept(memory):
 
 
 @settings(
-    max_examples=8, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
+    max_examples=6, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
 @given(st.integers(4, 14), st.sets(st.sampled_from(sorted(BLOCKS)), min_size=1), st.integers(200, 500), st.booleans())
 def test_what_was_played_once_is_played_again_without_a_call_and_comes_to_the_same(turns, blocks, limit, unreadable):

@@ -307,7 +307,7 @@ def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stag
     assert not [row for row in rows if KEY in row]
 
 
-def test_a_play_ends_at_the_number_of_calls_that_was_agreed(memory, server):
+def test_a_play_ends_at_the_number_of_calls_that_was_agreed_and_where_the_model_refuses(memory, server):
     app = offered(ready(slider(page(), "token_limit").set_value(300).run()))  # it flushes more often
     needed = calls_to_agree(app).value
     assert needed > 1
@@ -319,6 +319,12 @@ def test_a_play_ends_at_the_number_of_calls_that_was_agreed(memory, server):
     assert calls_to_agree(app).value < needed
     assert "kept already." in joined(app)
     assert numbers(app).loc["A", "Flushes"] > 0, "what the rules learned is there all the time"
+
+    server.script = lambda body: refusal(401, "Incorrect API key provided")
+    app = app.button(key="lab__play_model").click().run()
+    app = drawn_until(app, lambda: "The key was refused by" in " ".join(said(app)))
+    assert not app.exception
+    assert len(server.requests) == 2, "the first question that is refused ends it"
 
 
 def test_counting_that_was_cancelled_is_begun_again_when_it_is_asked_for(memory, server, monkeypatch):
@@ -344,13 +350,3 @@ def test_where_nothing_is_learned_nothing_is_offered(memory, server):
     app = page()
     app = drawn_until(app, lambda: not any(each.key == "lab__count_cancel" for each in app.button))
     assert "Play with tiny" not in joined(app)
-
-
-def test_a_model_that_does_not_answer_is_a_sentence_and_the_rules_stay(memory, server):
-    server.script = lambda body: refusal(401, "Incorrect API key provided")
-    app = offered(page())
-    app = app.button(key="lab__play_model").click().run()
-    app = drawn_until(app, lambda: bool(app.warning))
-    assert not app.exception
-    assert len(server.requests) < 4
-    assert "**The prompts of A and B are the same in every turn.**" in joined(app)
