@@ -48,6 +48,7 @@ from memory_core.store.deliveries import (
     set_state,
     still_there,
 )
+from memory_core.store.model_outputs import StoredOutput, keep_outputs
 from memory_core.store.writing import session_scope, user_scope
 
 WORKERS = 256
@@ -262,9 +263,11 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             #    Messages were erased: what was learned from them would bring their words back.
             if not still_there(w.connection, session.id, [message.seq for message in messages]):
                 raise ConflictError("Messages were removed while a block learned from them. It is given the rest.")
-            # 4. Record in the order in which it happened: the calls, their results, the acknowledgement.
+            # 4. Record in the order in which it happened: the calls, their results, the acknowledgement. What was
+            #    answered is kept for plays in the Lab, now that it is sure that no fact in it was erased meanwhile.
             w.record(*calls)
             learned.save(w)
+            keep_outputs(w.connection, session.id, stored_outputs(learned.calls), now=w.now)
             seconds = round(time.monotonic() - started, 3)
             w.record(DeliveryDone(deliveries=batch.deliveries, block=attached.name, attempt=attempt, seconds=seconds))
     except (_LeaseLost, _Gone, ConflictError):
@@ -350,6 +353,18 @@ def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls
     ]
+
+
+def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
+    """The answers of calls, as they are kept."""
+    return [
+        StoredOutput(
+            c.output.key, c.output.text, c.output.readable,
+            c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost,
+        )
+        for c in calls
+        if c.output is not None
+    ]  # fmt: skip
 
 
 def _release_lease(session: Session, key: str, owner: str) -> None:

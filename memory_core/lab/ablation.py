@@ -1,17 +1,19 @@
 """Did this memory matter? The same prompt asked again with one item left out, or with other words in it.
 
-Nothing is stored and no event recorded; what the calls cost is said before they are made.
+Nothing is stored and no event recorded; what the calls cost is said before they are made. A model that edits its memory
+is offered its tools, as in life, and what it would call is told: none of it is done.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memory_core.agent.tools import MemoryTools, definition_tokens
 from memory_core.errors import ConfigError
 from memory_core.events import EventRecord, Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.memory import Memory
-from memory_core.messages import ChatMessage
-from memory_core.models.base import ChatModel
+from memory_core.messages import ChatMessage, ToolCallPart
+from memory_core.models.base import ChatModel, ToolSpec
 from memory_core.tokens import counter_for
 
 
@@ -23,6 +25,8 @@ class Question:
     after: tuple[ChatMessage, ...]
     tokens: tuple[int, int]
     """That each of the two calls would send."""
+    tools: tuple[ToolSpec, ...] = ()
+    """That the model is offered: those with which it edits this memory now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +36,14 @@ class Answers:
     model: str
     before: str
     after: str
+    calls: tuple[tuple[ToolCallPart, ...], tuple[ToolCallPart, ...]] = ((), ())
+    """Tools that it would call, with both prompts."""
 
     @property
     def same(self) -> bool:
-        """Are they the same, word for word?"""
-        return self.before.split() == self.after.split()
+        """Are they the same, word for word and call for call?"""
+        called = [[(call.tool_name, call.arguments) for call in calls] for calls in self.calls]
+        return self.before.split() == self.after.split() and called[0] == called[1]
 
 
 def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> Question:
@@ -53,8 +60,10 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
         raise ConfigError("The prompt is the same with and without it: there is nothing to ask.")
     config = memory.session.config
     counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
-    sizes = [sum(counter.message(message).billed for message in messages) for messages in (before, after)]
-    return Question(before, after, (sizes[0], sizes[1]))
+    tools = tuple(MemoryTools(memory).specs()) if memory.blocks.editable_by_agents else ()
+    beside = definition_tokens(tools, memory.session.count_tokens)
+    sizes = [beside + sum(counter.message(message).billed for message in messages) for messages in (before, after)]
+    return Question(before, after, (sizes[0], sizes[1]), tools)
 
 
 def ask_both(
@@ -70,9 +79,10 @@ def ask_both(
         ModelError: it did not answer.
     """
     said: list[str] = []
+    called: list[tuple[ToolCallPart, ...]] = []
     for line, messages in (("Asking with it", question.before), ("Asking without it", question.after)):
         progress(line)
-        stream = model.stream(messages)
+        stream = model.stream(messages, question.tools)
         try:
             words = []
             for piece in stream:
@@ -82,7 +92,8 @@ def ask_both(
         finally:
             stream.close()
         said.append("".join(words).strip())
-    return Answers(model.name, said[0], said[1])
+        called.append(stream.tool_calls)
+    return Answers(model.name, said[0], said[1], (called[0], called[1]))
 
 
 def _edited(ref: Ref, words: str | None) -> dict[str, str]:

@@ -1,11 +1,13 @@
 """A conversation played again under another configuration: by the engine itself, in a memory that is thrown away.
 
-Nothing is stored and no model is called: where a model learned, the offline rules learn in its place, which is said.
+Nothing is stored, and no model is called unless one is given (`model_plays`): where a model learned, the offline rules
+learn in its place, which is said.
 Prompts, cuts and flushes are recorded there as in any session, so that every page and trace can tell of them.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +25,26 @@ from memory_core.models.offline.responder import OfflineResponder
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
+
+PATIENCE_SECONDS = 86_400.0
+"""How long a put of a play waits for what learns from it. Replaces `delivery_timeout`: by the clock of another day, an
+answer that came late would make two plays of one configuration differ."""
+
+
+class Learning(Protocol):
+    """A model that learns in a play (see `model_plays`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def stopped(self) -> str | None:
+        """One sentence: why the play must end."""
+        ...
+
+    def learning(self, services: Services) -> Services:
+        """Services like these, with which blocks learn by it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,35 +83,44 @@ class Player:
         script: Script,
         variant: Variant,
         *,
+        by: Learning | None = None,
         progress: Callable[[int, int], object] = lambda done, of: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Played | None:
-        """The script under a configuration; None once `cancelled`.
+        """The script under a configuration; None once `cancelled`, or `by` stopped.
 
-        `progress` is called with the steps done and their total.
+        `by` learns in the place of the rules, and is waited for, however long it takes. `progress` is called with the
+        steps done and their total.
 
         Raises:
             ConfigError: the configuration is impossible.
         """
+
+        def ended() -> bool:
+            return cancelled() or (by is not None and by.stopped is not None)
+
         now = script.steps[0].at if script.steps else 0.0
+        services = Services(embedder=self._embedder)  # of its own: what it caches goes with the memory
         memory = Memory.from_defaults(
             user_id="played" if variant.of_user else None,
             memory_blocks=variant.make_blocks(),
             tokenizer_fn=self._tokenizer_fn,
             database=Database.open(None),
-            services=Services(embedder=self._embedder),  # of its own: what it caches goes with the memory
+            services=by.learning(services) if by is not None else services,
             title=variant.name,
             clock=lambda: now,
-            **variant.settings,
+            **{**variant.settings, "delivery_timeout": PATIENCE_SECONDS},
         )
         agent = _Agent(memory, script)
         for number, step in enumerate(script.steps):
-            if cancelled():
+            if ended():
                 return None
             now = step.at
             agent.do(step, f"played-{number}")
             progress(number + 1, len(script.steps))
-        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script)))
+        if by is not None and by.stopped is not None:  # in the last step: what it was to learn is missing
+            return None
+        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, by)))
 
 
 class _Agent:
@@ -119,14 +150,20 @@ class _Agent:
                 act(self._memory, OfflineResponder(), reply_id)
 
 
-def _unknown(memory: Memory, variant: Variant, script: Script) -> list[str]:
+def _unknown(memory: Memory, variant: Variant, script: Script, by: Learning | None) -> list[str]:
     """What a session that is really lived may do otherwise."""
     said = []
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
         said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
+    learner = by.name if by is not None else "rules"
     for model in script.learners:
-        said.append(f"What {model} learned is learned by rules here: facts and summaries may differ.")
+        if by is None or model != learner:
+            said.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
+    if by is not None and memory.blocks.editable_by_agents and not script.editing:
+        said.append("What its agent would write into its memory is written by rules.")
+    if by is not None:
+        said.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:
         said.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):

@@ -8,6 +8,7 @@ whatever hangs on it. Unknown is said, never guessed.
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from typing import Any, Literal
 
 from memory_core.blocks.base import frame_tokens, item_tokens
@@ -107,6 +108,10 @@ class Replanner:
         self._values = {block.name: block_values(block) for block in sizes.base.blocks}
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
+        self.left = tuple(chain.from_iterable(sizes.flushes))
+        """Messages in the order in which they left the recorded queue."""
+        self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
+        """How many had left after each number of flushes."""
 
     @property
     def sizes(self) -> Sizes:
@@ -351,6 +356,12 @@ class _Run:
         """Number of the last message put."""
         self._as_recorded = True
         """Did the same messages leave in every flush so far?"""
+        self._alone = sum(block.kind == "vector" for block in blocks) == 1
+        """Is there one vector block? Of several, flush by flush, each numbers its units between those of the others."""
+        self._left = 0
+        """Messages that left the queue so far."""
+        self._in_order = True
+        """Did they leave in the recorded order, whatever the flushes?"""
         self.prompts: list[PlannedPrompt] = []
         self.flushes: list[tuple[int, tuple[int, ...]]] = []
 
@@ -397,6 +408,9 @@ class _Run:
         recorded = self._sizes.flushes
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
+        there = self._planner.left[self._left : self._left + len(seqs)]
+        self._in_order = self._in_order and there == seqs[: len(there)]
+        self._left += len(seqs)
         self.flushes.append((self._turn, seqs))
 
     # -- prompts ---------------------------------------------------------------------------------
@@ -438,10 +452,20 @@ class _Run:
             return None
         alike = self._as_recorded and recorded.flushes == len(self.flushes)
         # A search passes over what is in the queue, and a graph looks at who is spoken of there.
-        if not alike and (block.by_flush or block.kind in ("vector", "graph")):
+        if (
+            not alike
+            and (block.by_flush or block.kind in ("vector", "graph"))
+            and not self._same_units(block, recorded)
+        ):
             return None
         part = recorded.parts.get(block.name)
         return part if part is not None and not part.late else None
+
+    def _same_units(self, block: _Block, recorded: Recorded) -> bool:
+        """Does a vector block hold the units it held then? Where each message is one, it does not matter with which
+        others it came."""
+        each = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
+        return each and self._in_order and self._left == self._planner.left_after[recorded.flushes]
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Blocks that ask for as much as fits, each with what those before it leave."""

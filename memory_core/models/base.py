@@ -23,6 +23,16 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
+class ModelOutput:
+    """What a model answered, under a hash of what it was asked (`learners.input_key`)."""
+
+    key: str
+    text: str
+    readable: bool = True
+    """False: it was not in the asked form, and `text` says why."""
+
+
+@dataclass(frozen=True, slots=True)
 class ModelCall:
     """One finished call, as reported by the endpoint; what is unknown is None, never 0."""
 
@@ -34,6 +44,8 @@ class ModelCall:
     seconds: float
     cost: float | None = None
     """US dollars, where the price is known."""
+    output: ModelOutput | None = field(default=None, compare=False, repr=False)
+    """The answer of a learner's model, so that it can be kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class ModelDecider(ModelBased):
         refused: Counter[str] = Counter()
         decided: list[_Decided] = []
         try:
-            answer, call = self.chat.ask(messages, DecidedFacts, purpose="decide")
+            answer, call = self.answered(messages, DecidedFacts, purpose="decide")
             decided, calls = answer.decisions, (call,)
         except ModelAnswerError:
             refused[UNREADABLE] += 1

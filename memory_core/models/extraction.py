@@ -7,7 +7,6 @@ repetitions are dropped. Trying again after an error is the engine's business.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -201,11 +200,9 @@ class ModelExtractor(ModelBased):
         """The model's answer, structured or, where that cannot be read, from tagged text."""
         structured, tagged = ([ChatMessage(role="system", content=task + form), _user(data)] for form in forms)
         try:
-            found, call = self.chat.ask(structured, answer, purpose=purpose)
+            found, call = self.answered(structured, answer, purpose=purpose)
         except ModelAnswerError:
-            stream = self.chat.stream(tagged)
-            text = "".join(stream)
-            calls = () if stream.call is None else (replace(stream.call, purpose=purpose),)
+            text, calls = self.written(tagged, purpose=purpose)
             return _from_tags(text, answer), calls
         return found, (call,)
 

@@ -1,6 +1,14 @@
 """Base classes of learners: fixed rules or a chat model, with the attributes that each kind declares."""
 
-from memory_core.models.base import ChatModel
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pydantic import BaseModel
+
+from memory_core.formats.chat_completions import to_openai
+from memory_core.messages import ChatMessage, content_hash
+from memory_core.models.base import Answer, ChatModel, ModelCall, ModelOutput, json_schema
 
 
 class RuleBased:
@@ -16,7 +24,7 @@ class RuleBased:
 
 
 class ModelBased:
-    """Works with a chat model."""
+    """Works with a chat model. Its calls carry their answers, under what was asked."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
@@ -28,3 +36,43 @@ class ModelBased:
     @property
     def offline(self) -> bool:
         return self.chat.offline
+
+    def answered(
+        self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str
+    ) -> tuple[Answer, ModelCall]:
+        """The model's answer in a form.
+
+        Raises:
+            ModelAnswerError: it is empty or not in that form.
+            ModelError: the model did not answer.
+        """
+        found, call = self.chat.ask(messages, answer, purpose=purpose)
+        output = ModelOutput(input_key(self.name, messages, answer), to_json(found))
+        return found, replace(call, output=output)
+
+    def written(self, messages: Sequence[ChatMessage], *, purpose: str) -> tuple[str, tuple[ModelCall, ...]]:
+        """The model's answer as text, where none in a form can be had.
+
+        Raises:
+            ModelError: the model did not answer.
+        """
+        stream = self.chat.stream(messages)
+        text = "".join(stream)
+        if stream.call is None:
+            return text, ()
+        output = ModelOutput(input_key(self.name, messages), text)
+        return text, (replace(stream.call, purpose=purpose, output=output),)
+
+
+def to_json(answer: BaseModel) -> str:
+    """An answer as it is kept. In ASCII: a model may have written half a character."""
+    return json.dumps(answer.model_dump())
+
+
+def input_key(model: str, messages: Sequence[ChatMessage], answer: type[BaseModel] | None = None) -> str:
+    """Hash of all that a model is asked: its name, the messages as they are sent, the form of the answer (None: text).
+
+    The task is in the messages, so that another wording of it is another input.
+    """
+    form = [answer.__name__, json_schema(answer)] if answer is not None else None
+    return content_hash(json.dumps([model, to_openai(messages), form], sort_keys=True))

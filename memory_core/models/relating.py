@@ -120,7 +120,7 @@ class ModelRelations(ModelBased):
             ChatMessage(role="system", content=_RELATE.format(types=_TYPES) + ASK_WHY),
             ChatMessage(role="user", content=f"{names}<transcript>\n{transcript(messages)}\n</transcript>"),
         ]
-        answer, call = self.chat.ask(asked, Relations, purpose="relate")
+        answer, call = self.answered(asked, Relations, purpose="relate")
         refused: Counter[str] = Counter()
         nothing: dict[int, NothingFound] = {}
         found: dict[tuple[object, ...], FoundRelation] = {}

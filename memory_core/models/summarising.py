@@ -6,7 +6,6 @@ it gives is not believed: the engine holds it against its bound and names what i
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
@@ -136,13 +135,14 @@ class ModelSummariser(ModelBased):
         """The model's text, structured or, where that cannot be read, plain."""
         question = ChatMessage(role="user", content=data)
         try:
-            answer, call = self.chat.ask(
+            answer, call = self.answered(
                 [ChatMessage(role="system", content=task), question], Summary, purpose="summarise"
             )
         except ModelAnswerError:
-            stream = self.chat.stream([ChatMessage(role="system", content=task + _PLAIN), question])
-            text = without_thinking("".join(stream), unfinished=True)
+            told, calls = self.written(
+                [ChatMessage(role="system", content=task + _PLAIN), question], purpose="summarise"
+            )
+            text = without_thinking(told, unfinished=True)
             tagged = _TAGGED.search(text)
-            calls = () if stream.call is None else (replace(stream.call, purpose="summarise"),)
             return (tagged[1] if tagged else text).strip(), calls
         return answer.summary.strip(), (call,)

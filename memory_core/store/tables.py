@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -341,6 +341,18 @@ class VectorRow(SQLModel, table=True):
     not read them all; None: it has to."""
 
 
+class ModelOutputRow(SQLModel, table=True):
+    """What a model answered while a session learned or was played in the Lab; erased with any of its words."""
+
+    __tablename__ = "mi_model_output"
+    session_id: str = Field(primary_key=True)
+    key: str = Field(primary_key=True)
+    """Hash of the model's name and of all that it was asked."""
+    at: float
+    data: str = Field(sa_column=Column(Text, nullable=False))
+    """The answer, and what the call took (`store.model_outputs.StoredOutput`), as JSON."""
+
+
 def _table(row: type[SQLModel]) -> Table:
     table: Table = row.__table__  # type: ignore[attr-defined]
     return table
@@ -363,6 +375,7 @@ relation_source_table = _table(RelationSourceRow)
 word_vector_table = _table(WordVectorRow)
 collection_table = _table(CollectionRow)
 vector_table = _table(VectorRow)
+model_output_table = _table(ModelOutputRow)
 schema_table = _table(SchemaRow)
 
 
@@ -372,7 +385,7 @@ def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> Non
     table.append_constraint(ForeignKeyConstraint(columns, names, deferrable=True, initially="DEFERRED"))
 
 
-for _of_session in (message_table, event_table, delivery_table, block_table, vector_table):
+for _of_session in (message_table, event_table, delivery_table, block_table, vector_table, model_output_table):
     _refers(_of_session, ["session_id"], session_table, ["id"])
 _refers(block_revision_table, ["session_id", "block"], block_table, ["session_id", "name"])
 _refers(fact_source_table, ["fact_id"], fact_table, ["id"])

@@ -13,6 +13,7 @@ from memory_core.events import EntityChanged, RelationChanged
 from memory_core.messages import content_hash
 from memory_core.planning.summaries import sentences
 from memory_core.store.database import chunks
+from memory_core.store.model_outputs import forget_outputs
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -34,7 +35,8 @@ _c = content_table.c
 def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
     """Delete the texts of a scope that no row needs, and their vectors: of these hashes, or all (None).
 
-    A hash in the log keeps no text: a past prompt then says that its words were erased.
+    A hash in the log keeps no text: a past prompt then says that its words were erased. What models answered goes
+    whole, as nobody can tell which of it was made of these words.
     """
     w.save()  # first: the log is looked into as well
     doomed = _c.scope == scope
@@ -51,6 +53,7 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
     for chunk in chunks(sorted(gone - kept)):
         w.connection.execute(delete(content_table).where(_c.scope == scope, _c.hash.in_(chunk)))
     drop_lonely_vectors(w.connection, scope)
+    forget_outputs(w.connection, scope)
 
 
 def _needing(scope: str) -> Iterator[Select[tuple[str]]]:

@@ -198,13 +198,13 @@ def read_session(connection: Connection, session_id: str, *, lock: bool = False)
     return SessionState(*row) if row else None
 
 
-def read_existing(connection: Connection, session_id: str) -> SessionState:
-    """A session's row, for one that exists.
+def read_existing(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState:
+    """A session's row, for one that exists; `lock`: see `read_session`.
 
     Raises:
         NotFoundError: there is none, or it was deleted.
     """
-    state = read_session(connection, session_id)
+    state = read_session(connection, session_id, lock=lock)
     if state is None or state.deleted_at is not None:
         raise NotFoundError("This session does not exist any more.")
     return state

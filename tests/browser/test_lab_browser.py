@@ -1,9 +1,12 @@
 """From "the agent forgot it" to a configuration that keeps it, proved by a probe, and code that runs."""
 
 import json
+import re
+from dataclasses import replace
 
 import pytest
 from app_server import behind, healthy, idle
+from models.scripted_server import learned
 from playwright.sync_api import expect
 from shared_data import shared
 
@@ -16,6 +19,10 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def forgetful(served):
     """A real conversation under a limit at which its beginning is forgotten."""
+    return lived(served)
+
+
+def lived(server):
     told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
     memory = Memory.from_defaults(
         token_limit=600,
@@ -25,7 +32,7 @@ def forgetful(served):
             FactExtractionMemoryBlock(name="Facts", priority=1),
         ],
         title="Forgetful",
-        database=behind(served).database,
+        database=behind(server).database,
         services=Services(),
     )
     for line in [*told["session_1"], *told["session_2"]][:34]:
@@ -83,4 +90,26 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     )
     forgetful.session.refresh()
     assert forgetful.session.config.token_limit == names["memory"].session.config.token_limit
+    healthy(tab)
+
+
+def test_a_play_with_a_model_is_cancelled_and_gone_on_with_after_a_reload_without_paying_twice(talking, model, visitor):
+    model.requests.clear()
+    model.script = lambda body: replace(learned(body), delay=0.7)
+    tab = visitor.open(f"{talking.url}/lab?session={lived(talking).session_id}")
+    play = tab.get_by_role("button", name="Play with gpt-4o-mini")
+    expect(tab.get_by_text("A needs about 6 new calls")).to_be_visible()
+    assert model.requests == []
+    play.click()
+    expect(tab.get_by_text(re.compile("Playing A with gpt-4o-mini, [1-4] of 6 calls"))).to_be_visible()
+    tab.get_by_role("button", name="Cancel").click()
+    expect(tab.get_by_text("paid for, and kept for the next play.")).to_be_visible()
+    paid = len(model.requests)
+    assert 0 < paid < 6
+    idle(tab)
+    tab.reload()
+    expect(tab.get_by_text(f"A needs about {6 - paid} new call")).to_be_visible()
+    play.click()
+    expect(tab.get_by_text("Learned by gpt-4o-mini")).to_be_visible()
+    assert len(model.requests) == len({str(body["messages"]) for body in model.bodies}) == 6
     healthy(tab)

@@ -2,12 +2,15 @@
 
 import pytest
 from engine_fakes import user
+from fakes import FakeChat
 from test_playing import lived
 
+from memory_core.agent.tools import definition_tokens
 from memory_core.errors import ConfigError
 from memory_core.events import Ref, spread
 from memory_core.history.slices.contexts import context_of
 from memory_core.lab.ablation import ask_both, question_without
+from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
 
 
@@ -72,3 +75,29 @@ def test_what_cannot_be_reworded_or_is_not_there_is_refused(memory):
         ask_both(OfflineResponder(), question_without(memory, last(memory), refs(memory)[-1]), cancelled=lambda: True)
         is None
     )
+
+
+def test_an_agent_that_edits_its_memory_is_offered_its_tools_and_what_it_calls_is_told_and_not_done():
+    memory = lived("self_editing", 900, [("turn", 0), ("turn", 1), ("turn", 2)])
+    memory.put(user("My name is Ana, and I work at Acme."))
+    memory.build_context()
+    events, texts = len(memory.events()), [attached.state for attached in memory.blocks]
+    ref = Ref.of("message", memory.session.messages()[0].seq)
+    question = question_without(memory, last(memory), ref)
+    names = [tool.name for tool in question.tools]
+    assert "core_memory_append" in names
+    assert question.tokens[1] > definition_tokens(question.tools, memory.session.count_tokens) > 0
+
+    call = ToolCallPart(tool_name="core_memory_append", tool_kwargs={"label": "human", "content": "Works at Acme."})
+    other = ToolCallPart(tool_name="core_memory_append", tool_kwargs={"label": "human", "content": "Is called Ana."})
+    model = FakeChat([call], [other])
+    answers = ask_both(model, question)
+    assert model.offered == [names, names]
+    assert answers.calls == ((call,), (other,))
+    assert not answers.same, "no words, and other calls"
+    assert ask_both(FakeChat([call], [call]), question).same
+    assert (len(memory.events()), [attached.state for attached in memory.blocks]) == (events, texts)
+
+
+def test_without_a_block_that_an_agent_edits_no_tools_are_offered(memory):
+    assert question_without(memory, last(memory), refs(memory)[-1]).tools == ()

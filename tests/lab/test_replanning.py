@@ -134,3 +134,14 @@ def test_other_ways_of_counting_and_other_hands_leave_nothing_known(knobs):
     planned = Replanner(sizes_of(memory)).plan(variant_of(memory).changed("B", **knobs))
     assert not planned.whole
     assert planned.turns() == [None] * 9
+
+
+def test_a_vector_block_is_known_again_when_the_same_messages_have_left_in_other_batches():
+    memory = lived("vector", 150, [("turn", number) for number in range(14)])
+    variant = variant_of(memory).changed("B", token_flush_size=45)
+    planned = Replanner(sizes_of(memory)).plan(variant, refs=True)
+    known = [prompt.sent is not None for prompt in planned.prompts]
+    assert True in known[known.index(False) :]
+    for prompt, event in zip(planned.prompts, built(player().play(script_of(memory), variant).memory), strict=True):
+        if prompt.sent is not None:
+            assert (prompt.sent, prompt.refs) == (event.total, refs_of(event))

@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 import time
+import zlib
 from collections import deque
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -77,6 +78,16 @@ def embeddings(*vectors, start=0):
     return Step(body=body)
 
 
+def learned(body):
+    """What a model learns from anything: one fact, relation or sentence, made of what it was asked."""
+    told = f"Noted {zlib.crc32(json.dumps(body['messages']).encode()):08x}"
+    relation = {"subject": "The user", "predicate": "knows", "object": told, "ended": False, "message": 1}
+    types = {"subject_type": "person", "object_type": "thing"}
+    fact = {"text": told, "category": "other", "topics": [], "message": 1, "stands_for": [1, 2]}
+    answers = {"facts": [fact], "relations": [relation | types], "summary": f"{told}.", "decisions": [], "skipped": []}
+    return completion(json.dumps(answers))
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
@@ -87,10 +98,12 @@ class _Server(ThreadingHTTPServer):
 
 
 class ScriptedServer:
-    """Answers with `script`'s steps in order and keeps what was asked."""
+    """Answers with `script`'s steps in order and keeps what was asked.
+
+    One function in place of steps makes the step of each body: for those that ask in no order."""
 
     def __init__(self, *script):
-        self.script = deque(script)
+        self.script = script[0] if script and callable(script[0]) else deque(script)
         self.requests = []
         """`(path, headers, body)` of every request."""
         self.dropped = threading.Event()
@@ -102,8 +115,9 @@ class ScriptedServer:
 
             def do_POST(self):
                 raw = self.rfile.read(int(self.headers.get("content-length", 0)))
-                outer.requests.append((self.path, dict(self.headers), json.loads(raw)))
-                step = outer.script.popleft()
+                body = json.loads(raw)
+                outer.requests.append((self.path, dict(self.headers), body))
+                step = outer.script(body) if callable(outer.script) else outer.script.popleft()
                 try:
                     outer.play(self, step)
                 except (BrokenPipeError, ConnectionResetError):

@@ -679,3 +679,18 @@ def test_rules_answer_in_an_agents_session_only_when_they_are_asked_to(demo_home
     press(app, "Answer with rules")
     assert not app.info
     assert [str(message.role) for message in services.engine().open("agents").get_all()] == ["user", "assistant"]
+
+
+def test_an_answer_in_chat_is_asked_for_again_below_it_and_nothing_is_stored(demo_home):
+    memory = services.engine().open("demo")
+    events = len(memory.events())
+    app = opened(session="demo")
+    assert not [each for each in app.selectbox if each.label == "Ask again without"]
+    app = app.button(key="chat__again_10").click().run()
+    assert "The rules answer, for nothing." in joined(app)
+    app = app.button(key="context__matter_ask").click().run()
+    app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
+    assert not app.exception
+    app = app.button(key="chat__again_10").click().run()
+    assert "Without it" not in joined(app)
+    assert len(memory.events()) == events

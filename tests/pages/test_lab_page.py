@@ -1,8 +1,12 @@
 """The page Lab, drawn and clicked in this process."""
 
-import pytest
-from pages_driver import button, drawn_until, joined, opened
+import threading
 
+import pytest
+from models.scripted_server import ScriptedServer, learned, refusal
+from pages_driver import button, drawn_until, joined, opened, said
+
+from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from ui import services
 
@@ -245,3 +249,104 @@ def test_what_goes_wrong_under_a_configuration_is_said_with_what_mends_it(memory
     assert "priority" in joined(app)
     app = ready(fill.click().run())
     assert slider(app, "chat_history_token_ratio").value < 100
+
+
+# -- with a model ------------------------------------------------------------------------------------
+
+KEY = "sk-secret-lab"
+
+
+@pytest.fixture
+def server(memory, monkeypatch):
+    with ScriptedServer(learned) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_MODEL", "tiny")
+        yield server
+
+
+def offered(app):
+    return drawn_until(app, lambda: any(each.key == "lab__play_model" for each in app.button))
+
+
+def shown_by_model(app):
+    return drawn_until(app, lambda: "Learned by **tiny**" in joined(app))
+
+
+def calls_to_agree(app):
+    return next(each for each in app.number_input if each.label == "Calls, at most")
+
+
+def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stages(memory, server):
+    app = offered(page())
+    assert "With tiny, **A** needs about" in joined(app)
+    assert server.requests == []
+    by_rules = numbers(app).loc["A", "Facts"]
+
+    app = shown_by_model(app.button(key="lab__play_model").click().run())
+    made = len(server.requests)
+    assert made == numbers(app).loc["A", "Model calls"] > 0
+    assert f"Learned by **tiny**: {made} call" in joined(app)
+    assert numbers(app).loc["A", "Facts"] != by_rules
+    assert "**The prompts of A and B are the same in every turn.**" in joined(app)
+
+    app = ready(slider(app, "token_limit").set_value(1_190).run())
+    app = shown_by_model(app)  # the same messages leave: it is played with the model at once, and nothing is asked
+    assert "**B** Token limit 1,200 → 1,190" in joined(app)
+    assert len(server.requests) == made
+    app = ready(app.button(key="lab__by_rules").click().run())
+    assert numbers(app).loc["A", "Facts"] == by_rules
+
+    again = offered(page())  # another tab
+    assert "tiny answered all of this before: a play with it calls nothing." in joined(again)
+    assert not [each for each in again.number_input if each.label == "Calls, at most"]
+    shown_by_model(again.button(key="lab__play_model").click().run())
+    with memory.session.database.read() as connection:
+        rows = connection.exec_driver_sql("SELECT data FROM mi_model_output").scalars().all()
+    assert len(server.requests) == made == len(rows)
+    assert not [row for row in rows if KEY in row]
+
+
+def test_a_play_ends_at_the_number_of_calls_that_was_agreed_and_where_the_model_refuses(memory, server):
+    app = offered(ready(slider(page(), "token_limit").set_value(300).run()))  # it flushes more often
+    needed = calls_to_agree(app).value
+    assert needed > 1
+    app = calls_to_agree(app).set_value(1).run()
+    app = app.button(key="lab__play_model").click().run()
+    app = drawn_until(app, lambda: "1 call was made, as agreed, and it needs more." in " ".join(said(app)))
+    assert len(server.requests) == 1
+    app = offered(app)
+    assert calls_to_agree(app).value < needed
+    assert "kept already." in joined(app)
+    assert numbers(app).loc["A", "Flushes"] > 0, "what the rules learned is there all the time"
+
+    server.script = lambda body: refusal(401, "Incorrect API key provided")
+    app = app.button(key="lab__play_model").click().run()
+    app = drawn_until(app, lambda: "The key was refused by" in " ".join(said(app)))
+    assert not app.exception
+    assert len(server.requests) == 2, "the first question that is refused ends it"
+
+
+def test_counting_that_was_cancelled_is_begun_again_when_it_is_asked_for(memory, server, monkeypatch):
+    held, play = threading.Event(), Player.play
+
+    def hold(self, script, variant, *, by=None, **given):
+        assert by is None or held.wait(60)
+        return play(self, script, variant, by=by, **given)
+
+    monkeypatch.setattr(Player, "play", hold)
+    app = page()
+    app = app.button(key="lab__count_cancel").click().run()
+    held.set()
+    app = drawn_until(app, lambda: any(each.key == "lab__count" for each in app.button))
+    app.run()
+    assert "What a play with tiny would ask was not counted." in joined(app)
+    assert "Play with tiny" not in joined(app)
+    offered(app.button(key="lab__count").click().run())
+
+
+def test_where_nothing_is_learned_nothing_is_offered(memory, server):
+    memory.blocks.configure("Facts", enabled=False)
+    app = page()
+    app = drawn_until(app, lambda: not any(each.key == "lab__count_cancel" for each in app.button))
+    assert "Play with tiny" not in joined(app)

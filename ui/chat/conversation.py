@@ -44,6 +44,9 @@ AVATARS = {
     MessageRole.TOOL: ":material/build:",
 }
 
+_ASKED_AGAIN = state.ByPlace("chat_asked_again", 0)
+"""The turn of a session whose answer is asked for again; 0: none."""
+
 SUMMARY_KINDS = ("flush_planned", "fact_added", "relation_added", "context_built", "tool_called")
 
 
@@ -79,18 +82,38 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             if following is None:
                 ending()
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
-                _turn_line(view, turn, told.get(turn, Summary()))
+                answered = group[-1].message.role is MessageRole.ASSISTANT
+                _turn_line(view, turn, told.get(turn, Summary()), answered=answered)
 
 
-def _turn_line(view: View, turn: int, summary: Summary) -> None:
-    st.button(
-        f":small[:gray[{summary.in_short(turn)}]]",
-        type="tertiary",
-        key=f"chat__turn_{turn}",
-        on_click=state.show_turn,
-        args=(None if turn == view.latest_turn else turn,),
-        help="Look at this turn on every page",
-    )
+def _turn_line(view: View, turn: int, summary: Summary, *, answered: bool) -> None:
+    """Draw what a turn did; below an answer, the way to ask again without an item of its prompt."""
+    session_id, past = view.memory.session_id, view.history.turns.get(turn)
+    opened = _ASKED_AGAIN.at(session_id) == turn
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.button(
+            f":small[:gray[{summary.in_short(turn)}]]",
+            type="tertiary",
+            key=f"chat__turn_{turn}",
+            on_click=state.show_turn,
+            args=(None if turn == view.latest_turn else turn,),
+            help="Look at this turn on every page",
+        )
+        if answered and past is not None and past.built is not None:
+            st.button(
+                ":small[:gray[Close]]" if opened else ":small[:gray[Did memory matter?]]",
+                type="tertiary",
+                key=f"chat__again_{turn}",
+                icon=":material/close:" if opened else ":material/balance:",
+                on_click=_ASKED_AGAIN.put,
+                args=(session_id, 0 if opened else turn),
+                help="Ask again without an item of its prompt, or with the item reworded",
+            )
+    if opened and answered and past is not None and past.built is not None:
+        from ui.context.ablation import draw_form  # here, as the first page is drawn without it
+
+        with st.container(border=True, key="chat__matter"):
+            draw_form(view, view.memory.log.prompt(past.built))
 
 
 def is_step(stored: StoredMessage) -> bool:

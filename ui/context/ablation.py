@@ -1,7 +1,9 @@
-"""Did this memory matter? The shown prompt asked again without one item, or with other words in it."""
+"""Did this memory matter? A prompt asked again without one item, or with other words in it: on Context, and in Chat
+below the answer that it led to."""
 
 import json
 import uuid
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -19,6 +21,7 @@ from ui.services import engine
 from ui.text import plain, short, tokens
 from ui.view import View
 
+TITLE, ICON = "Did this memory matter?", ":material/balance:"
 LOOK_SECONDS = 0.3
 MOST_CHARACTERS = 4_000
 
@@ -27,32 +30,36 @@ _ASKED = state.ByPlace[str]("context_ablation", "")
 
 
 def draw(view: View, sent: Prompt) -> None:
+    """Draw the form under its title, to be opened."""
+    box = st.expander(TITLE, key="context__matter", icon=ICON, on_change="rerun")
+    if box.open:
+        with box:
+            draw_form(view, sent)
+
+
+def draw_form(view: View, sent: Prompt) -> None:
     """Draw the form, and the two answers side by side."""
-    box = st.expander("Did this memory matter?", key="context__matter", icon=":material/balance:", on_change="rerun")
-    if not box.open:
+    entries = {str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.kept if entry.words}
+    if not entries:
+        st.markdown("There is nothing in this prompt that could be left out.")
         return
-    with box:
-        entries = {
-            str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.kept if entry.words
-        }
-        if not entries:
-            st.markdown("There is nothing in this prompt that could be left out.")
-            return
-        chosen: str = st.selectbox(
-            "Ask again without",
-            list(entries),
-            key=f"context__matter_item_{sent.record.position}",
-            format_func=lambda ref: _label(*entries[ref]),
-        )
-        entry = entries[chosen][1]
-        words = _draw_words(sent, entry)
-        try:
-            question = question_without(view.memory, sent.record, entry.ref, words)
-            model = chosen_model().model
-        except ConfigError as error:
-            st.markdown(f":small[:gray[{plain(str(error))}]]")
-            return
-        _draw_asking(view.memory.session_id, sent, entry.ref, words, question, model)
+    chosen: str = st.selectbox(
+        "Ask again without",
+        list(entries),
+        key=f"context__matter_item_{sent.record.position}",
+        format_func=lambda ref: _label(*entries[ref]),
+    )
+    entry = entries[chosen][1]
+    words = _draw_words(sent, entry)
+    try:
+        question = question_without(view.memory, sent.record, entry.ref, words)
+        model = chosen_model().model
+    except ConfigError as error:
+        st.markdown(f":small[:gray[{plain(str(error))}]]")
+        return
+    if view.history.attached:
+        st.markdown(":small[:gray[The agent’s own tools are not recorded, so it is asked without them.]]")
+    _draw_asking(view.memory.session_id, sent, entry.ref, words, question, model)
 
 
 def _label(part: str, entry: Entry) -> str:
@@ -82,7 +89,10 @@ def _draw_asking(
     before, after = question.tokens
     other = "without it" if words is None else "reworded"
     cost = "The rules answer, for nothing." if model.offline else f"{plain(model.name)} is called twice."
-    st.markdown(f":small[{cost} {tokens(before)} tokens in with it, {tokens(after)} {other}. Nothing is stored.]")
+    offered = " Its memory tools are offered; what it calls is shown, and not done." if question.tools else ""
+    st.markdown(
+        f":small[{cost} {tokens(before)} tokens in with it, {tokens(after)} {other}.{offered} Nothing is stored.]"
+    )
     place = (session_id, sent.record.position, ref, words, model.name)
     st.button(
         "Ask again", key="context__matter_ask", icon=":material/replay:", on_click=_ask, args=(place, question, model)
@@ -96,7 +106,7 @@ def _draw_asking(
     elif job.error is not None:
         st.warning(plain(job.error))
     elif job.text:
-        _draw_answers(*json.loads(job.text), reworded=words is not None)
+        _draw_answers(**json.loads(job.text), reworded=words is not None)
 
 
 def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> None:
@@ -108,7 +118,9 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
         answers = ask_both(model, question, progress=job.add_progress, cancelled=job.cancel.is_set)
         if answers is None:
             raise MemoryInspectorError("Cancelled: nothing was asked any more.")
-        job.add_text(json.dumps([answers.before, answers.after, answers.same]))
+        calls = [[f"{call.tool_name} {call.arguments}" for call in made] for made in answers.calls]
+        told = {"said": [answers.before, answers.after], "calls": calls, "same": answers.same}
+        job.add_text(json.dumps(told))
 
     engine().read(key, work)
 
@@ -122,11 +134,16 @@ def _follow(job: Job) -> None:
         st.button("Cancel", key="context__matter_cancel", on_click=job.cancel.set)
 
 
-def _draw_answers(before: str, after: str, same: bool, *, reworded: bool) -> None:
+def _draw_answers(said: Sequence[str], calls: Sequence[Sequence[str]], *, same: bool, reworded: bool) -> None:
     told = "**The answer is the same, word for word.** Here it did not matter." if same else "**The answers differ.**"
     st.markdown(told)
     left, right = st.columns(2, border=True)
-    for column, title, said in ((left, "With it", before), (right, "Reworded" if reworded else "Without it", after)):
+    titles = ("With it", "Reworded" if reworded else "Without it")
+    for column, title, words, made in zip((left, right), titles, said, calls, strict=True):
         with column:
             st.markdown(f":small[**{title}**]")
-            st.text(said or "(no words)")
+            if words or not made:
+                st.text(words or "(no words)")
+            for call in made:
+                st.markdown(":small[:gray[:material/build: It would call]]")
+                st.code(call, language=None, wrap_lines=True)

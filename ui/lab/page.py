@@ -16,9 +16,9 @@ from ui import baseline, nav, state, toasts, watching
 from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
-from ui.lab import desk, knobs, planned, playing, sweeping
+from ui.lab import desk, knobs, planned, playing, sweeping, with_model
 from ui.lab.desk import OWN, Desk, Tried
-from ui.lab.playing import LOOK_SECONDS, Result
+from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
 from ui.lab.probes import draw_probes
 from ui.lab.taking import draw_taking
 from ui.text import count, plain, short, tokens
@@ -65,7 +65,8 @@ def draw(view: View) -> None:
             return
         results = _played(view, now, variants, probes)
         if results is not None:
-            _draw_results(view, now, variants, results, probes)
+            request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
+            _draw_results(view, now, variants, with_model.draw(request) or results, probes)
         current = now.current
         sweeping.draw(view, current, variants[current.name], playing.phrases_of(memory), probes)
 
@@ -320,7 +321,7 @@ def _draw_limit(view: View, tried: Tried, variant: Variant, phrases: list[str]) 
             "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
             key="lab__limit",
             icon=":material/compress:",
-            help=f"Plays {tried.name} under one limit after the other: in every prompt since it was first said",
+            help=f"Plays {tried.name} under one limit after the other, by rules: in every prompt since it was said",
             on_click=playing.find_limit,
             args=(memory, position, variant, phrases),
         )

@@ -124,8 +124,8 @@ def _draw_unknown(plans: dict[str, Replanned]) -> None:
             why = f"what {', '.join(blocks)} would hold, or lose first, must be learned or searched again"
         unknown = sum(turn is None for turn in plan.turns())
         st.markdown(
-            f":small[:gray[:material/texture: Hatched: {plain(name)} is unknown in {count(unknown, 'turn')}, from turn "
-            f"{tokens(first)} on: {plain(why)}.]]"
+            f":small[:gray[:material/texture: Hatched: {plain(name)} is unknown in {count(unknown, 'turn')}, first in "
+            f"turn {tokens(first)}: {plain(why)}.]]"
         )
 
 

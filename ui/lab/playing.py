@@ -1,27 +1,30 @@
-"""Plays in the background: one job a configuration, and its result, shared by all tabs that try the same."""
+"""Plays in the background, and their results, shared by all tabs that try the same: one job a configuration by rules,
+one for all configurations with a model."""
 
 import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.errors import ConfigError
-from memory_core.events import Ref
+from memory_core.events import ModelCalled, Ref
 from memory_core.lab.bisecting import smallest_limit
 from memory_core.lab.comparing import Outcome, outcome_of
 from memory_core.lab.linting import Finding, findings
+from memory_core.lab.model_plays import CountedModel, KeptOutputs, PlayedModel
 from memory_core.lab.playing import Played, Player
 from memory_core.lab.probes import InPrompt, Probe, Verdict, evaluate
 from memory_core.lab.script import Script, script_of
 from memory_core.lab.striking import without
 from memory_core.lab.variants import Variant
+from memory_core.models.base import ChatModel
 from memory_core.tracing.presence import Presence
 from ui.jobs import Job
 from ui.services import engine
-from ui.text import tokens
+from ui.text import count, tokens
 
 MAX_KEPT = 8
 """Played sessions that are kept for one session, the latest used: each holds the conversation once more in memory."""
@@ -42,6 +45,10 @@ class Result:
     outcome: Outcome
     seconds: float
     """How long the play took."""
+    calls_made: int = 0
+    """Calls of a model that were made for it; what was answered before is none."""
+    cost: float | None = None
+    """US dollars of these calls; None where a price is not known."""
     findings: tuple[Finding, ...] = ()
     """What goes wrong under it."""
     presences: dict[str, Presence] = field(default_factory=dict)
@@ -52,6 +59,17 @@ class Result:
         return all(phrase in self.presences for phrase in phrases) and all(probe in self.verdicts for probe in probes)
 
 
+@dataclass(frozen=True, slots=True)
+class PlayRequest:
+    """What is to be played with a model, and looked at afterwards."""
+
+    memory: Memory
+    position: int
+    variants: Mapping[str, Variant]
+    phrases: Sequence[str]
+    probes: Sequence[Probe]
+
+
 class _Kept:
     """The results of one session, and what was embedded for them."""
 
@@ -59,6 +77,8 @@ class _Kept:
         self.lock = threading.Lock()
         self.player: Player | None = None
         self.results: OrderedDict[str, Result] = OrderedDict()
+        self.paid = 0
+        """Calls that plays made with models in this process."""
 
     def get(self, key: str) -> Result | None:
         with self.lock:
@@ -84,16 +104,73 @@ def phrases_of(memory: Memory) -> list[str]:
     return found
 
 
-def result(memory: Memory, position: int, variant: Variant) -> Result | None:
-    """A configuration as played up to a position of the session's log; None if it was not yet."""
-    return _kept(memory).get(_key(position, variant))
+def result(memory: Memory, position: int, variant: Variant, model: str = "") -> Result | None:
+    """A configuration as played up to a position of the session's log, with a model or by rules; None if it was not."""
+    return _kept(memory).get(_key(position, variant, model))
 
 
-def job_of(memory: Memory, position: int, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe]) -> Job:
-    """The job that plays a configuration and looks at what is watched; started if it is not there yet."""
-    key = _key(position, variant)
+def job_of(
+    memory: Memory, position: int, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe], model: str = ""
+) -> Job:
+    """The job that plays a configuration and looks at what is watched; started if it is not there yet.
+
+    What was played with a model is only looked at.
+    """
+    key = _key(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
-    return engine().read(f"lab/{asked}", lambda job: _work(job, memory, key, variant, phrases, probes))
+    return engine().read(f"lab/{asked}", lambda job: _work(job, memory, key, variant, phrases, probes, model or None))
+
+
+def count_job(request: PlayRequest, model: str) -> Job:
+    """The job that counts the calls of a play with a model, as JSON by name; another after each such play.
+
+    One that was cancelled is not begun again by itself.
+    """
+    return engine().reading(_count_key(request, model)) or _count(request, model)
+
+
+def count_again(request: PlayRequest, model: str) -> None:
+    """Count the calls after that was cancelled."""
+    _count(request, model)
+
+
+def _count(request: PlayRequest, model: str) -> Job:
+    memory = request.memory
+
+    def work(job: Job) -> None:
+        counted = CountedModel(model, KeptOutputs(memory), encoding=memory.session.config.encoding)
+        found = {}
+        for name, variant in request.variants.items():
+            job.add_progress(f"Counting what {name} would ask {model}")
+            played = player_of(memory).play(_script(memory, variant), variant, by=counted, cancelled=job.cancel.is_set)
+            if played is None:
+                raise StoppedError(f"What a play with {model} would ask was not counted.")
+            played.close()
+            found[name] = asdict(counted.counted())
+        job.add_text(json.dumps(found))
+
+    return engine().read(_count_key(request, model), work)
+
+
+def _count_key(request: PlayRequest, model: str) -> str:
+    tried = [f"{name} {_key(request.position, each)}" for name, each in request.variants.items()]
+    return f"lab-count/{json.dumps([request.memory.session_id, model, _kept(request.memory).paid, *tried])}"
+
+
+def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: int) -> Job:
+    """Play configurations one after another with a model, in at most so many calls: equal stages are asked once."""
+
+    def work(job: Job) -> None:
+        by = PlayedModel(chat, KeptOutputs(request.memory), calls=calls)
+        try:
+            for variant in request.variants.values():
+                key = _key(request.position, variant, chat.name)
+                _work(job, request.memory, key, variant, request.phrases, request.probes, chat.name, by)
+        finally:
+            by.close()
+            _kept(request.memory).paid += len(by.made)
+
+    return engine().read(job_key, work)
 
 
 def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
@@ -142,28 +219,49 @@ def player_of(memory: Memory) -> Player:
 
 
 def _work(
-    job: Job, memory: Memory, key: str, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe]
+    job: Job,
+    memory: Memory,
+    key: str,
+    variant: Variant,
+    phrases: Sequence[str],
+    probes: Sequence[Probe],
+    model: str | None = None,
+    by: PlayedModel | None = None,
 ) -> None:
+    """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
     kept = _kept(memory)
     found = kept.get(key)
     if found is None:
-        script, told = _script(memory, variant), -1
+        if model is not None and by is None:
+            raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
+        script, told, before = _script(memory, variant), -1, len(by.made) if by is not None else 0
 
         def progress(done: int, of: int) -> None:
             nonlocal told
             if 100 * done // of != told:  # one line a percent: all lines are kept
                 told = 100 * done // of
-                job.add_progress(
-                    f"Playing {variant.name}: turn {tokens(script.turns * done // of)} of {tokens(script.turns)}"
-                )
+                turn = f"turn {tokens(script.turns * done // of)} of {tokens(script.turns)}"
+                paid = f" with {model}, {len(by.made)} of {count(by.agreed, 'call')}" if by is not None else ""
+                job.add_progress(f"Playing {variant.name}{paid}: {turn}")
 
         begun = time.monotonic()
-        played = player_of(memory).play(script, variant, progress=progress, cancelled=job.cancel.is_set)
+        played = player_of(memory).play(
+            script,
+            variant,
+            by=by,
+            progress=progress,
+            cancelled=job.cancel.is_set,
+        )
         if played is None:
-            raise StoppedError("Cancelled: nothing was kept.")
+            raise StoppedError(_stopped(by))
         seconds = time.monotonic() - begun
         said = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
-        found = Result(played, outcome_of(played.memory), seconds, said)
+        found = Result(played, outcome_of(played.memory), seconds, findings=said)
+        if by is not None:
+            made = by.made[before:]
+            costs = [call.cost for call in made if call.cost is not None]
+            found.calls_made, found.cost = len(made), sum(costs) if len(costs) == len(made) else None
+            found.outcome = replace(found.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
     for phrase in phrases:
         if phrase not in found.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")
@@ -175,13 +273,23 @@ def _work(
     kept.put(key, found)
 
 
-def _key(position: int, variant: Variant) -> str:
+def _stopped(by: PlayedModel | None) -> str:
+    """Why a play ended early, in a sentence."""
+    if by is None or (by.stopped is None and not by.made):
+        return "Cancelled: nothing was kept."
+    if by.stopped is not None:
+        return by.stopped
+    made = len(by.made)
+    return f"Cancelled. {count(made, 'answer')} {'was' if made == 1 else 'were'} paid for, and kept for the next play."
+
+
+def _key(position: int, variant: Variant, model: str = "") -> str:
     blocks = [block.model_dump(mode="json") for block in variant.blocks]
     try:
         settings = variant.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
     except ConfigError:
         settings = dict(variant.settings)
-    return json.dumps([position, settings, blocks, variant.struck], sort_keys=True, default=str)
+    return json.dumps([position, settings, blocks, variant.struck, model], sort_keys=True, default=str)
 
 
 def _kept(memory: Memory) -> _Kept:

@@ -1,0 +1,71 @@
+"""Outputs of models by what they were asked, so that a play in the Lab need not pay for them again.
+
+They are words made of a session's messages and its user's facts, and nothing needs them: whatever is erased takes all
+of them along.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from sqlalchemy import Connection, delete, insert, select
+
+from memory_core.store.database import chunks
+from memory_core.store.tables import model_output_table, session_table
+
+MAX_KEPT = 2_000
+"""Outputs kept for one session, the latest; some years of conversation, or a hundred plays."""
+
+MAX_CHARACTERS = 100_000
+"""Length of the longest output that is kept: a longer one is no fact, summary or relation."""
+
+_o = model_output_table.c
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOutput:
+    """One answer, and what the call that gave it took; what the endpoint did not report is None."""
+
+    key: str
+    text: str
+    readable: bool
+    """False: `text` says why it could not be read."""
+    purpose: str
+    model: str
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+    cost: float | None
+
+
+def read_output(connection: Connection, session_id: str, key: str) -> StoredOutput | None:
+    """The last answer to an input, if it was kept."""
+    query = select(_o.data).where(_o.session_id == session_id, _o.key == key)
+    data = connection.execute(query).scalar()
+    return StoredOutput(key, **json.loads(data)) if data is not None else None
+
+
+def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[StoredOutput], *, now: float) -> None:
+    """Keep answers, each in place of an earlier one to the same input; the oldest beyond `MAX_KEPT` go."""
+    kept = {output.key: output for output in outputs if len(output.text) <= MAX_CHARACTERS}
+    if not kept:
+        return
+    of_session = _o.session_id == session_id
+    connection.execute(delete(model_output_table).where(of_session, _o.key.in_(sorted(kept))))
+    rows = []
+    for key, output in kept.items():
+        values = asdict(output)
+        del values["key"]
+        rows.append({"session_id": session_id, "key": key, "at": now, "data": json.dumps(values)})
+    connection.execute(insert(model_output_table), rows)
+    beyond = select(_o.key).where(of_session).order_by(_o.at.desc(), _o.key).offset(MAX_KEPT)
+    for chunk in chunks(list(connection.execute(beyond).scalars())):
+        connection.execute(delete(model_output_table).where(of_session, _o.key.in_(chunk)))
+
+
+def forget_outputs(connection: Connection, scope: str) -> None:
+    """Delete the outputs of a session, or of all sessions of a user: a user's facts may stand in each of them."""
+    kind, _, id = scope.partition(":")
+    sessions = select(session_table.c.id).where(session_table.c.user_id == id)
+    where = _o.session_id == id if kind == "session" else _o.session_id.in_(sessions)
+    connection.execute(delete(model_output_table).where(where))

@@ -1,0 +1,172 @@
+"""Plays with the model that is connected: what they would call is counted and said first, and may be left."""
+
+import json
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from memory_core import ConfigError
+from memory_core.lab.model_plays import CallCount
+from memory_core.models.base import ChatModel
+from ui import state
+from ui.jobs import Job
+from ui.lab import playing
+from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
+from ui.model import chosen_model
+from ui.services import engine
+from ui.text import count, plain, tokens
+
+MAX_CALLS = 10_000
+"""Calls that can be agreed to at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a tab asked a model for."""
+
+    model: str = ""
+    """Name of the model whose play is to be shown; none: the rules'."""
+    job: str = ""
+    """The last play that was started here."""
+
+
+_WANTED = state.ByPlace("lab_model", _Wanted())
+
+
+def draw(request: PlayRequest) -> dict[str, Result] | None:
+    """Draw what a play with the connected model would take, or what it took; its results, if they are to be shown."""
+    session_id = request.memory.session_id
+    wanted = _WANTED.at(session_id)
+    try:
+        chosen = chosen_model().model
+    except ConfigError:  # the sidebar says so
+        return None
+    job = engine().reading(wanted.job) if wanted.job else None
+    if job is not None and not job.done:
+        _follow(job, "lab__model_cancel")
+        return None
+    if wanted.model and (results := _found(request, wanted.model)) is not None:
+        return results
+    if job is not None and job.error is not None:
+        st.warning(plain(job.error))
+    if not chosen.offline:
+        _draw_offer(request, chosen, wanted, failed=job is not None and job.error is not None)
+    return None
+
+
+def _found(request: PlayRequest, model: str) -> dict[str, Result] | None:
+    """The results of a model, if all configurations were played with it; an empty dict while they are looked at."""
+    found = {
+        name: playing.result(request.memory, request.position, variant, model)
+        for name, variant in request.variants.items()
+    }
+    done = {name: result for name, result in found.items() if result is not None}
+    if len(done) < len(found):
+        return None
+    jobs = [  # something is watched since: the prompts are read, and nothing is called
+        playing.job_of(request.memory, request.position, request.variants[name], request.phrases, request.probes, model)
+        for name, result in done.items()
+        if not result.tells(request.phrases, request.probes)
+    ]
+    if jobs:
+        job = next((job for job in jobs if not job.done), jobs[0])
+        _follow(job, "lab__model_reading", instead=partial(_want_rules, request.memory.session_id))
+        return {}
+    _draw_shown(request.memory.session_id, model, done)
+    return done
+
+
+def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None:
+    played = {id(result): result for result in results.values()}.values()  # of equal configurations there is one
+    made = sum(result.calls_made for result in played)
+    costs = [result.cost for result in played if result.calls_made]
+    known = [cost for cost in costs if cost is not None]
+    price = f", ${sum(known):.4f}" if made and len(known) == len(costs) else ""
+    calls = f"{count(made, 'call')}{price}" if made else "no call was needed"
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__by_model"):
+        st.markdown(f"Learned by **{plain(model)}**: {calls}.", width="content")
+        st.button("Show it by rules", key="lab__by_rules", type="tertiary", on_click=_want_rules, args=(session_id,))
+
+
+def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, failed: bool) -> None:
+    """What a play would take, and the button that starts it."""
+    job = playing.count_job(request, model.name)
+    if not job.done:
+        _follow(job, "lab__count_cancel")
+        return
+    if job.error is not None:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[:gray[{plain(job.error)}]]", width="content")
+            st.button("Count again", key="lab__count", on_click=playing.count_again, args=(request, model.name))
+        return
+    counted = {name: CallCount(**each) for name, each in json.loads(job.text).items()}
+    new = sum(each.new for each in counted.values())
+    if not new and not any(each.kept for each in counted.values()):
+        return  # nothing here is learned with a model
+    if not new and wanted.model == model.name and not failed:  # a setting was changed that changes no question
+        _play(request, model, 0)
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="lab__offer"):
+        st.markdown(f":small[{offer(plain(model.name), counted)}]", width="stretch")
+        calls = 0
+        if new:
+            # Keyed by the number: a field keeps what was typed, and another count is another offer.
+            most = st.number_input(
+                "Calls, at most", 1, MAX_CALLS, min(new, MAX_CALLS), key=f"lab__calls_{new}", width=150
+            )
+            calls = int(most)
+        st.button(
+            f"Play with {plain(model.name)}",
+            key="lab__play_model",
+            icon=":material/smart_toy:",
+            help="It ends at that number of calls. What it answers is kept with this session, and not asked again.",
+            on_click=_play,
+            args=(request, model, calls),
+        )
+
+
+def offer(model: str, counted: dict[str, CallCount]) -> str:
+    """What a play with a model would take, in words.
+
+    >>> offer("gpt", {"A": CallCount(0, 0, 4), "B": CallCount(3, 2100, 1)})
+    'Learned by rules. With gpt, **B** needs about 3 new calls: 2,100 tokens in. 5 answers are kept already.'
+    >>> offer("gpt", {"A": CallCount(0, 0, 4)})
+    'Learned by rules. gpt answered all of this before: a play with it calls nothing.'
+    """
+    needs = {name: each for name, each in counted.items() if each.new}
+    if not needs:
+        return f"Learned by rules. {model} answered all of this before: a play with it calls nothing."
+    calls = ", ".join(f"**{plain(name)}** needs about {count(each.new, 'new call')}" for name, each in needs.items())
+    sent, kept = sum(each.input_tokens for each in needs.values()), sum(each.kept for each in counted.values())
+    known = f" {count(kept, 'answer')} {'is' if kept == 1 else 'are'} kept already." if kept else ""
+    return f"Learned by rules. With {model}, {calls}: {tokens(sent)} tokens in.{known}"
+
+
+def _play(request: PlayRequest, model: ChatModel, calls: int) -> None:
+    key = f"lab-model/{uuid.uuid4().hex}"
+    _WANTED.put(request.memory.session_id, _Wanted(model.name, key))
+    playing.play_with_model(key, request, model, calls)
+
+
+def _want_rules(session_id: str) -> None:
+    """Show what the rules learn again; what was played is kept."""
+    _WANTED.change(session_id, model="")
+
+
+def _stop(job: Job, instead: Callable[[], object]) -> None:
+    job.cancel.set()
+    instead()
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _follow(job: Job, key: str, instead: Callable[[], object] = lambda: None) -> None:
+    """Show how far a job is; draw the page again when it has ended. `instead` is called when it is cancelled."""
+    if job.done:
+        st.rerun()
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words = plain(job.progress[-1]) if job.progress else "Reading the conversation"
+        st.markdown(f":shimmer[{words}]", width="content")
+        st.button("Cancel", key=key, on_click=_stop, args=(job, instead))
