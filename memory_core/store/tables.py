@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
 
@@ -90,6 +90,19 @@ class SessionRow(SQLModel, table=True):
     """Probes (conditions on its prompts), as JSON; None: none."""
     revision: int = 1
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
+
+
+class BaselineRow(SQLModel, table=True):
+    """Numbers of a configuration that was played on a session, kept to compare others with."""
+
+    __tablename__ = "mi_baseline"
+    id: str = Field(primary_key=True)
+    session_id: str = Field(index=True)
+    name: str
+    """In what the configuration differed from the session's."""
+    numbers: str = Field(sa_column=Column(Text, nullable=False))
+    """As JSON."""
+    at: float
 
 
 class MessageRow(SQLModel, table=True):
@@ -347,6 +360,7 @@ def _table(row: type[SQLModel]) -> Table:
 
 
 session_table = _table(SessionRow)
+baseline_table = _table(BaselineRow)
 message_table = _table(MessageRow)
 content_table = _table(ContentRow)
 event_table = _table(EventRow)
@@ -372,7 +386,7 @@ def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> Non
     table.append_constraint(ForeignKeyConstraint(columns, names, deferrable=True, initially="DEFERRED"))
 
 
-for _of_session in (message_table, event_table, delivery_table, block_table, vector_table):
+for _of_session in (baseline_table, message_table, event_table, delivery_table, block_table, vector_table):
     _refers(_of_session, ["session_id"], session_table, ["id"])
 _refers(block_revision_table, ["session_id", "block"], block_table, ["session_id", "name"])
 _refers(fact_source_table, ["fact_id"], fact_table, ["id"])

@@ -216,20 +216,6 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     assert any("configurations are too many to sweep" in each.value for each in app.error)
 
 
-def test_a_pinned_configuration_is_what_others_are_compared_with_on_three_pages(memory):
-    app = ready(slider(page(), "token_limit").set_value(500).run())
-    was = numbers(app)["Tokens a turn"]
-    app = ready(app.button(key="lab__pin").click().run())
-    assert numbers(app).loc["B", "Tokens a turn"] == f"{was['B']:,} (±0)"
-    assert numbers(app).loc["A", "Tokens a turn"] == f"{was['A']:,} (+{was['A'] - was['B']:,})"
-    for other in ("timeline", "context"):
-        app.switch_page(f"pages/{other}.py")
-        assert "Token limit 1,200 → 500: " in joined(app.run()), other
-    app.switch_page("pages/lab.py")
-    app = ready(app.run())
-    assert numbers(ready(app.button(key="lab__unpin").click().run())).loc["B", "Tokens a turn"] == was["B"]
-
-
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     shared = services.engine()
     from memory_core import Memory

@@ -23,7 +23,7 @@ from memory_core import (
 )
 from memory_core.agent.loop import STEP
 from memory_core.models.offline.responder import NAME
-from ui import state
+from ui import baseline, state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading
 from ui.connect import draw_card
@@ -84,7 +84,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
 
 def _turn_line(view: View, turn: int, summary: Summary) -> None:
     st.button(
-        f":small[:gray[{summary.in_short(turn)}]]",
+        f":small[:gray[{summary.in_short(turn, baseline.beside(view.memory.session_id, turn))}]]",
         type="tertiary",
         key=f"chat__turn_{turn}",
         on_click=state.show_turn,

@@ -1,6 +1,6 @@
 """The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -32,14 +32,18 @@ ENTRY_CHARACTERS = 6_000
 """Characters of a text drawn initially."""
 
 
-def draw_parts(sent: Prompt, mode: Mode, effects: Effects, words: WordsOf, *, past: bool) -> None:
+def draw_parts(
+    sent: Prompt, mode: Mode, effects: Effects, words: WordsOf, *, past: bool, beside: Mapping[str, str]
+) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
-    `effects`: those on this prompt; `words`: of what it has not.
+    `effects`: those on this prompt; `words`: of what it has not; `beside`: what stands beside the tokens of each part.
     """
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
-        opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
+        opened = st.expander(
+            part_label(part, mode, beside[part.name]), expanded=lost, key=_key(part, lost), on_change="rerun"
+        )
         if opened.open:
             with opened:
                 _draw_part(sent, part, effects, past=past)

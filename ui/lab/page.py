@@ -180,7 +180,7 @@ def _draw_results(
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
     pinnable = ", ".join([*map(knobs.told, changes), *without]) or "as it is"
-    _draw_baseline(view, current, pinnable, results[current])
+    _draw_baseline(memory, current, pinnable, results[current])
     _draw_divergence(view, current, results[OWN], results[current])
     _draw_findings(memory.session_id, current, results[current])
     _draw_watched(view, now.current, variants[current], results)
@@ -231,27 +231,31 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
-    return baseline.beside(row)
+    return baseline.compared_row(row)
 
 
-def _draw_baseline(view: View, name: str, words: str, result: Result) -> None:
-    """Pin a configuration's numbers, or compare with them no longer."""
-    base = baseline.pinned()
-    title = view.status.title or "this session"
+def _draw_baseline(memory: Memory, name: str, words: str, result: Result) -> None:
+    """Pin a configuration's numbers, or the session's own, for every page to compare with."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        label = f"{short(title, 40)}, {name}: {words}"
-        if base is not None:
-            st.markdown(f":small[:gray[In brackets: compared with {plain(short(base.name, 100))}.]]", width="content")
-            st.button("Unpin", key="lab__unpin", type="tertiary", icon=":material/keep_off:", on_click=baseline.unpin)
         st.button(
             f"Pin {plain(name)} as baseline",
             key="lab__pin",
             type="tertiary",
             icon=":material/keep:",
-            help="Its numbers stand beside those of every configuration here, and on Timeline and Context",
-            on_click=baseline.pin,
-            args=(label, result.outcome),
+            help="Every page then shows by how much its numbers differ from those of this configuration",
+            on_click=baseline.pin_played,
+            args=(memory, result.played, words),
         )
+        if not baseline.is_pinned(memory.session_id):
+            st.button(
+                "Pin this session as baseline",
+                key="lab__pin_session",
+                type="tertiary",
+                icon=":material/keep:",
+                help="As it was lived: other sessions, and what is tried here, are compared with it",
+                on_click=baseline.pin_session,
+                args=(memory.session_id,),
+            )
 
 
 def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
