@@ -65,16 +65,17 @@ def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
     return Script(tuple(steps))
 
 
-def script_of(memory: Memory) -> Script:
-    """What an agent did in a session since its last reset, as its log tells.
+def script_of(memory: Memory, upto: int | None = None) -> Script:
+    """What an agent did in a session since its last reset, as its log tells; up to a position of it, or all.
 
     A turn for which it asked no prompt gets one, after the user's message.
     """
     turns = memory.log.history().turns.values()
+    told = sorted((each for each in _told(memory) if upto is None or _position(each) <= upto), key=_position)
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
-        steps=tuple(_with_prompts(_together(sorted(_told(memory), key=_position)))),
-        by_people=sum(len(turn.edited) for turn in turns),
+        steps=tuple(_with_prompts(_together(told))),
+        by_people=sum(upto is None or record.position <= upto for turn in turns for record in turn.edited),
         learners=tuple(learners),
         editing=memory.blocks.editable_by_agents,
     )

@@ -139,12 +139,13 @@ class Sizes:
         return self.script.turns
 
 
-def sizes_of(memory: Memory) -> Sizes:
-    """Read what planning needs of a session, its log up to now."""
-    script, history = script_of(memory), memory.log.history()
-    pieces = memory.log.pieces() if history.records else None
+def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
+    """Read what planning needs of a session, its log up to a position of it, or all."""
+    script, history = script_of(memory, upto), memory.log.history()
+    records = history.records if upto is None else history.upto(upto)
+    pieces = memory.log.pieces() if records else None
     reading = _Reading()
-    for record in history.records:
+    for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
     stored = (each for each in memory.session.messages() if pieces is not None and pieces.message(each.seq))
@@ -177,7 +178,7 @@ def sizes_of(memory: Memory) -> Sizes:
         script=script,
         steps=tuple(steps),
         flushes=tuple(reading.flushes),
-        first_edit=_first_edit(history.records),
+        first_edit=_first_edit(records),
         counter=base.config.counting(counter_for(memory.session.tokenizer_fn, encoding=base.config.encoding)),
         attached=frozenset(attached),
         pieces=pieces,

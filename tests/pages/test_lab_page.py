@@ -3,6 +3,7 @@
 import pytest
 from pages_driver import button, drawn_until, joined, opened
 
+from memory_core import ChatMessage
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from ui import services
 
@@ -214,6 +215,34 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
     app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
     assert any("configurations are too many to sweep" in each.value for each in app.error)
+
+
+def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
+    app = ready(slider(page(), "token_limit").set_value(600).run())
+    before, played = numbers(app), memory.log.history().latest_turn
+    for words in ("And flowers?", "Tulips, please."):
+        memory.put(ChatMessage(role="user", content=words))
+        memory.build_context()
+        memory.put(ChatMessage(role="assistant", content="Noted."))
+    app = app.run()
+    assert "2 new turns since." in joined(app)
+    assert numbers(app).equals(before), "nothing is played again by itself"
+    assert f"Turn {played + 2} came after all that was played." in joined(app)
+    app = ready(slider(app, "token_limit").set_value(700).run())
+    assert numbers(app).loc["A"].equals(before.loc["A"]), "another setting is tried on the same conversation"
+    app = ready(app.button(key="lab__go_on").click().run())
+    assert "since." not in joined(app)
+    assert len(numbers(app).loc["B", "Tokens by turn"]) == played + 2
+
+
+def test_two_browsers_in_one_lab_each_try_their_own(memory):
+    one, other = page(), page()
+    one = ready(slider(one, "token_limit").set_value(500).run())
+    other = ready(slider(other, "token_limit").set_value(900).run())
+    assert "Token limit 1,200 → 500" in joined(ready(one.run()))
+    assert "Token limit 1,200 → 900" in joined(other)
+    assert numbers(one).loc["B", "Tokens a turn"] < numbers(other).loc["B", "Tokens a turn"]
+    assert numbers(one).loc["A"].equals(numbers(other).loc["A"])
 
 
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):

@@ -41,9 +41,8 @@ def draw_parts(
     """
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
-        opened = st.expander(
-            part_label(part, mode, beside[part.name]), expanded=lost, key=_key(part, lost), on_change="rerun"
-        )
+        than = beside[part.name]
+        opened = st.expander(part_label(part, mode, than), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
                 _draw_part(sent, part, effects, past=past)

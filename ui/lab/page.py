@@ -17,13 +17,13 @@ from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
 from ui.lab import desk, knobs, planned, playing, sweeping
-from ui.lab.desk import OWN, Desk, Tried
+from ui.lab.desk import OWN, Desk
 from ui.lab.playing import LOOK_SECONDS, Result
 from ui.lab.probes import draw_probes
 from ui.lab.taking import draw_taking
 from ui.text import count, plain, short, tokens
 from ui.theme import mode
-from ui.view import View, memory_of
+from ui.view import View, latest_moment, memory_of, turn_at
 
 _SEVERITIES = {
     "error": "red[:material/error:]",
@@ -45,7 +45,7 @@ def draw(view: View) -> None:
         return
     desk.take_address(memory.session_id)
     desk.write_address(memory.session_id)
-    now = desk.desk(memory.session_id)
+    now = desk.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
         variants = {OWN: desk.own_variant(memory)}
         for each in now.tried:
@@ -63,11 +63,37 @@ def draw(view: View) -> None:
         if problem is not None:
             st.error(plain(problem))
             return
+        _draw_news(view, now)
         results = _played(view, now, variants, probes)
         if results is not None:
             _draw_results(view, now, variants, results, probes)
         current = now.current
-        sweeping.draw(view, current, variants[current.name], playing.phrases_of(memory), probes)
+        sweeping.draw(view, _upto(now), current, variants[current.name], playing.phrases_of(memory), probes)
+
+
+def _upto(now: Desk) -> int:
+    """Position of the log up to which everything on the page is tried."""
+    return now.upto or 0
+
+
+def _draw_news(view: View, now: Desk) -> None:
+    """Say what came after all this was tried. It is not tried again by itself: each new turn would begin it anew."""
+    newest = latest_moment(view.history, view.running)
+    if newest == now.upto:
+        return
+    turns = view.latest_turn - turn_at(view.history, _upto(now))
+    said = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__news"):
+        st.markdown(f":small[:material/update: {said}]", width="content")
+        st.button(
+            "Try all of it",
+            key="lab__go_on",
+            type="tertiary",
+            icon=":material/replay:",
+            help=f"This tells of the conversation up to turn {tokens(turn_at(view.history, _upto(now)))}",
+            on_click=desk.go_on,
+            args=(view.memory.session_id,),
+        )
 
 
 def _probes(memory: Memory) -> tuple[Probe, ...]:
@@ -115,14 +141,14 @@ def _draw_tabs(session_id: str, now: Desk) -> None:
 
 def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[Probe, ...]) -> dict[str, Result] | None:
     """The results of all configurations; None while they are on their way, or before they were asked for."""
-    memory, position = view.memory, view.history.position
+    memory, position = view.memory, _upto(now)
     phrases = playing.phrases_of(memory)
     found = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
     done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
-    planned.draw(view, {name: variants[name] for name in plannable}, phrases)
+    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
     if not now.asked and turns > AUTOMATIC_TURNS:
         st.markdown(
@@ -183,7 +209,7 @@ def _draw_results(
     _draw_baseline(memory, current, pinnable, results[current])
     _draw_divergence(view, current, results[OWN], results[current])
     _draw_findings(memory.session_id, current, results[current])
-    _draw_watched(view, now.current, variants[current], results)
+    _draw_watched(view, now, variants[current], results)
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     draw_probes(view, results, probes)
@@ -293,7 +319,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
                 )
 
 
-def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str, Result]) -> None:
+def _draw_watched(view: View, now: Desk, variant: Variant, results: dict[str, Result]) -> None:
     phrases = list(results[OWN].presences)
     if not phrases:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -312,12 +338,12 @@ def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str,
             presence = result.presences.get(phrase)
             if presence is not None:
                 watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
-    _draw_limit(view, tried, variant, phrases)
+    _draw_limit(view, now, variant, phrases)
 
 
-def _draw_limit(view: View, tried: Tried, variant: Variant, phrases: list[str]) -> None:
+def _draw_limit(view: View, now: Desk, variant: Variant, phrases: list[str]) -> None:
     """The smallest limit that keeps what is watched, searched for when somebody asks."""
-    memory, position = view.memory, view.history.position
+    memory, position, tried = view.memory, _upto(now), now.current
     job = playing.limit_job(memory, position, variant, phrases)
     if job is None or (job.done and job.error is not None):
         st.button(
@@ -353,7 +379,9 @@ def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
     before, after = own.played.prompts().get(turn), other.played.prompts().get(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
-        st.markdown(f":small[:gray[Turn {tokens(turn)} has no prompt.]]")
+        later = turn > max(own.played.prompts(), default=0)
+        said = "came after all that was played" if later else "has no prompt"
+        st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
         return
     changed = [each for each in diff_prompts(before, after) if each.changed]
     if not changed:

@@ -93,7 +93,7 @@ def job_of(memory: Memory, position: int, variant: Variant, phrases: Sequence[st
     """The job that plays a configuration and looks at what is watched; started if it is not there yet."""
     key = _key(position, variant)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
-    return engine().read(f"lab/{asked}", lambda job: _work(job, memory, key, variant, phrases, probes))
+    return engine().read(f"lab/{asked}", lambda job: _work(job, memory, position, variant, phrases, probes))
 
 
 def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
@@ -116,7 +116,12 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     def work(job: Job) -> None:
         player, probes = player_of(memory), keeping(memory, phrases)
         found = smallest_limit(
-            player, _script(memory, variant), variant, probes, progress=job.add_progress, cancelled=job.cancel.is_set
+            player,
+            _script(memory, position, variant),
+            variant,
+            probes,
+            progress=job.add_progress,
+            cancelled=job.cancel.is_set,
         )
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
@@ -129,8 +134,8 @@ def _limit_key(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     return f"lab-limit/{json.dumps([memory.session_id, _key(position, variant), [*phrases]])}"
 
 
-def _script(memory: Memory, variant: Variant) -> Script:
-    return without(script_of(memory), memory.log.history(), variant.struck)
+def _script(memory: Memory, position: int, variant: Variant) -> Script:
+    return without(script_of(memory, position), memory.log.history(), variant.struck)
 
 
 def player_of(memory: Memory) -> Player:
@@ -142,12 +147,12 @@ def player_of(memory: Memory) -> Player:
 
 
 def _work(
-    job: Job, memory: Memory, key: str, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe]
+    job: Job, memory: Memory, position: int, variant: Variant, phrases: Sequence[str], probes: Sequence[Probe]
 ) -> None:
-    kept = _kept(memory)
+    kept, key = _kept(memory), _key(position, variant)
     found = kept.get(key)
     if found is None:
-        script, told = _script(memory, variant), -1
+        script, told = _script(memory, position, variant), -1
 
         def progress(done: int, of: int) -> None:
             nonlocal told

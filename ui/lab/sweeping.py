@@ -65,6 +65,8 @@ class _Swept:
 
     found: Sweep
     variant: Variant
+    position: int
+    """Of the log: what was said later has no part in it."""
     phrases: list[str]
     probes: tuple[Probe, ...]
 
@@ -102,8 +104,10 @@ class _Kept:
                 self.sweeps[key] = replace(self.sweeps[key], found=self.sweeps[key].found.with_cell(cell))
 
 
-def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]) -> None:
-    """Draw the form, and the last sweep that was asked for."""
+def draw(
+    view: View, position: int, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]
+) -> None:
+    """Draw the form, and the last sweep that was asked for; both of the conversation up to a position of the log."""
     memory = view.memory
     box = st.expander(f"Sweep two settings of {plain(tried.name)}", key="lab__sweep", on_change="rerun")
     if not box.open:
@@ -132,7 +136,7 @@ def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes:
             key="lab__sweep_go",
             icon=":material/grid_on:",
             on_click=_ask,
-            args=(memory, view.history.position, variant, x, y, phrases, probes),
+            args=(memory, position, variant, x, y, phrases, probes),
         )
         _draw_asked(view, tried, measure)
 
@@ -217,7 +221,7 @@ def _ask(
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.put(key, _Swept(found, variant, phrases, probes))
+        kept.put(key, _Swept(found, variant, position, phrases, probes))
 
     kept.begin(key, work)
 
@@ -234,7 +238,7 @@ def _play(memory: Memory, key: str, measure: Measure) -> None:
         begun = time.monotonic()
         job.add_progress(f"Playing {tokens(len(cells))}")
         played = play_cells(
-            playing.player_of(memory), script_of(memory), swept.variant, cells,
+            playing.player_of(memory), script_of(memory, swept.position), swept.variant, cells,
             phrases=swept.phrases, probes=swept.probes, cancelled=job.cancel.is_set,
         )  # fmt: skip
         for done, cell in enumerate(played, 1):
@@ -321,13 +325,13 @@ def _draw_found(view: View, key: str, running: bool, now: Desk, tried: Tried, me
                 on_click=_play,
                 args=(memory, key, measure),
             )
-            st.markdown(f":small[:gray[{_price(view, len(unknown))}]]", width="stretch")
+            st.markdown(f":small[:gray[{_price(memory, swept.position, len(unknown))}]]", width="stretch")
     _draw_map(memory, tried, found, measure)
 
 
-def _price(view: View, plays: int) -> str:
+def _price(memory: Memory, position: int, plays: int) -> str:
     """What plays take, and what they would stand for, by the play of the session's own configuration."""
-    own = playing.result(view.memory, view.history.position, desk.own_variant(view.memory))
+    own = playing.result(memory, position, desk.own_variant(memory))
     if own is None:
         return "Nothing is stored and no model is called. How long it takes is known once something was played."
     calls = f" It stands for about {tokens(own.outcome.calls * plays)} model calls: rules learn, and none is made."
