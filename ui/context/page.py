@@ -194,7 +194,8 @@ def _draw_detail(view: View, sent: Prompt) -> None:
             effects = trace.effects(turn=sent.turn, upto=position)
             of_block = partial(_beside, view, sent)
             beside = {part.name: words.granted_beside(part, of_block(), of_block) for part in sent.parts}
-            draw_parts(sent, mode(), effects, partial(trace.words, upto=position), past=view.past, beside=beside)
+            told = partial(trace.words, upto=position)
+            draw_parts(view.memory.session_id, sent, mode(), effects, told, past=view.past, beside=beside)
         pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view, before, sent)}]")

@@ -11,7 +11,7 @@ from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from memory_core.tracing.effects import Effects
-from ui import nav
+from ui import nav, probing
 from ui.context import pointing
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.kinds import kind_of
@@ -33,7 +33,14 @@ ENTRY_CHARACTERS = 6_000
 
 
 def draw_parts(
-    sent: Prompt, mode: Mode, effects: Effects, words: WordsOf, *, past: bool, beside: Mapping[str, str]
+    session_id: str,
+    sent: Prompt,
+    mode: Mode,
+    effects: Effects,
+    words: WordsOf,
+    *,
+    past: bool,
+    beside: Mapping[str, str],
 ) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
@@ -47,6 +54,9 @@ def draw_parts(
             with opened:
                 _draw_part(sent, part, effects, past=past)
                 _draw_not_sent(effects, part, words)
+                if part.kind not in (QUEUE, PINNED):
+                    key = f"context__{_short_hash(part)}"
+                    probing.draw(session_id, probing.of_block(part.name, part.granted, sent.turn), key)
 
 
 def _key(part: PromptPart, lost: bool) -> str:
