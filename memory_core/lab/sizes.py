@@ -156,6 +156,8 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
         if step.does == "ask":
             recorded = reading.prompts.get(step.positions[0]) if step.positions else None
             steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
+        elif step.does == "curate":
+            continue  # from the first one on, the plan knows nothing of what was learned
         elif step.does != "put":
             steps.append(Flush("closed" if step.does == "close" else "asked"))
             latest = "" if step.does == "close" else latest  # nobody's words are left in the queue
