@@ -3,7 +3,7 @@
 import pytest
 from pages_driver import button, drawn_until, joined, opened
 
-from memory_core import ChatMessage
+from memory_core import ChatMessage, Memory
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from ui import services
 
@@ -261,13 +261,32 @@ def test_two_browsers_in_one_lab_each_try_their_own(memory):
     assert numbers(one).loc["A"].equals(numbers(other).loc["A"])
 
 
+def test_words_that_are_watched_and_never_occur_are_lost_under_every_configuration(memory):
+    memory.trace.watch("a submarine in the bath")
+    app = ready(slider(page(), "token_limit").set_value(700).run())
+    assert not app.exception
+    assert list(numbers(app)["Watched"]) == ["0 of 1", "0 of 1"]
+    app = button(app, "Find the smallest limit that keeps it").click().run()
+    app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep it" in joined(app))
+    assert not app.exception
+
+
+def test_a_conversation_without_a_user_is_a_sentence_and_its_baseline_has_no_numbers(memory):
+    shared = services.engine()
+    alone = Memory.from_defaults("alone", database=shared.database, services=shared.services)
+    alone.put(ChatMessage(role="assistant", content="Is anybody there?"))
+    app = opened(page="lab", session="alone", baseline="session:alone")
+    assert not app.exception
+    assert "No turn yet." in joined(app)
+    for name in ("chat", "facts", "timeline", "sessions"):
+        assert not opened(page=name, session="demo", baseline="session:alone").exception
+
+
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     shared = services.engine()
-    from memory_core import Memory
-
     Memory.from_defaults("silent", database=shared.database, services=shared.services)
     app = opened(page="lab", session="silent")
-    assert "Nothing was said yet." in joined(app)
+    assert "No turn yet." in joined(app)
 
 
 def test_what_goes_wrong_under_a_configuration_is_said_with_what_mends_it(memory):

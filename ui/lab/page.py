@@ -40,7 +40,9 @@ def draw(view: View) -> None:
     memory = view.memory
     if not view.history.turns:
         empty(
-            "Nothing was said yet.", "Once there is a conversation, play it under other settings here.", icon="science"
+            "No turn yet.",
+            "Once a user has said something, play the conversation under other settings.",
+            icon="science",
         )
         return
     desk.take_address(memory.session_id)
