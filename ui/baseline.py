@@ -13,9 +13,18 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, NotFoundError
 from memory_core.history.numbers import TurnNumbers
-from memory_core.lab.baselines import Numbers, keep_baseline, kept_baseline, numbers_of, reused_tokens
+from memory_core.lab.baselines import (
+    KeptBaseline,
+    Numbers,
+    keep_baseline,
+    keep_reused,
+    kept_baseline,
+    numbers_of,
+    reused_tokens,
+)
 from memory_core.lab.playing import Played
 from ui import state
+from ui.jobs import Job
 from ui.services import engine
 from ui.text import Beside, difference, nothing_beside, plain, session_name, short, tokens
 
@@ -82,10 +91,18 @@ def pin_session(session_id: str) -> None:
 
 def pin_played(memory: Memory, played: Played, name: str) -> None:
     """Compare with a configuration that was played on a session; `name` says what it changes. For callbacks."""
+    database = memory.session.database
     try:
-        st.session_state[BASELINE] = f"{_KEPT}{keep_baseline(memory, played, name, at=time.time())}"
+        id = keep_baseline(memory, played, name, at=time.time())
     except MemoryInspectorError as error:
         state.say("error", str(error))
+        return
+    st.session_state[BASELINE] = f"{_KEPT}{id}"
+
+    def read_prompts(job: Job) -> None:  # takes seconds: until then, nothing stands beside what a cache can reuse
+        _kept(id).value = keep_reused(database, played, id)
+
+    engine().read(f"baseline/{id}", read_prompts)
 
 
 def unpin() -> None:
@@ -173,6 +190,18 @@ class _SessionNumbers:
             return self._numbers
 
 
+@dataclass(slots=True)
+class _Kept:
+    """A baseline as it was read; what takes longer to count comes later."""
+
+    value: KeptBaseline
+
+
+def _kept(id: str) -> _Kept:
+    shared = engine()
+    return shared.services.cached((BASELINE, shared.database.id, id), lambda: _Kept(kept_baseline(shared.database, id)))
+
+
 def _read(key: str) -> Baseline:
     """What a key names.
 
@@ -181,9 +210,7 @@ def _read(key: str) -> Baseline:
     """
     shared = engine()
     if key.startswith(_KEPT):
-        found = shared.services.cached(
-            (BASELINE, shared.database.id, key), lambda: kept_baseline(shared.database, key.removeprefix(_KEPT))
-        )
+        found = _kept(key.removeprefix(_KEPT)).value
         title = shared.open(found.session_id).session.status().title
         return Baseline(f"{found.name} · {session_name(title, found.session_id)}", found.session_id, found.numbers)
     if not key.startswith(_SESSION):

@@ -1,5 +1,6 @@
 """Baselines: a session, or a configuration that was played on it, whose numbers others are compared with."""
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -8,11 +9,11 @@ from pydantic import TypeAdapter, ValidationError
 from memory_core.errors import NotFoundError
 from memory_core.history.by_turn import History
 from memory_core.history.numbers import TurnNumbers, turn_numbers
-from memory_core.lab.comparing import Outcome, outcome_of
+from memory_core.lab.comparing import Outcome, outcome_of, reused_by_turn
 from memory_core.lab.playing import Played
 from memory_core.memory import Memory
 from memory_core.messages import content_hash
-from memory_core.store.baselines import read_baseline, write_baseline
+from memory_core.store.baselines import read_baseline, rewrite_baseline, write_baseline
 from memory_core.store.database import Database
 
 
@@ -28,7 +29,7 @@ class Numbers:
     calls: int
     """Calls that a model would have been asked for while it learned."""
     reused: Mapping[int, int]
-    """By turn: billed tokens with which its last prompt begins as that of the turn before."""
+    """By turn: billed tokens with which its last prompt begins as that of the turn before; none until `keep_reused`."""
 
     @property
     def last(self) -> TurnNumbers | None:
@@ -71,13 +72,22 @@ def keep_baseline(memory: Memory, played: Played, name: str, *, at: float) -> st
 
     `name` says in what it differs, `at` is the time in seconds since the epoch.
     """
-    history = played.memory.log.history()
-    reused = {turn: reused_tokens(played.memory, history, turn) for turn in history.turns}
-    found = replace(numbers_of(played.memory), reused={turn: same for turn, same in reused.items() if same is not None})
-    text = _NUMBERS.dump_json(found, exclude_defaults=True).decode()
-    id = content_hash(f"{memory.session_id}\n{name}\n{text}")
-    write_baseline(memory.session.database, id, memory.session_id, name, text, at)
+    text = _NUMBERS.dump_json(numbers_of(played.memory), exclude_defaults=True)
+    id = content_hash(f"{memory.session_id}\n{name}\n{text.decode()}")
+    write_baseline(memory.session.database, id, memory.session_id, name, zlib.compress(text), at)
     return id
+
+
+def keep_reused(database: Database, played: Played, id: str) -> KeptBaseline:
+    """Keep, with a baseline, what a prompt cache can reuse in each turn: all prompts that were played are read for it.
+
+    Raises:
+        NotFoundError: it is not kept any more.
+    """
+    kept = kept_baseline(database, id)
+    numbers = replace(kept.numbers, reused=reused_by_turn(played.memory))
+    rewrite_baseline(database, id, zlib.compress(_NUMBERS.dump_json(numbers, exclude_defaults=True)))
+    return replace(kept, numbers=numbers)
 
 
 def kept_baseline(database: Database, id: str) -> KeptBaseline:
@@ -89,7 +99,7 @@ def kept_baseline(database: Database, id: str) -> KeptBaseline:
     found = read_baseline(database, id)
     try:
         if found is not None:
-            return KeptBaseline(id, found[0], found[1], _NUMBERS.validate_json(found[2]))
-    except ValidationError as error:  # of a version whose pages showed other numbers
+            return KeptBaseline(id, found[0], found[1], _NUMBERS.validate_json(zlib.decompress(found[2])))
+    except (ValidationError, zlib.error) as error:  # of a version whose pages showed other numbers
         raise NotFoundError("This baseline was kept by another version.") from error
     raise NotFoundError("This baseline is not kept any more.")

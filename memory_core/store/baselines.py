@@ -1,6 +1,6 @@
 """Baselines: numbers of played configurations, kept with the session that they were played on."""
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, select, update
 
 from memory_core.store.database import Database
 from memory_core.store.tables import baseline_table
@@ -11,7 +11,7 @@ MAX_KEPT = 8
 _b = baseline_table.c
 
 
-def write_baseline(database: Database, id: str, session_id: str, name: str, numbers: str, at: float) -> None:
+def write_baseline(database: Database, id: str, session_id: str, name: str, numbers: bytes, at: float) -> None:
     """Keep a baseline; one of this id is kept already. `at`: seconds since the epoch."""
     with database.write() as connection:
         row = {"id": id, "session_id": session_id, "name": name, "numbers": numbers, "at": at}
@@ -21,7 +21,13 @@ def write_baseline(database: Database, id: str, session_id: str, name: str, numb
         connection.execute(delete(baseline_table).where(_b.session_id == session_id, _b.id.not_in(kept)))
 
 
-def read_baseline(database: Database, id: str) -> tuple[str, str, str] | None:
+def rewrite_baseline(database: Database, id: str, numbers: bytes) -> None:
+    """Other numbers for a baseline; nothing if it is not kept any more."""
+    with database.write() as connection:
+        connection.execute(update(baseline_table).where(_b.id == id).values(numbers=numbers))
+
+
+def read_baseline(database: Database, id: str) -> tuple[str, str, bytes] | None:
     """Session, name and numbers of a baseline; None if it is not kept any more."""
     with database.read() as connection:
         row = connection.execute(select(_b.session_id, _b.name, _b.numbers).where(_b.id == id)).one_or_none()

@@ -5,7 +5,7 @@ from engine_fakes import assistant, blocks, note, on_file, open_memory, user
 
 from memory_core import NotFoundError, delete_session
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.lab.baselines import keep_baseline, kept_baseline, numbers_of
+from memory_core.lab.baselines import keep_baseline, keep_reused, kept_baseline, numbers_of, reused_tokens
 from memory_core.lab.playing import Player
 from memory_core.lab.script import script_of
 from memory_core.lab.variants import variant_of
@@ -70,10 +70,16 @@ def test_a_kept_baseline_is_there_after_a_restart_and_gone_with_its_session(tmp_
     kept = kept_baseline(again, id)
     assert (kept.session_id, kept.name) == (memory.session_id, "token_limit 60 → 40")
     assert kept.numbers.turns == numbers_of(one.memory).turns
-    history = one.memory.log.history()
+    assert kept.numbers.reused == {}, "that takes reading every prompt"
+    history, told = one.memory.log.history(), keep_reused(again, one, id)
+    assert kept_baseline(again, id) == told
     turn = history.latest_turn - 1
     before, then = (history.turns[each].built for each in (turn - 1, turn))
-    assert kept.numbers.reused[turn] == one.memory.log.shared_prefix_tokens(before, then)
+    assert (
+        told.numbers.reused[turn]
+        == reused_tokens(one.memory, history, turn)
+        == one.memory.log.shared_prefix_tokens(before, then)
+    )
     delete_session(again, memory.session_id)
     with pytest.raises(NotFoundError):
         kept_baseline(again, id)
