@@ -5,6 +5,7 @@ from pages_driver import button, drawn_until, joined, opened
 
 from memory_core import ChatMessage, Memory
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
+from memory_core.planning import curation as plans
 from ui import services
 
 
@@ -181,6 +182,21 @@ def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_ha
     assert "**The prompts first differ in turn" in joined(app)
     app = ready(app.button(key=f"lab__struck_B_{flush.position}").click().run())
     assert "no change yet" in joined(app)
+
+
+def test_what_a_person_changed_among_facts_is_struck_like_any_event(memory):
+    desk = memory.facts.desk("Facts")
+    desk.apply(plans.retire([next(fact for fact in desk.facts() if "nuts" in fact.text)], "Private"))
+    memory.put(ChatMessage(role="user", content="And the dessert?"))
+    memory.build_context()
+    change = next(record for record in memory.events() if record.kind == "facts_curated")
+    app = opened(page="timeline", session="demo", event=str(change.position))
+    app = app.button(key="timeline__strike").click().run()
+    app.switch_page("pages/lab.py")
+    app = ready(app.run())
+    assert "without turn 11's change: retired a fact" in joined(app)
+    assert "Only B has “Ana is allergic to nuts”" in joined(app)
+    assert "not made again" not in joined(app)
 
 
 def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory):
