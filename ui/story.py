@@ -33,9 +33,10 @@ from memory_core.events import (
     ToolCalled,
     VectorsStored,
 )
+from memory_core.history.numbers import is_learned
 from memory_core.messages import MEMORY_TOOLS
 from ui.event_sentences import Line, Words, contradiction, describe, one_cut, still_learning, too_large
-from ui.text import count, tokens
+from ui.text import SAME, Beside, count, nothing_beside, tokens
 
 WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
 """Tools that change memory."""
@@ -84,22 +85,22 @@ class Summary:
     edited: int = 0
     """Number of times the agent wrote to its memory."""
 
-    def in_short(self, turn: int) -> str:
+    def in_short(self, turn: int, beside: Beside = nothing_beside) -> str:
         """The prompt's size, then what happened: `Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`."""
         parts = []
         if self.sent is not None:
-            limit = self.limit
-            parts = [count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {tokens(limit)}"]
-        parts += [
-            f"{name} {tokens(number)}"
-            for name, number in (
-                ("edited", self.edited),
-                ("flushed", self.flushed),
-                ("learned", self.learned),
-                ("cut", self.cut),
-            )
-            if number
-        ]
+            limit, than = self.limit, beside("sent", self.sent)
+            sent = count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {tokens(limit)}"
+            parts = [f"{sent}{than}"]
+        for name, number in (
+            ("edited", self.edited),
+            ("flushed", self.flushed),
+            ("learned", self.learned),
+            ("cut", self.cut),
+        ):
+            than = beside(name, number) if name != "edited" else ""
+            if number or than not in ("", SAME):
+                parts.append(f"{name} {tokens(number)}{than}")
         return " · ".join([f"Turn {turn}", *parts])
 
 
@@ -115,7 +116,7 @@ def _summary(records: Sequence[EventRecord]) -> Summary:
     built = _last_context(records)
     return Summary(
         flushed=sum(r.event.messages for r in records if isinstance(r.event, FlushPlanned)),
-        learned=sum(_is_learned(record.event) for record in records),
+        learned=sum(is_learned(record.event) for record in records),
         cut=sum(cut["tokens"] for cut in built.cuts) if built else 0,
         sent=built.total if built else None,
         limit=built.token_limit if built and built.known == "built" else None,
@@ -156,7 +157,7 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     """Facts summarised by name, contradictions one by one, then changes to the lists."""
     lines = []
     added = [event for event in values if isinstance(event, FactAdded)]
-    learned = [event.fact for event in added if _is_learned(event)]
+    learned = [event.fact for event in added if is_learned(event)]
     if learned:
         lines.append(Line("lightbulb", f"Learned {count(len(learned), 'fact')}", details=_named(learned, words)))
     proposed = [event.fact for event in added if event.state == "proposed"]
@@ -205,13 +206,6 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
         for icon, says, found in said
         if found
     ]
-
-
-def _is_learned(event: Event) -> bool:
-    """Whether it was learned from messages and is in use: not written by hand, rewritten from others, or unreviewed."""
-    if isinstance(event, RelationAdded):
-        return event.origin == "extracted"
-    return isinstance(event, FactAdded) and event.origin == "extracted" and event.state == "active"
 
 
 def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:

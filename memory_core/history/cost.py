@@ -1,9 +1,11 @@
-"""Estimated cost of playing a recorded conversation with a paid model, without calling it."""
+"""Cost of models: what playing a recorded conversation with a paid one would take, and what its calls were charged."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memory_core.config import MemoryConfig
+from memory_core.events import EventRecord
 from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.messages import ChatMessage, MessageRole
 
@@ -36,3 +38,21 @@ def play_cost(
         tokens += flush.plan.tokens + PROMPT_TOKENS + known * FACT_TOKENS
         known += sum(message.role is MessageRole.USER for message in flush.plan.leave)
     return PlayCost(len(flushes), len(flushes) * learners, tokens * learners)
+
+
+def known_price(records: Iterable[EventRecord]) -> float | None:
+    """US dollars of a million tokens read by the model that was called last, from what its recorded calls cost.
+
+    None where fewer than two calls of it, of different sizes, say what they cost: reading and answering have prices of
+    their own.
+    """
+    called: list[Any] = [record.event for record in records if record.kind == "model_called"]
+    charged = [call for call in called if None not in (call.cost, call.input_tokens, call.output_tokens)]
+    same = [call for call in charged if call.model == charged[-1].model]
+    if len(same) < 2:
+        return None
+    import numpy as np  # here: most sessions have no such call
+
+    sizes = np.array([(call.input_tokens, call.output_tokens) for call in same], dtype=float)
+    (read, _), _, rank, _ = np.linalg.lstsq(sizes, np.array([call.cost for call in same], dtype=float), rcond=None)
+    return round(float(read) * 1_000_000, 6) if rank == 2 else None

@@ -280,6 +280,28 @@ def _too_large(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
         )
 
 
+def _no_room(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+    """What is never cut leaves less than one fact or stored turn needs."""
+    left, fixed = asked.limit - asked.certain, sorted(asked.never_cut.items(), key=lambda size: -size[1])
+    names = [block.name for block in asked.cut_first if not isinstance(block, StaticMemoryBlock)]
+    if not names or not 0 < left < FACT_TOKENS:
+        return
+    blocks = {block.name: block for block in asked.blocks}
+    yield (
+        Finding(
+            "no_room",
+            "warning",
+            f"{_listed(names)} can hardly be granted anything: {asked.certain:,} of {asked.limit:,} tokens are never "
+            f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
+            {"certain": asked.certain, "limit": asked.limit, "left": left, "fact_tokens": FACT_TOKENS},
+        ),
+        [
+            asked.limit_leaving(asked.certain + FACT_TOKENS),
+            *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
+        ],
+    )
+
+
 def _window(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
     """The model takes less than the limits say."""
     config, limit = asked.config, asked.limit
@@ -534,6 +556,7 @@ def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)
 _RULES: tuple[_Rule, ...] = (
     *_ERRORS,
+    _no_room,
     _window,
     _flush_size,
     _queue_fills,

@@ -16,6 +16,7 @@ from memory_core.agent.loop import act
 from memory_core.agent.tools import MemoryTools
 from memory_core.errors import EmbedderError
 from memory_core.history.prompt import Prompt
+from memory_core.lab.curating import curate
 from memory_core.lab.script import Script, Step
 from memory_core.lab.variants import Variant
 from memory_core.memory import Memory
@@ -120,7 +121,7 @@ class Player:
             progress(number + 1, len(script.steps))
         if by is not None and by.stopped is not None:  # in the last step: what it was to learn is missing
             return None
-        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, by)))
+        return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, agent.not_made, by)))
 
 
 class _Agent:
@@ -132,10 +133,14 @@ class _Agent:
         self._names = {spec.name for spec in self._tools.specs()} if memory.blocks.editable_by_agents else set()
         self._by_rules = bool(self._names) and not script.editing
         """Rules make the calls that an agent without these tools could not make."""
+        self.not_made = 0
+        """Changes of people that could not be made again."""
 
     def do(self, step: Step, reply_id: str) -> None:
         if step.does == "ask":
             self._memory.build_context(step.input)
+        elif step.curated is not None:
+            self.not_made += not curate(self._memory, step.curated)
         elif step.does != "put":
             with self._memory.session.holding(step.held):
                 self._memory.flush(all=step.does == "close")
@@ -150,9 +155,12 @@ class _Agent:
                 act(self._memory, OfflineResponder(), reply_id)
 
 
-def _unknown(memory: Memory, variant: Variant, script: Script, by: Learning | None) -> list[str]:
+def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by: Learning | None) -> list[str]:
     """What a session that is really lived may do otherwise."""
     said = []
+    if not_made:
+        changes = "1 change of facts" if not_made == 1 else f"{not_made:,} changes of facts"
+        said.append(f"{changes} could not be made again: facts that say the same are not there.")
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
         said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")

@@ -7,6 +7,7 @@ from typing import Literal
 from memory_core.events import EventRecord
 from memory_core.history.by_turn import flush_of
 from memory_core.history.slices.contexts import context_of
+from memory_core.lab.curating import CuratedFacts, curated_facts
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 
@@ -18,7 +19,7 @@ Held = Literal["flush", "condensing"]
 class Step:
     """One call of an agent."""
 
-    does: Literal["put", "ask", "flush", "close"]
+    does: Literal["put", "ask", "flush", "close", "curate"]
     at: float = 0.0
     """Seconds since the epoch; recency counts by it."""
     messages: tuple[ChatMessage, ...] = ()
@@ -31,6 +32,8 @@ class Step:
     """Which of the calls in its messages are not made."""
     held: frozenset[Held] = frozenset()
     """What does not happen at it."""
+    curated: CuratedFacts | None = None
+    """What a person changed among facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,8 @@ class Script:
 
     steps: tuple[Step, ...]
     by_people: int = 0
-    """Changes that people made to its memory meanwhile. They are not done again: facts learned under other settings
-    are other facts."""
+    """Changes that people made to its memory meanwhile, but for those to facts, which are steps: they are not done
+    again."""
     learners: tuple[str, ...] = ()
     """Names of the models that learned in it."""
     editing: bool = False
@@ -65,16 +68,22 @@ def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
     return Script(tuple(steps))
 
 
-def script_of(memory: Memory) -> Script:
-    """What an agent did in a session since its last reset, as its log tells.
+def script_of(memory: Memory, upto: int | None = None) -> Script:
+    """What an agent did in a session since its last reset, as its log tells; up to a position of it, or all.
 
     A turn for which it asked no prompt gets one, after the user's message.
     """
     turns = memory.log.history().turns.values()
+    told = sorted((each for each in _told(memory) if upto is None or _position(each) <= upto), key=_position)
+    again = {record.at for record, step in told if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
-        steps=tuple(_with_prompts(_together(sorted(_told(memory), key=_position)))),
-        by_people=sum(len(turn.edited) for turn in turns),
+        steps=tuple(_with_prompts(_together(told))),
+        by_people=sum(
+            (upto is None or record.position <= upto) and not (record.event.family == "facts" and record.at in again)
+            for turn in turns
+            for record in turn.edited
+        ),
         learners=tuple(learners),
         editing=memory.blocks.editable_by_agents,
     )
@@ -88,6 +97,11 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
         state = pieces.message(stored.seq) if pieces is not None else None
         if state is not None:
             yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
+    curated = curated_facts(memory, history.records)
+    for record in history.after(max((each.position for each in history.records if _empties(each)), default=0)):
+        if record.position in curated:
+            place = (record.position,)
+            yield record, Step("curate", record.at, positions=place, curated=curated[record.position])
     for turn in history.turns.values():
         for record in turn.contexts:
             key = context_of(record).input
@@ -100,6 +114,11 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
                 "closed": Step("close", record.at, positions=here),
             }
             yield record, steps.get(flush_of(record).trigger)
+
+
+def _empties(record: EventRecord) -> bool:
+    """Whether it is a reset of the whole session, before which nothing is played."""
+    return record.kind == "session_reset" and getattr(record.event, "status", None) is None
 
 
 def _position(told: tuple[EventRecord, Step | None]) -> int:

@@ -139,12 +139,13 @@ class Sizes:
         return self.script.turns
 
 
-def sizes_of(memory: Memory) -> Sizes:
-    """Read what planning needs of a session, its log up to now."""
-    script, history = script_of(memory), memory.log.history()
-    pieces = memory.log.pieces() if history.records else None
+def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
+    """Read what planning needs of a session, its log up to a position of it, or all."""
+    script, history = script_of(memory, upto), memory.log.history()
+    records = history.records if upto is None else history.upto(upto)
+    pieces = memory.log.pieces() if records else None
     reading = _Reading()
-    for record in history.records:
+    for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
     stored = (each for each in memory.session.messages() if pieces is not None and pieces.message(each.seq))
@@ -155,6 +156,8 @@ def sizes_of(memory: Memory) -> Sizes:
         if step.does == "ask":
             recorded = reading.prompts.get(step.positions[0]) if step.positions else None
             steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
+        elif step.does == "curate":
+            continue  # from the first one on, the plan knows nothing of what was learned
         elif step.does != "put":
             steps.append(Flush("closed" if step.does == "close" else "asked"))
             latest = "" if step.does == "close" else latest  # nobody's words are left in the queue
@@ -177,7 +180,7 @@ def sizes_of(memory: Memory) -> Sizes:
         script=script,
         steps=tuple(steps),
         flushes=tuple(reading.flushes),
-        first_edit=_first_edit(history.records),
+        first_edit=_first_edit(records),
         counter=base.config.counting(counter_for(memory.session.tokenizer_fn, encoding=base.config.encoding)),
         attached=frozenset(attached),
         pieces=pieces,

@@ -1,7 +1,8 @@
 """One event of a conversation struck out: it is played as if that had not happened, and everything after it follows.
 
 A message is not put, a flush or a condensing does not happen until the next one would, a call by which an agent edited
-its memory is not made. What a person set or wrote is struck by the former value, a change of the configuration.
+its memory is not made, nor is what a person changed among facts. What a person set or wrote is struck by the former
+value, a change of the configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,18 +15,21 @@ from memory_core.lab.script import Held, Script, Step
 from memory_core.lab.variants import Change, block_values, variant_of
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.curation import words_for
 
 MAX_STRUCK = 20
 """Events that are struck at a time."""
 
-_PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called")
+_PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called", "facts_curated")
 SET_BY_PEOPLE = ("block_edited", "configuration_changed")
 """Kinds of events that people cause: struck by the values before."""
 
 
 def may_be_struck(record: EventRecord) -> bool:
     """Is this event one that can be struck out?"""
-    return record.kind in _PLAYED or (record.kind in SET_BY_PEOPLE and record.actor == "user")
+    if record.kind in SET_BY_PEOPLE or record.kind == "facts_curated":
+        return record.actor == "user"
+    return record.kind in _PLAYED
 
 
 def words_of(record: EventRecord) -> str:
@@ -36,6 +40,11 @@ def words_of(record: EventRecord) -> str:
     if record.kind == "flush_planned":
         messages = len(expand(flush_of(record).seqs))
         return f"{of} flush of {messages:,} {'message' if messages == 1 else 'messages'}"
+    if record.kind == "facts_curated":
+        rows = getattr(record.event, "facts", ())
+        added = sum(before == 0 for _, before, _ in rows)
+        changed = len(rows) - added
+        return f"{of} change: {words_for(getattr(record.event, 'action', ''), changed=changed, added=added)}"
     if record.kind == "facts_condensed":
         return f"{of} condensing of {getattr(record.event, 'before', 0):,} facts"
     return f"{of} call of {getattr(record.event, 'tool', 'a tool')}"
@@ -105,7 +114,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         if not kept:
             del steps[number]
         return
-    if record.kind == "flush_planned" and flush_of(record).trigger != "over_budget":
+    if record.kind == "facts_curated" or (record.kind == "flush_planned" and flush_of(record).trigger != "over_budget"):
         del steps[_step_with(steps, record.position)]
         return
     if record.kind == "tool_called":
@@ -132,7 +141,9 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
 def _last_before(steps: Sequence[Step], position: int) -> int:
     """The step that led to an event."""
     before = [
-        n for n, each in enumerate(steps) if each.does != "ask" and each.positions and each.positions[0] < position
+        n
+        for n, each in enumerate(steps)
+        if each.does not in ("ask", "curate") and each.positions and each.positions[0] < position
     ]
     if not before:
         raise ConfigError(f"What led to position {position} of the log is not there any more.")

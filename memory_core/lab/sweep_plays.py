@@ -3,9 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from memory_core.errors import ConfigError
+from memory_core.history.cost import PROMPT_TOKENS
 from memory_core.lab.comparing import outcome_of, stable_share
 from memory_core.lab.playing import Player
-from memory_core.lab.probes import Probe, evaluate
+from memory_core.lab.probes import EvidenceInPrompt, Probe, evaluate
+from memory_core.lab.questions import Question, evidence_found
 from memory_core.lab.script import Script
 from memory_core.lab.sweeping import Cell, Measure, Range
 from memory_core.lab.variants import Variant
@@ -20,6 +22,7 @@ def play_cells(
     *,
     phrases: Sequence[str] = (),
     probes: Sequence[Probe] = (),
+    questions: Sequence[Question] = (),
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Cell]:
     """Each cell as a play of it came out; ends early once `cancelled`.
@@ -36,21 +39,35 @@ def play_cells(
         if played is None:
             return
         try:
-            measures = _measured(played.memory, phrases, probes)
+            measures = _measured(played.memory, phrases, probes, questions)
         finally:
             played.close()
         yield Cell(cell.x, cell.y, cell.changes, measures, played=True)
 
 
-def _measured(memory: Memory, phrases: Sequence[str], probes: Sequence[Probe]) -> dict[Measure, Range | None]:
-    outcome, last = outcome_of(memory), memory.log.history().latest_turn
+def _measured(
+    memory: Memory, phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]
+) -> dict[Measure, Range | None]:
+    outcome, last, verdicts = outcome_of(memory), memory.log.history().latest_turn, evaluate(memory, probes)
     found: dict[Measure, float | None] = {
         "watched": sum(memory.trace(phrase, turn=last).reached for phrase in phrases) if phrases else None,
-        "probes": sum(verdict.held for verdict in evaluate(memory, probes)) if probes else None,
+        "probes": sum(verdict.held for verdict in verdicts) if probes else None,
         "sent": outcome.average,
         "cut": sum(turn.cut for turn in outcome.turns),
         "flushes": outcome.flushes,
         "calls": outcome.calls,
+        "read": sum(turn.sent for turn in outcome.turns) + outcome.call_tokens + outcome.calls * PROMPT_TOKENS,
         "stable": stable_share(memory),
+        "recall": _recall(memory, probes, questions),  # last: what it asks is in the log from then on
     }
     return {measure: None if value is None else Range(value, value) for measure, value in found.items()}
+
+
+def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Question]) -> float | None:
+    evidence = [(seq, probe.turn) for probe in probes if isinstance(probe, EvidenceInPrompt) for seq in probe.messages]
+    total = len(evidence) + len(questions)
+    if not total:
+        return None
+    asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
+    found = sum(verdict.held for verdict in evaluate(memory, asked))
+    return (found + evidence_found(memory, questions)) / total

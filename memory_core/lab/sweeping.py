@@ -17,11 +17,13 @@ from memory_core.lab.variants import Change, Variant, agents_may_edit
 MAX_CELLS = 2_500
 """Configurations of one sweep: more are no help to whoever looks at them."""
 
-Measure = Literal["watched", "probes", "sent", "cut", "flushes", "calls", "stable"]
-"""Watched things in the last prompt; probes that hold; tokens of a prompt, on average; tokens cut; flushes; calls that
-a model would be asked for; share, 0 to 1, of the billed tokens with which a prompt begins as the one before it did."""
+Measure = Literal["watched", "probes", "recall", "sent", "cut", "flushes", "calls", "read", "cost", "stable"]
+"""Watched things in the last prompt; probes that hold; share, 0 to 1, of the evidence of questions that is in their
+prompts; tokens of a prompt, on average; tokens cut; flushes; calls that a model would be asked for; tokens that models
+would read, in all prompts and while they learn, as counted; US dollars for that (`Sweep.priced`); share, 0 to 1, of the
+billed tokens with which a prompt begins as the one before it did."""
 
-BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes", "stable"})
+BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes", "recall", "stable"})
 """Measures of which more is better."""
 
 
@@ -83,6 +85,15 @@ class Sweep:
         """The same with one cell in its place."""
         return replace(self, cells=tuple(cell if (c.x, c.y) == (cell.x, cell.y) else c for c in self.cells))
 
+    def priced(self, dollars: float) -> "Sweep":
+        """The same with costs, by a model's price of a million tokens that it reads."""
+
+        def cost(found: Range | None) -> Range | None:
+            return found and Range(found.low * dollars / 1_000_000, found.high * dollars / 1_000_000)
+
+        cells = (replace(c, measures={**c.measures, "cost": cost(c.measures.get("read"))}) for c in self.cells)
+        return replace(self, cells=tuple(cells))
+
     def front(self, measure: Measure) -> tuple[Cell, ...]:
         """The cells of which none other sends fewer tokens and is at least as good, or is better for as many.
 
@@ -124,13 +135,14 @@ def sweep(
     *,
     watched: Sequence[frozenset[Ref]] = (),
     probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]] = (),
+    questions: int = 0,
     progress: Callable[[int, int], object] = lambda done, of: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Sweep | None:
     """Plan every pair of values; None once `cancelled`.
 
     `watched` and `probes` come with their carriers (`Memory.trace.carriers`), a probe with those of its phrase, or of
-    each of its messages.
+    each of its messages. `questions` is the number of those that only a play can ask (`questions.Question`).
 
     Raises:
         ConfigError: see `check_size`.
@@ -151,7 +163,8 @@ def sweep(
             except ConfigError as error:
                 cells.append(Cell(column, row, changes, {}, str(error)))
             else:
-                cells.append(Cell(column, row, changes, _measured(plan, len(watched), probes, blocks, free)))
+                measures = _measured(plan, len(watched), probes, blocks, free, questions)
+                cells.append(Cell(column, row, changes, measures))
             progress(len(cells), total)
     return Sweep(x, y, tuple(cells))
 
@@ -177,23 +190,38 @@ def _measured(
     probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]],
     blocks: Sequence[str],
     free: bool,
+    questions: int,
 ) -> dict[Measure, Range | None]:
     turns = plan.turns()
     known = [turn for turn in turns if turn is not None]
     whole = len(known) == len(turns)
     last = plan.prompts[-1].watched[:watched] if plan.prompts else ()
-    held = [_held(plan, probe, at, blocks) for probe, at in _placed(probes, watched)]
-    cut = sum(turn.cut for turn in known)
+    placed = list(_placed(probes, watched))
+    held = [_held(plan, probe, at, blocks) for probe, at in placed]
+    cut, read = sum(turn.cut for turn in known), sum(turn.sent for turn in known)
     flushes = float(len(plan.flushes))
     return {
         "watched": Range(last.count("prompt"), last.count("prompt") + last.count("unknown")) if watched else None,
         "probes": Range(held.count(True), held.count(True) + held.count(None)) if probes else None,
+        "recall": _recall(plan, placed, questions),
         "sent": Range(average(known), average(known)) if whole else None,
         "cut": Range(cut, cut) if whole else None,
         "flushes": Range(flushes, flushes) if plan.whole else None,
         "calls": Range(0, 0) if free else None,
+        "read": Range(read, read) if whole and free else None,
         "stable": None,  # hangs on the very words
     }
+
+
+def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], questions: int) -> Range | None:
+    """Share of the evidence that is there: of probes that name messages, and of questions that a play would ask."""
+    states: list[PlannedState] = []
+    for probe, places in placed:
+        if isinstance(probe, EvidenceInPrompt):
+            prompt = plan.last.get(probe.turn)
+            states += [prompt.watched[place] if prompt is not None else "out" for place in places]
+    total, sure = len(states) + questions, states.count("prompt")
+    return Range(sure / total, (sure + states.count("unknown") + questions) / total) if total else None
 
 
 def _placed(

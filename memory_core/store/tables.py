@@ -92,6 +92,19 @@ class SessionRow(SQLModel, table=True):
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
 
 
+class BaselineRow(SQLModel, table=True):
+    """Numbers of a configuration that was played on a session, kept to compare others with."""
+
+    __tablename__ = "mi_baseline"
+    id: str = Field(primary_key=True)
+    session_id: str = Field(index=True)
+    name: str
+    """In what the configuration differed from the session's."""
+    numbers: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
+    """As JSON, compressed: a turn has some 400 characters, a tenth of them new."""
+    at: float
+
+
 class MessageRow(SQLModel, table=True):
     __tablename__ = "mi_message"
     session_id: str = Field(primary_key=True)
@@ -359,6 +372,7 @@ def _table(row: type[SQLModel]) -> Table:
 
 
 session_table = _table(SessionRow)
+baseline_table = _table(BaselineRow)
 message_table = _table(MessageRow)
 content_table = _table(ContentRow)
 event_table = _table(EventRow)
@@ -385,7 +399,8 @@ def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> Non
     table.append_constraint(ForeignKeyConstraint(columns, names, deferrable=True, initially="DEFERRED"))
 
 
-for _of_session in (message_table, event_table, delivery_table, block_table, vector_table, model_output_table):
+_of_sessions = (message_table, event_table, delivery_table, block_table, vector_table)
+for _of_session in (*_of_sessions, baseline_table, model_output_table):
     _refers(_of_session, ["session_id"], session_table, ["id"])
 _refers(block_revision_table, ["session_id", "block"], block_table, ["session_id", "name"])
 _refers(fact_source_table, ["fact_id"], fact_table, ["id"])

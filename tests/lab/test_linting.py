@@ -119,6 +119,40 @@ def test_a_text_that_does_not_fit_alone_is_never_granted_anything():
         assert memory.build_context().plan.granted[1].granted == granted
 
 
+def test_what_is_never_cut_may_leave_less_than_one_fact():
+    odd = variant(text(190), facts(), recall(), token_limit=200)
+    finding = found("no_room", odd)
+    assert finding.severity == "warning"
+    assert finding.sentence == (
+        "Recall and Facts can hardly be granted anything: 190 of 200 tokens are never cut, and the 10 that are left "
+        "are less than one fact (12), without any message."
+    )
+    assert [change.words for change in finding.changes] == ["token_limit 200 → 700"]
+    assert "no_room" not in rules(mended(odd, finding))
+    for quiet in (variant(text(180), facts(), token_limit=200), variant(text(190), token_limit=200)):
+        assert "no_room" not in rules(quiet)
+
+
+def test_every_example_of_the_lint_is_found_with_its_numbers_and_what_mends_it():
+    """As a person meets them: recipes at small and at large limits, with a conversation."""
+    said = script_from(talk(14, words=60))
+
+    def told(recipe, limit, **values):
+        memory = Memory.from_recipe(recipe, token_limit=limit, services=Services(embedder=FakeEmbedder()), **values)
+        return {finding.rule: finding for finding in findings(variant_of(memory), said)}
+
+    small, large = told("blocks", 1_000), told("blocks", 30_000)
+    assert small["facts_fill"].evidence["room"] == 300
+    assert small["first_flush"].sentence.startswith(
+        "The first flush comes in turn 6: Facts and Earlier turns are empty"
+    )
+    assert large["asks_for_all"].evidence == {"budget": 30_000, "limit": 30_000}
+    assert large["cache"].evidence["queue"] == 21_000
+    assert told("self_editing", 4_000)["tools"].evidence["definitions"] > 500
+    for finding in (*small.values(), *large.values()):
+        assert finding.changes, finding.rule
+
+
 def test_a_limit_that_the_models_window_holds_down_is_not_raised():
     finding = found("over_limit", variant(text(900), token_limit=800, context_window=1000, reply_reserve=200))
     assert [change.words for change in finding.changes] == ["Rules.enabled True → False"]

@@ -12,6 +12,7 @@ from memory_core.errors import ConfigError
 from memory_core.events import ContextBuilt
 from memory_core.lab.playing import Player
 from memory_core.lab.script import Step, script_from, script_of
+from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import differences, variant_of
 from memory_core.messages import MessageRole
 from memory_core.models.offline.responder import OfflineResponder
@@ -100,6 +101,17 @@ def test_a_turn_without_a_prompt_gets_one_after_the_words_of_the_user():
     memory.put_messages([user("one"), assistant("two")])
     assert [step.does for step in script_of(memory).steps] == ["put", "ask"]
     assert [step.does for step in script_from([user("one"), assistant("two")]).steps] == ["put", "ask", "put"]
+
+
+def test_up_to_a_position_of_the_log_a_script_and_its_sizes_are_what_they_were_then():
+    memory = lived("blocks", 120, [("turn", 0), ("ask", 1), ("turn", 1)])
+    script, sizes, then = script_of(memory), sizes_of(memory), memory.log.history().position
+    for number in range(4):
+        memory.put(user(f"later {number}"))
+        memory.build_context()
+    assert script_of(memory, then) == script != script_of(memory)
+    later = sizes_of(memory, then)
+    assert (later.steps, later.flushes, later.texts) == (sizes.steps, sizes.flushes, sizes.texts)
 
 
 def test_what_was_said_before_a_reset_is_not_played():

@@ -117,6 +117,22 @@ def test_turns_that_never_came_are_no_success(memory):
     assert (found.held, found.why) == (False, "No prompt was made from turn 90 on: there is nothing to check.")
 
 
+@pytest.mark.parametrize(
+    ("probe", "said"),
+    [
+        (BlockTokens(block="nobody", at_least=1), "There is no block called nobody in turn 1."),
+        (FactCites(message=99), "message 99"),
+        (EvidenceInPrompt(turn=2, messages=(99,)), "Message 99"),
+        (EvidenceInPrompt(turn=99, messages=(1,)), "No prompt was made from turn 99 on"),
+        (InPrompt(phrase="?!", from_turn=1), "Never said"),
+    ],
+)
+def test_a_probe_that_names_nothing_fails_and_says_what_is_not_there(memory, probe, said):
+    found = verdict(memory, probe)
+    assert not found.held
+    assert said.casefold() in found.why.casefold()
+
+
 def test_probes_come_back_as_they_were_written():
     probes = (
         InPrompt(phrase="“nuts” </x>", from_turn=3, to_turn=9),

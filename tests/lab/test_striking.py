@@ -12,6 +12,7 @@ from memory_core.lab.comparing import divergence
 from memory_core.lab.script import script_of
 from memory_core.lab.striking import changes_without, may_be_struck, without, words_of
 from memory_core.lab.variants import variant_of
+from memory_core.planning import curation as plans
 
 
 @pytest.fixture
@@ -100,6 +101,69 @@ def test_what_a_person_set_or_wrote_is_struck_by_what_was_there_before(memory):
     ]
     memory.configure(token_limit=150)
     assert changes_without(memory, next(r for r in memory.events() if r.actor == "user")) == (), "set again since"
+
+
+def texts(memory, states=("active",)):
+    facts = memory.facts.read("facts", states=states)
+    return [(fact.text, fact.pinned, [seq for _, seq in fact.sources]) for fact in facts]
+
+
+def test_what_a_person_changed_among_facts_is_made_again_and_not_where_it_is_struck():
+    services = Services(embedder=FakeEmbedder())
+    blocks = [FactExtractionMemoryBlock(name="facts", deliver_on="turn")]
+    memory = Memory.from_defaults("s", token_limit=200, token_flush_size=20, memory_blocks=blocks, services=services)
+    desk = memory.facts.desk("facts")
+    desk.apply(plans.add("Wants short answers"))
+    for words in ("I am allergic to nuts.", "I live in Porto.", "I like jazz.", "My dog is Bo.", "I play chess."):
+        memory.put(user(words))
+        memory.build_context()
+        memory.put(assistant("Noted."))
+
+    def fact(words):
+        return next(each for each in desk.facts() if words in each.text)
+
+    desk.apply(plans.edit(fact("jazz"), "Sings jazz in a choir"))
+    desk.apply(plans.merge([fact("Porto"), fact("chess")], "Plays chess in Porto"))
+    desk.apply(plans.retire([fact("nuts")], "Private"))
+    memory.put(user("Hm."))
+    memory.build_context()
+    desk.apply(plans.pin([fact("choir")]))
+    desk.apply(plans.split(fact("chess in Porto"), ["Plays chess", "Lives in Porto"]))
+    memory.put(user("Well."))
+    memory.build_context()
+    one = played(memory)
+    assert prompts(one.memory) == prompts(memory)
+    assert texts(one.memory, None) == texts(memory, None)
+    assert one.unknown == ()
+
+    def struck(action):
+        return next(r for r in records(memory, "facts_curated") if r.event.action == action)
+
+    assert [may_be_struck(r) for r in records(memory, "facts_curated")] == [True] * 6
+    assert words_of(struck("merge")) == "turn 5's change: merged 2 facts into one"
+    without_retiring = [text for text, *_ in texts(played(memory, struck("retire")).memory)]
+    assert any("nuts" in text for text in without_retiring)
+    other = played(memory, struck("merge"))
+    there = [text for text, *_ in texts(other.memory)]
+    assert {"Plays chess in Porto", "Lives in Porto"}.isdisjoint(there)
+    assert "Sings jazz in a choir" in there, "the others are made all the same"
+    assert other.unknown == ("1 change of facts could not be made again: facts that say the same are not there.",)
+
+
+def test_what_was_undone_or_deleted_by_hand_is_no_step_that_could_go_wrong(memory):
+    desk = memory.facts.desk("facts")
+    desk.apply(plans.add("A passing thought"))
+    desk.undo()
+    desk.apply(plans.pin(desk.facts(("active",))[:1]))
+    desk.undo()
+    memory.put(user("Go on."))
+    memory.build_context()
+    again = played(memory).memory
+    assert texts(again) == texts(memory)
+    desk.erase(desk.facts(("active",))[:1])
+    memory.put(user("And on."))
+    memory.build_context()
+    assert "were not made again." in " ".join(played(memory).unknown), "what was deleted is learned again, and said"
 
 
 def test_what_cannot_be_struck_is_refused_in_a_sentence(memory):

@@ -5,9 +5,13 @@ from itertools import pairwise
 import pytest
 from test_playing import lived, player
 
-from memory_core.errors import ConfigError
+from memory_core import Memory
+from memory_core.errors import ConfigError, FormatError
+from memory_core.events import ModelCalled, Ref
+from memory_core.history.cost import known_price
 from memory_core.lab.comparing import outcome_of
-from memory_core.lab.probes import InPrompt, evaluate
+from memory_core.lab.probes import EvidenceInPrompt, InPrompt, evaluate
+from memory_core.lab.questions import read_questions
 from memory_core.lab.replanning import Replanner
 from memory_core.lab.script import script_of
 from memory_core.lab.sizes import sizes_of
@@ -93,6 +97,61 @@ def test_cells_that_a_plan_cannot_know_are_played_and_what_was_played_stays_when
         assert cell.measures["watched"].low == (played.trace.presence(PHRASE).turns[-1].state == "prompt")
         assert cell.measures["probes"].low == evaluate(played, [PROBE])[0].held
     assert not list(play_cells(player(), script, base, unknown, cancelled=lambda: next(asked)))
+
+
+def test_evidence_of_questions_is_found_as_probes_and_prompts_say_and_what_a_plan_cannot_know_is_a_range():
+    learning = lived("blocks", 260, [("turn", pick) for pick in (0, 1, 2, 3, 4, 8, 5, 6, 7)])
+    probe = EvidenceInPrompt(turn=9, messages=(1, 17))
+    questions = read_questions("Any allergy?\tI am allergic to nuts.\nWho flies? -> nobody ever said this")
+    carriers = tuple(learning.trace.carriers(Ref.of("message", seq)) for seq in probe.messages)
+    base, x, y = variant_of(learning), Axis("token_limit", (90, 2_000)), Axis("queue_turns", (9,))
+    planned = sweep(Replanner(sizes_of(learning)), base, x, y, probes=[(probe, carriers)], questions=len(questions))
+    played = play_cells(player(), script_of(learning), base, planned.cells, probes=[probe], questions=questions)
+    for plan, cell in zip(planned.cells, played, strict=True):
+        again = _played(learning, cell)
+        held = [evaluate(again, [EvidenceInPrompt(turn=9, messages=(seq,))])[0].held for seq in (1, 17)]
+        prompt = " ".join(message.content for message in again.build_context("Any allergy?").messages)
+        share = (sum(held) + ("allergic to nuts" in prompt)) / 4
+        assert cell.measures["recall"] == Range(share, share)
+        assert plan.measures["recall"].low <= share <= plan.measures["recall"].high
+        assert not plan.measures["recall"].known
+    assert [cell.measures["recall"].low for cell in planned.cells][1] >= 0.5, (
+        "under a wide limit the plan knows the probe's"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("fine -> fine\nno arrow", "Line 2 has no arrow"),
+        ("-> answer", "Line 1 needs a question"),
+        ("asked →   ", "Line 1 needs a question"),
+        ("q -> a\n" * 201, "201 lines are too many"),
+        (f"q -> {'a' * 3_000}", "Line 1 has 3,005 characters"),
+    ],
+)
+def test_a_list_of_questions_that_cannot_be_read_says_which_line(text, said):
+    with pytest.raises(FormatError, match=said):
+        read_questions(text)
+
+
+def test_what_models_read_is_priced_and_a_price_is_that_of_recorded_calls(memory):
+    found = swept(memory, Axis("token_limit", (60, 120)), Axis("chat_history_token_ratio", (0.5,)))
+    sent = [sum(turn.sent for turn in outcome_of(_played(memory, cell)).turns) for cell in found.cells]
+    assert [cell.measures["read"] for cell in found.cells] == [Range(tokens, tokens) for tokens in sent]
+    assert [cell.measures["cost"].low for cell in found.priced(2.0).cells] == [tokens * 2e-6 for tokens in sent]
+    assert found.priced(2.0).front("cost")[0] == found.priced(2.0).cells[0], "what costs less is better"
+    log = Memory.from_defaults(memory_blocks=[])
+    assert known_price(log.events()) is None
+    for read, answered in ((1_000, 10), (300, 200), (50, 0)):
+        cost = read * 0.15e-6 + answered * 0.6e-6
+        log.log.record(ModelCalled("extraction", "mini", read, answered, 1.0, cost))
+    log.log.record(ModelCalled("extraction", "mini", None, None, 1.0, None))
+    assert known_price(log.events()) == pytest.approx(0.15)
+
+
+def _played(memory, cell):
+    return player().play(script_of(memory), variant_of(memory).with_changes("c", cell.changes)).memory
 
 
 def test_without_a_block_that_learns_the_plan_knows_that_no_model_is_called(memory):

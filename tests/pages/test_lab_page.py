@@ -6,8 +6,10 @@ import pytest
 from models.scripted_server import ScriptedServer, learned, refusal
 from pages_driver import button, drawn_until, joined, opened, said
 
+from memory_core import ChatMessage, Memory
 from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
+from memory_core.planning import curation as plans
 from ui import services
 
 
@@ -186,6 +188,21 @@ def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_ha
     assert "no change yet" in joined(app)
 
 
+def test_what_a_person_changed_among_facts_is_struck_like_any_event(memory):
+    desk = memory.facts.desk("Facts")
+    desk.apply(plans.retire([next(fact for fact in desk.facts() if "nuts" in fact.text)], "Private"))
+    memory.put(ChatMessage(role="user", content="And the dessert?"))
+    memory.build_context()
+    change = next(record for record in memory.events() if record.kind == "facts_curated")
+    app = opened(page="timeline", session="demo", event=str(change.position))
+    app = app.button(key="timeline__strike").click().run()
+    app.switch_page("pages/lab.py")
+    app = ready(app.run())
+    assert "without turn 11's change: retired a fact" in joined(app)
+    assert "Only B has “Ana is allergic to nuts”" in joined(app)
+    assert "not made again" not in joined(app)
+
+
 def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory):
     app = ready(slider(page(), "token_limit").set_value(700).run())
     address = app.query_params["try"]
@@ -215,32 +232,81 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     app = drawn_until(app, lambda: app.exception or not ({"lab__sweep_play", "lab__sweep_cancel"} & keys(app)))
     assert not app.exception
     assert "**Stable beginning of a prompt**" in joined(app)
+    app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
+    assert "On the line: nothing beats it for fewer." in joined(app)
+    app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
+    assert "Type what the model costs" in joined(app)
+    app = app.number_input(key="lab__sweep_price").set_value(0.15).run()
+    assert "**Cost of what models read**" in joined(app)
+    app = app.text_area(key="lab__sweep_questions_demo").set_value("no arrow").run()
+    assert "Line 1 has no arrow" in "".join(each.value.replace("\\", "") for each in app.error)
+    app = app.text_area(key="lab__sweep_questions_demo").set_value("Who is allergic? → allergic to nuts").run()
+    app = app.selectbox(key="lab__sweep_measure").set_value("recall").run()
+    app = app.button(key="lab__sweep_go").click().run()
+    app = drawn_until(app, lambda: app.exception or "Play the 4 unknown ones" in joined(app))
+    app = button(app, "Play the 4 unknown ones").click().run()
+    app = drawn_until(app, lambda: app.exception or not ({"lab__sweep_play", "lab__sweep_cancel"} & keys(app)))
+    front = next(each.value for each in app.dataframe if "Evidence of questions in their prompts" in each.value)
+    assert list(front["Evidence of questions in their prompts"])[-1] == "100%"
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
     app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
     assert any("configurations are too many to sweep" in each.value for each in app.error)
 
 
-def test_a_pinned_configuration_is_what_others_are_compared_with_on_three_pages(memory):
-    app = ready(slider(page(), "token_limit").set_value(500).run())
-    was = numbers(app)["Tokens a turn"]
-    app = ready(app.button(key="lab__pin").click().run())
-    assert numbers(app).loc["B", "Tokens a turn"] == f"{was['B']:,} (±0)"
-    assert numbers(app).loc["A", "Tokens a turn"] == f"{was['A']:,} (+{was['A'] - was['B']:,})"
-    for other in ("timeline", "context"):
-        app.switch_page(f"pages/{other}.py")
-        assert "Token limit 1,200 → 500: " in joined(app.run()), other
-    app.switch_page("pages/lab.py")
-    app = ready(app.run())
-    assert numbers(ready(app.button(key="lab__unpin").click().run())).loc["B", "Tokens a turn"] == was["B"]
+def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
+    app = ready(slider(page(), "token_limit").set_value(600).run())
+    before, played = numbers(app), memory.log.history().latest_turn
+    for words in ("And flowers?", "Tulips, please."):
+        memory.put(ChatMessage(role="user", content=words))
+        memory.build_context()
+        memory.put(ChatMessage(role="assistant", content="Noted."))
+    app = app.run()
+    assert "2 new turns since." in joined(app)
+    assert numbers(app).equals(before), "nothing is played again by itself"
+    assert f"Turn {played + 2} came after all that was played." in joined(app)
+    app = ready(slider(app, "token_limit").set_value(700).run())
+    assert numbers(app).loc["A"].equals(before.loc["A"]), "another setting is tried on the same conversation"
+    app = ready(app.button(key="lab__go_on").click().run())
+    assert "since." not in joined(app)
+    assert len(numbers(app).loc["B", "Tokens by turn"]) == played + 2
+
+
+def test_two_browsers_in_one_lab_each_try_their_own(memory):
+    one, other = page(), page()
+    one = ready(slider(one, "token_limit").set_value(500).run())
+    other = ready(slider(other, "token_limit").set_value(900).run())
+    assert "Token limit 1,200 → 500" in joined(ready(one.run()))
+    assert "Token limit 1,200 → 900" in joined(other)
+    assert numbers(one).loc["B", "Tokens a turn"] < numbers(other).loc["B", "Tokens a turn"]
+    assert numbers(one).loc["A"].equals(numbers(other).loc["A"])
+
+
+def test_words_that_are_watched_and_never_occur_are_lost_under_every_configuration(memory):
+    memory.trace.watch("a submarine in the bath")
+    app = ready(slider(page(), "token_limit").set_value(700).run())
+    assert not app.exception
+    assert list(numbers(app)["Watched"]) == ["0 of 1", "0 of 1"]
+    app = button(app, "Find the smallest limit that keeps it").click().run()
+    app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep it" in joined(app))
+    assert not app.exception
+
+
+def test_a_conversation_without_a_user_is_a_sentence_and_its_baseline_has_no_numbers(memory):
+    shared = services.engine()
+    alone = Memory.from_defaults("alone", database=shared.database, services=shared.services)
+    alone.put(ChatMessage(role="assistant", content="Is anybody there?"))
+    app = opened(page="lab", session="alone", baseline="session:alone")
+    assert not app.exception
+    assert "No turn yet." in joined(app)
+    for name in ("chat", "facts", "timeline", "sessions"):
+        assert not opened(page=name, session="demo", baseline="session:alone").exception
 
 
 def test_a_session_without_a_word_says_what_will_be_here(demo_home):
     shared = services.engine()
-    from memory_core import Memory
-
     Memory.from_defaults("silent", database=shared.database, services=shared.services)
     app = opened(page="lab", session="silent")
-    assert "Nothing was said yet." in joined(app)
+    assert "No turn yet." in joined(app)
 
 
 def test_what_goes_wrong_under_a_configuration_is_said_with_what_mends_it(memory):

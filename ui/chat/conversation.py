@@ -23,7 +23,7 @@ from memory_core import (
 )
 from memory_core.agent.loop import STEP
 from memory_core.models.offline.responder import NAME
-from ui import state
+from ui import baseline, state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading
 from ui.connect import draw_card
@@ -92,7 +92,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, answered: bool) -> No
     opened = _ASKED_AGAIN.at(session_id) == turn
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
-            f":small[:gray[{summary.in_short(turn)}]]",
+            f":small[:gray[{summary.in_short(turn, baseline.beside(session_id, turn))}]]",
             type="tertiary",
             key=f"chat__turn_{turn}",
             on_click=state.show_turn,

@@ -4,7 +4,6 @@ from functools import partial
 
 import streamlit as st
 
-from memory_core import Memory
 from memory_core.agent.tools import MemoryTools
 from memory_core.events import EventRecord, Ref
 from memory_core.history.advice import Remark, remarks
@@ -22,7 +21,7 @@ from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
 from ui.settings import settings_dialog
 from ui.terms import HELP
-from ui.text import count, plain, short, tokens
+from ui.text import Beside, count, nothing_beside, plain, short, tokens
 from ui.theme import mode
 from ui.view import View
 from ui.watching import draw_watched
@@ -57,7 +56,7 @@ def draw(view: View) -> None:
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left.container(border=True, gap="xsmall"):
         sent = view.memory.log.prompt(_chosen(found))
-        _draw_figure(sent)
+        _draw_figure(view, sent)
     said = remarks(sent, named=short)
     with sentence:
         _draw_sentence(view, sent, said)
@@ -89,8 +88,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     for remark in over:
         st.error(plain(remark.text))
     if not over or sent.cuts:
-        st.markdown(words.headline(sent))
-    baseline.draw_turn(sent.turn, sent.built.total)
+        st.markdown(words.headline(sent, _beside(view, sent)))
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
@@ -102,9 +100,14 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
             st.markdown(f":small[:gray[{plain(remark.text)}]]")
 
 
-def _draw_figure(sent: Prompt) -> None:
+def _beside(view: View, sent: Prompt, block: str | None = None) -> Beside:
+    return baseline.beside(view.memory.session_id, sent.turn, block)
+
+
+def _draw_figure(view: View, sent: Prompt) -> None:
     st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
-    numbers_table(lambda: words.number_rows(sent), key="context__numbers")
+    of_block = partial(_beside, view, sent)
+    numbers_table(lambda: words.number_rows(sent, of_block(), of_block), key="context__numbers")
 
 
 def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
@@ -189,10 +192,13 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
-            draw_parts(sent, mode(), effects, partial(trace.words, upto=position), past=view.past)
+            of_block = partial(_beside, view, sent)
+            beside = {part.name: words.granted_beside(part, of_block(), of_block) for part in sent.parts}
+            told = partial(trace.words, upto=position)
+            draw_parts(view.memory.session_id, sent, mode(), effects, told, past=view.past, beside=beside)
         pointing.listen()
     if before is not None:
-        st.markdown(f":small[{_same_start(view.memory, before, sent)}]")
+        st.markdown(f":small[{_same_start(view, before, sent)}]")
     ablation.draw(view, sent)
     _draw_take_along(sent)
 
@@ -214,7 +220,7 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
 def _draw_bill(view: View, sent: Prompt) -> None:
     numbers = st.column_config.NumberColumn(format="localized", width=110)
     st.dataframe(
-        words.bill_rows(sent),
+        words.bill_rows(sent, _beside(view, sent)),
         hide_index=True,
         width=BILL_PIXELS,
         placeholder="–",
@@ -228,15 +234,17 @@ def _draw_bill(view: View, sent: Prompt) -> None:
         st.markdown(f":small[:gray[{words.tools_sentence(len(offered.specs()), offered.tokens())}]]")
 
 
-def _same_start(memory: Memory, before: EventRecord, sent: Prompt) -> str:
+def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
     """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
+    memory, previous = view.memory, before.turn == (_earlier(view, sent) or [0])[0]
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
     as_sent = memory.log.shared_prefix_tokens(before, sent.record)
     elsewhere = (
         memory.log.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
     )
     in_user = sent.insert_method is InsertMethod.USER
-    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
+    beside = _beside(view, sent) if previous else nothing_beside  # since an earlier one, the baseline's is not known
+    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user, beside=beside)
 
 
 def _draw_take_along(sent: Prompt) -> None:

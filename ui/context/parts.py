@@ -1,6 +1,6 @@
 """The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -11,7 +11,7 @@ from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from memory_core.tracing.effects import Effects
-from ui import nav
+from ui import nav, probing
 from ui.context import pointing
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.kinds import kind_of
@@ -32,18 +32,31 @@ ENTRY_CHARACTERS = 6_000
 """Characters of a text drawn initially."""
 
 
-def draw_parts(sent: Prompt, mode: Mode, effects: Effects, words: WordsOf, *, past: bool) -> None:
+def draw_parts(
+    session_id: str,
+    sent: Prompt,
+    mode: Mode,
+    effects: Effects,
+    words: WordsOf,
+    *,
+    past: bool,
+    beside: Mapping[str, str],
+) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
-    `effects`: those on this prompt; `words`: of what it has not.
+    `effects`: those on this prompt; `words`: of what it has not; `beside`: what stands beside the tokens of each part.
     """
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
-        opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
+        than = beside[part.name]
+        opened = st.expander(part_label(part, mode, than), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
                 _draw_part(sent, part, effects, past=past)
                 _draw_not_sent(effects, part, words)
+                if part.kind not in (QUEUE, PINNED):
+                    key = f"context__{_short_hash(part)}"
+                    probing.draw(session_id, probing.of_block(part.name, part.granted, sent.turn), key)
 
 
 def _key(part: PromptPart, lost: bool) -> str:

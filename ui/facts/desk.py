@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.planning.facts import DUPLICATE
-from ui.text import count, tokens
+from ui.text import Beside, count, nothing_beside, tokens
 
 View = Literal["review", "active", "retired", "rewrites", "decisions"]
 VIEWS: Mapping[View, str] = {
@@ -206,12 +206,14 @@ def states_of(row: Row) -> list[str]:
 # -- sentences -----------------------------------------------------------------------------------
 
 
-def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
+def opening(rows: Sequence[Row], *, past_turn: int | None = None, beside: Beside = nothing_beside) -> str:
     """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
-    size = f"{count(len(active), 'active fact')}, {count(sum(row.tokens for row in active), 'token')}"
+    sizes = sum(row.tokens for row in active)
+    than = beside("facts", len(active))
+    size = f"{count(len(active), 'active fact')}{than}, {count(sizes, 'token')}{beside('fact_tokens', sizes)}"
     if not active:
-        size = "No active facts"
+        size = f"No active facts{than}"
     if past_turn is not None:
         return f"After turn {past_turn}: {size}."
     waiting = len(in_view(rows, "review"))

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
-from ui import nav
+from ui import baseline, nav
 from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying
 from ui.facts.decision_list import draw_decisions
@@ -44,7 +44,8 @@ def draw(view: Shown) -> None:
     give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None
-    st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
+    beside = baseline.beside(view.memory.session_id, view.shown_turn, desk.block)
+    st.markdown(plain(opening(desk.rows, past_turn=past_turn, beside=beside)))
     shown = _head(view, desk, blocks)
     if in_view(desk.rows, shown) and shown in PAST_VIEWS:
         _list_and_panel(view, desk, shown)

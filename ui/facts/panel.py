@@ -10,7 +10,7 @@ from memory_core.events import Ref
 from memory_core.history.facts import made_by
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
-from ui import nav
+from ui import nav, probing
 from ui.components import heading
 from ui.facts import changes, dialogs, tab
 from ui.facts.contradiction import draw_choices, others_of
@@ -59,8 +59,17 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
             _edit(desk, fact)
         stage_text = plain(effect.stage.text) if effect is not None else "Where did it go?"
         nav.follow_link(Ref.of("fact", row.id), f":small[{stage_text}]", help=stage_text)
+        _probe(view, desk, row)
         if fact is not None and not desk.past:
             _past_of(view, desk, fact)
+
+
+def _probe(view: View, desk: Desk, row: Row) -> None:
+    """Draw a menu of probes of a fact: its words, and the first message of this session that it was learned from."""
+    turn, here = max(1, view.shown_turn), desk.memory.session_id
+    seqs = [source.seq for source in sources_of(desk, row.id) if source.session_id == here]
+    probes = [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
+    probing.draw(here, probes, f"facts__{row.id}")
 
 
 def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:

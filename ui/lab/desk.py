@@ -43,6 +43,9 @@ class Desk:
     """The one whose settings and prompts are in sight."""
     asked: bool = False
     """Whether the conversation is to be played; until then nothing runs."""
+    upto: int | None = None
+    """Position of the log up to which the conversation is tried: what is said later is announced, and waits until
+    somebody asks for it. None: everything there is when it is next drawn."""
 
     @property
     def current(self) -> Tried:
@@ -83,7 +86,16 @@ def write_address(session_id: str) -> None:
         separators=(",", ":"),
         default=str,
     )
-    state.write_address(TRYING, told if now != _BEGUN and len(told) <= MAX_ADDRESS else None)
+    begun = replace(now, upto=None) == _BEGUN
+    state.write_address(TRYING, told if not begun and len(told) <= MAX_ADDRESS else None)
+
+
+def hold(session_id: str, newest: int) -> Desk:
+    """The desk with the position up to which it tries the conversation; `newest` is that of the log's end."""
+    held = desk(session_id).upto
+    if held is None or held > newest:  # of a session that was emptied since
+        _DESKS.change(session_id, upto=newest)
+    return desk(session_id)
 
 
 def _decoded(asked: str, session_id: str) -> Desk | None:
@@ -142,6 +154,11 @@ def _plain(knob: str, value: Any) -> Any:
 # -- callbacks ---------------------------------------------------------------------------------------
 
 
+def go_on(session_id: str) -> None:
+    """Try the conversation with all that was said since."""
+    _DESKS.change(session_id, upto=None)
+
+
 def ask(session_id: str) -> None:
     _DESKS.change(session_id, asked=True)
 
@@ -198,9 +215,12 @@ def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
 
 def strike(session_id: str, position: int) -> None:
     """Strike an event in the configuration in sight, or take that back."""
-    each = desk(session_id).current
+    now = desk(session_id)
+    each = now.current
     left = tuple(struck for struck in each.struck if struck != position)
     _put(session_id, replace(each, struck=left if position in each.struck else (*each.struck, position)))
+    if now.upto is not None and position > now.upto:
+        go_on(session_id)
 
 
 def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:

@@ -17,13 +17,13 @@ from ui.components import empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
 from ui.lab import desk, knobs, planned, playing, sweeping, with_model
-from ui.lab.desk import OWN, Desk, Tried
+from ui.lab.desk import OWN, Desk
 from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
 from ui.lab.probes import draw_probes
 from ui.lab.taking import draw_taking
 from ui.text import count, plain, short, tokens
 from ui.theme import mode
-from ui.view import View, memory_of
+from ui.view import View, latest_moment, memory_of, turn_at
 
 _SEVERITIES = {
     "error": "red[:material/error:]",
@@ -40,12 +40,14 @@ def draw(view: View) -> None:
     memory = view.memory
     if not view.history.turns:
         empty(
-            "Nothing was said yet.", "Once there is a conversation, play it under other settings here.", icon="science"
+            "No turn yet.",
+            "Once a user has said something, play the conversation under other settings.",
+            icon="science",
         )
         return
     desk.take_address(memory.session_id)
     desk.write_address(memory.session_id)
-    now = desk.desk(memory.session_id)
+    now = desk.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
         variants = {OWN: desk.own_variant(memory)}
         for each in now.tried:
@@ -63,12 +65,38 @@ def draw(view: View) -> None:
         if problem is not None:
             st.error(plain(problem))
             return
+        _draw_news(view, now)
         results = _played(view, now, variants, probes)
         if results is not None:
             request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
             _draw_results(view, now, variants, with_model.draw(request) or results, probes)
         current = now.current
-        sweeping.draw(view, current, variants[current.name], playing.phrases_of(memory), probes)
+        sweeping.draw(view, _upto(now), current, variants[current.name], playing.phrases_of(memory), probes)
+
+
+def _upto(now: Desk) -> int:
+    """Position of the log up to which everything on the page is tried."""
+    return now.upto or 0
+
+
+def _draw_news(view: View, now: Desk) -> None:
+    """Say what came after all this was tried. It is not tried again by itself: each new turn would begin it anew."""
+    newest = latest_moment(view.history, view.running)
+    if newest == now.upto:
+        return
+    turns = view.latest_turn - turn_at(view.history, _upto(now))
+    said = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__news"):
+        st.markdown(f":small[:material/update: {said}]", width="content")
+        st.button(
+            "Try all of it",
+            key="lab__go_on",
+            type="tertiary",
+            icon=":material/replay:",
+            help=f"This tells of the conversation up to turn {tokens(turn_at(view.history, _upto(now)))}",
+            on_click=desk.go_on,
+            args=(view.memory.session_id,),
+        )
 
 
 def _probes(memory: Memory) -> tuple[Probe, ...]:
@@ -116,14 +144,14 @@ def _draw_tabs(session_id: str, now: Desk) -> None:
 
 def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[Probe, ...]) -> dict[str, Result] | None:
     """The results of all configurations; None while they are on their way, or before they were asked for."""
-    memory, position = view.memory, view.history.position
+    memory, position = view.memory, _upto(now)
     phrases = playing.phrases_of(memory)
     found = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
     done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
-    planned.draw(view, {name: variants[name] for name in plannable}, phrases)
+    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
     if not now.asked and turns > AUTOMATIC_TURNS:
         st.markdown(
@@ -181,10 +209,10 @@ def _draw_results(
     st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
     pinnable = ", ".join([*map(knobs.told, changes), *without]) or "as it is"
-    _draw_baseline(view, current, pinnable, results[current])
+    _draw_baseline(memory, current, pinnable, results[current])
     _draw_divergence(view, current, results[OWN], results[current])
     _draw_findings(memory.session_id, current, results[current])
-    _draw_watched(view, now.current, variants[current], results)
+    _draw_watched(view, now, variants[current], results)
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     draw_probes(view, results, probes)
@@ -232,27 +260,31 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
-    return baseline.beside(row)
+    return baseline.compared_row(row)
 
 
-def _draw_baseline(view: View, name: str, words: str, result: Result) -> None:
-    """Pin a configuration's numbers, or compare with them no longer."""
-    base = baseline.pinned()
-    title = view.status.title or "this session"
+def _draw_baseline(memory: Memory, name: str, words: str, result: Result) -> None:
+    """Pin a configuration's numbers, or the session's own, for every page to compare with."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        label = f"{short(title, 40)}, {name}: {words}"
-        if base is not None:
-            st.markdown(f":small[:gray[In brackets: compared with {plain(short(base.name, 100))}.]]", width="content")
-            st.button("Unpin", key="lab__unpin", type="tertiary", icon=":material/keep_off:", on_click=baseline.unpin)
         st.button(
             f"Pin {plain(name)} as baseline",
             key="lab__pin",
             type="tertiary",
             icon=":material/keep:",
-            help="Its numbers stand beside those of every configuration here, and on Timeline and Context",
-            on_click=baseline.pin,
-            args=(label, result.outcome),
+            help="Every page then shows by how much its numbers differ from those of this configuration",
+            on_click=baseline.pin_played,
+            args=(memory, result.played, words),
         )
+        if not baseline.is_pinned(memory.session_id):
+            st.button(
+                "Pin this session as baseline",
+                key="lab__pin_session",
+                type="tertiary",
+                icon=":material/keep:",
+                help="As it was lived: other sessions, and what is tried here, are compared with it",
+                on_click=baseline.pin_session,
+                args=(memory.session_id,),
+            )
 
 
 def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
@@ -290,7 +322,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
                 )
 
 
-def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str, Result]) -> None:
+def _draw_watched(view: View, now: Desk, variant: Variant, results: dict[str, Result]) -> None:
     phrases = list(results[OWN].presences)
     if not phrases:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -309,12 +341,12 @@ def _draw_watched(view: View, tried: Tried, variant: Variant, results: dict[str,
             presence = result.presences.get(phrase)
             if presence is not None:
                 watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
-    _draw_limit(view, tried, variant, phrases)
+    _draw_limit(view, now, variant, phrases)
 
 
-def _draw_limit(view: View, tried: Tried, variant: Variant, phrases: list[str]) -> None:
+def _draw_limit(view: View, now: Desk, variant: Variant, phrases: list[str]) -> None:
     """The smallest limit that keeps what is watched, searched for when somebody asks."""
-    memory, position = view.memory, view.history.position
+    memory, position, tried = view.memory, _upto(now), now.current
     job = playing.limit_job(memory, position, variant, phrases)
     if job is None or (job.done and job.error is not None):
         st.button(
@@ -350,7 +382,9 @@ def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
     before, after = own.played.prompts().get(turn), other.played.prompts().get(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
-        st.markdown(f":small[:gray[Turn {tokens(turn)} has no prompt.]]")
+        later = turn > max(own.played.prompts(), default=0)
+        said = "came after all that was played" if later else "has no prompt"
+        st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
         return
     changed = [each for each in diff_prompts(before, after) if each.changed]
     if not changed:

@@ -36,7 +36,7 @@ def planner_of(memory: Memory, position: int) -> Replanner:
     kept = _kept(memory)
     with kept.lock:
         if kept.planner is None or kept.position != position:
-            kept.planner, kept.position, kept.carriers = Replanner(sizes_of(memory)), position, {}
+            kept.planner, kept.position, kept.carriers = Replanner(sizes_of(memory, position)), position, {}
         return kept.planner
 
 
@@ -52,9 +52,10 @@ def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
     return [kept.carriers.get(phrase, frozenset()) for phrase in phrases]
 
 
-def draw(view: View, variants: dict[str, Variant], phrases: list[str]) -> None:
-    """Draw the plans of some configurations: their numbers, and a strip for each watched phrase."""
-    planner = planner_of(view.memory, view.history.position)
+def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[str]) -> None:
+    """Draw the plans of some configurations, up to a position of the log: their numbers, and a strip for each watched
+    phrase."""
+    planner = planner_of(view.memory, position)
     carriers = carriers_of(view.memory, phrases)
     plans = {name: planner.plan(variant, carriers) for name, variant in variants.items()}
     with st.container(border=True, key="lab__planned"):

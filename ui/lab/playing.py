@@ -118,7 +118,8 @@ def job_of(
     """
     key = _key(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
-    return engine().read(f"lab/{asked}", lambda job: _work(job, memory, key, variant, phrases, probes, model or None))
+    request = PlayRequest(memory, position, {variant.name: variant}, phrases, probes)
+    return engine().read(f"lab/{asked}", lambda job: _work(job, request, variant, model))
 
 
 def count_job(request: PlayRequest, model: str) -> Job:
@@ -142,7 +143,9 @@ def _count(request: PlayRequest, model: str) -> Job:
         found = {}
         for name, variant in request.variants.items():
             job.add_progress(f"Counting what {name} would ask {model}")
-            played = player_of(memory).play(_script(memory, variant), variant, by=counted, cancelled=job.cancel.is_set)
+            played = player_of(memory).play(
+                _script(memory, request.position, variant), variant, by=counted, cancelled=job.cancel.is_set
+            )
             if played is None:
                 raise StoppedError(f"What a play with {model} would ask was not counted.")
             played.close()
@@ -164,8 +167,7 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
         by = PlayedModel(chat, KeptOutputs(request.memory), calls=calls)
         try:
             for variant in request.variants.values():
-                key = _key(request.position, variant, chat.name)
-                _work(job, request.memory, key, variant, request.phrases, request.probes, chat.name, by)
+                _work(job, request, variant, chat.name, by)
         finally:
             by.close()
             _kept(request.memory).paid += len(by.made)
@@ -193,7 +195,12 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     def work(job: Job) -> None:
         player, probes = player_of(memory), keeping(memory, phrases)
         found = smallest_limit(
-            player, _script(memory, variant), variant, probes, progress=job.add_progress, cancelled=job.cancel.is_set
+            player,
+            _script(memory, position, variant),
+            variant,
+            probes,
+            progress=job.add_progress,
+            cancelled=job.cancel.is_set,
         )
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
@@ -206,8 +213,8 @@ def _limit_key(memory: Memory, position: int, variant: Variant, phrases: Sequenc
     return f"lab-limit/{json.dumps([memory.session_id, _key(position, variant), [*phrases]])}"
 
 
-def _script(memory: Memory, variant: Variant) -> Script:
-    return without(script_of(memory), memory.log.history(), variant.struck)
+def _script(memory: Memory, position: int, variant: Variant) -> Script:
+    return without(script_of(memory, position), memory.log.history(), variant.struck)
 
 
 def player_of(memory: Memory) -> Player:
@@ -218,23 +225,15 @@ def player_of(memory: Memory) -> Player:
         return kept.player
 
 
-def _work(
-    job: Job,
-    memory: Memory,
-    key: str,
-    variant: Variant,
-    phrases: Sequence[str],
-    probes: Sequence[Probe],
-    model: str | None = None,
-    by: PlayedModel | None = None,
-) -> None:
+def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
     """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
-    kept = _kept(memory)
+    memory, kept, key = request.memory, _kept(request.memory), _key(request.position, variant, model)
     found = kept.get(key)
     if found is None:
-        if model is not None and by is None:
+        if model and by is None:
             raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
-        script, told, before = _script(memory, variant), -1, len(by.made) if by is not None else 0
+        script, told = _script(memory, request.position, variant), -1
+        before = len(by.made) if by is not None else 0
 
         def progress(done: int, of: int) -> None:
             nonlocal told
@@ -262,13 +261,13 @@ def _work(
             costs = [call.cost for call in made if call.cost is not None]
             found.calls_made, found.cost = len(made), sum(costs) if len(costs) == len(made) else None
             found.outcome = replace(found.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
-    for phrase in phrases:
+    for phrase in request.phrases:
         if phrase not in found.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")
             found.presences[phrase] = found.played.memory.trace.presence(phrase)
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
-    for verdict in evaluate(found.played.memory, [probe for probe in probes if probe not in found.verdicts]):
+    for verdict in evaluate(found.played.memory, [probe for probe in request.probes if probe not in found.verdicts]):
         found.verdicts[verdict.probe] = verdict
     kept.put(key, found)
 

@@ -1,4 +1,4 @@
-"""The heat map of a sweep: one cell a configuration, hatched where nobody knows without a play. Pure."""
+"""A sweep drawn: as a heat map, hatched where nobody knows without a play, and as a front against tokens. Pure."""
 
 from collections.abc import Collection, Sequence
 
@@ -10,6 +10,7 @@ from ui.text import tokens
 from ui.theme import PALETTES, Mode, ink_on
 
 CELL_PIXELS = 34
+FRONT_PIXELS = 320
 MOST_WRITTEN = 12
 """Columns up to which each cell has its number in it."""
 
@@ -77,6 +78,60 @@ def sweep_figure(
     return figure.update_layout(margin={"l": 70, "r": 8, "t": 8, "b": 36})
 
 
+def front_figure(
+    sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Sequence[Cell], mode: Mode
+) -> go.Figure:
+    """Draw each known cell by the tokens it sends and its measure; a line joins those that nothing beats.
+
+    `front` is in the order of its tokens. A click gives the cell's place, as in the map.
+    """
+    palette = PALETTES[mode]
+    figure = blank(mode, FRONT_PIXELS)
+    best = {(cell.x, cell.y) for cell in front}
+    known = [cell for cell in sweep.cells if cell.known(measure) is not None and cell.known("sent") is not None]
+    known.sort(key=lambda cell: (cell.x, cell.y) in best)  # drawn last, they are on top
+    points = [(_low(cell, "sent"), _low(cell, measure)) for cell in front]
+    figure.add_trace(
+        go.Scatter(
+            x=[x for x, _ in points],
+            y=[y for _, y in points],
+            mode="lines",
+            line={"color": palette.line, "width": 1.5, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[_low(cell, "sent") for cell in known],
+            y=[_low(cell, measure) for cell in known],
+            customdata=[[cell.x, cell.y] for cell in known],
+            mode="markers",
+            marker={
+                "size": [12 if (cell.x, cell.y) in best else 8 for cell in known],
+                "color": [palette.queue if (cell.x, cell.y) in best else palette.free for cell in known],
+                "line": {"color": palette.unknown, "width": 1},
+                "opacity": 1,
+            },
+            hovertext=[_told(cell, measure, axes) for cell in known],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
+    form = {"stable": ".0%", "recall": ".0%", "cost": "$,.2~f"}.get(measure, ",~r")
+    figure.update_layout(
+        xaxis={"title": "Tokens a turn", "tickformat": ",", "rangemode": "tozero"},
+        yaxis={"tickformat": form, "showgrid": True, "gridcolor": palette.free, "rangemode": "tozero"},
+        margin={"l": 56, "r": 12, "t": 8, "b": 44},
+    )
+    return figure
+
+
+def _low(cell: Cell, measure: Measure) -> float:
+    found = cell.known(measure)
+    return found.low if found is not None else 0.0
+
+
 def _sure(cell: Cell, measure: Measure) -> bool:
     """Is there nothing to know of it that only a play would tell?"""
     found = cell.measures.get(measure)
@@ -94,10 +149,14 @@ def value_words(cell: Cell, measure: Measure) -> str:
 
 
 def _words(found: Range, measure: Measure) -> str:
-    if measure == "stable":
-        return f"{found.low:.0%}"
-    low = tokens(round(found.low))
-    return low if found.known else f"{low}–{tokens(round(found.high))}"
+    low, high = (_value(each, measure) for each in (found.low, found.high))
+    return low if found.known else f"{low}–{high}"
+
+
+def _value(value: float, measure: Measure) -> str:
+    if measure == "cost":
+        return f"${value:,.2f}" if value >= 1 else f"${value:.2g}"
+    return f"{value:.0%}" if measure in ("stable", "recall") else tokens(round(value))
 
 
 def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]]) -> str:

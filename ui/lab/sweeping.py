@@ -11,14 +11,16 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
+from memory_core.history.cost import known_price
 from memory_core.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Probe
+from memory_core.lab.questions import Question, read_questions
 from memory_core.lab.script import script_of
 from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep
@@ -31,7 +33,7 @@ from ui.lab import desk, planned, playing
 from ui.lab.desk import Desk, Tried
 from ui.lab.knobs import named
 from ui.lab.playing import LOOK_SECONDS, StoppedError
-from ui.lab.sweep_figure import sweep_figure, value_words
+from ui.lab.sweep_figure import front_figure, sweep_figure, value_words
 from ui.services import engine
 from ui.text import count, plain, tokens
 from ui.theme import mode
@@ -46,15 +48,22 @@ FILLED_SECONDS = 1.0
 MOST_LISTED = 8
 """Cells of the front that are listed."""
 
+MAP, FRONT = "Map", "Front"
+
 _MEASURES: dict[Measure, str] = {
     "watched": "Watched things in the last prompt",
     "probes": "Probes that hold",
+    "recall": "Evidence of questions in their prompts",
     "sent": "Tokens a turn",
     "cut": "Tokens cut",
     "flushes": "Flushes",
     "calls": "Model calls",
+    "read": "Tokens that models read",
+    "cost": "Cost of what models read",
     "stable": "Stable beginning of a prompt",
 }
+_TYPED = state.ByPlace[str]("lab_questions", "")
+"""Questions as they were typed, by session."""
 _ASKED = state.ByPlace[str]("lab_sweep", "")
 """Key of the sweep that was asked for last, by session."""
 
@@ -65,13 +74,22 @@ class _Swept:
 
     found: Sweep
     variant: Variant
+    position: int
+    """Of the log: what was said later has no part in it."""
     phrases: list[str]
     probes: tuple[Probe, ...]
+    questions: tuple[Question, ...]
 
     def measured(self, measure: Measure) -> Measure:
         """A measure that it has, this one if it can be."""
-        lacking = (measure == "watched" and not self.phrases) or (measure == "probes" and not self.probes)
-        return "sent" if lacking else measure
+        return measure if measure in _measures(self.phrases, self.probes, self.questions) else "sent"
+
+
+def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
+    """What can be measured, with what there is to look for."""
+    asked = bool(questions) or any(isinstance(probe, EvidenceInPrompt) for probe in probes)
+    there = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
+    return [measure for measure in _MEASURES if there.get(measure, True)]
 
 
 class _Kept:
@@ -102,8 +120,10 @@ class _Kept:
                 self.sweeps[key] = replace(self.sweeps[key], found=self.sweeps[key].found.with_cell(cell))
 
 
-def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]) -> None:
-    """Draw the form, and the last sweep that was asked for."""
+def draw(
+    view: View, position: int, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]
+) -> None:
+    """Draw the form, and the last sweep that was asked for; both of the conversation up to a position of the log."""
     memory = view.memory
     box = st.expander(f"Sweep two settings of {plain(tried.name)}", key="lab__sweep", on_change="rerun")
     if not box.open:
@@ -118,10 +138,15 @@ def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes:
             x = _draw_axis("x", offered, "token_limit")
         with right:
             y = _draw_axis("y", offered, "chat_history_token_ratio")
-        measures = [m for m in get_args(Measure) if (m != "watched" or phrases) and (m != "probes" or probes)]
-        measure: Measure = st.selectbox(
-            "Measure", measures, key="lab__sweep_measure", format_func=_MEASURES.__getitem__
-        )
+        questions = _draw_questions(memory.session_id)
+        with st.container(horizontal=True, gap="small"):
+            measure: Measure = st.selectbox(
+                "Measure",
+                _measures(phrases, probes, questions),
+                key="lab__sweep_measure",
+                format_func=_MEASURES.__getitem__,
+            )
+            price = _draw_price(memory) if measure == "cost" else None
         problem = _problem(x, y)
         if problem is not None:
             st.error(plain(problem))
@@ -132,9 +157,58 @@ def draw(view: View, tried: Tried, variant: Variant, phrases: list[str], probes:
             key="lab__sweep_go",
             icon=":material/grid_on:",
             on_click=_ask,
-            args=(memory, view.history.position, variant, x, y, phrases, probes),
+            args=(memory, position, variant, x, y, phrases, probes, questions),
         )
-        _draw_asked(view, tried, measure)
+        if measure == "cost" and price is None:
+            st.markdown(":small[:gray[Type what the model costs, and the map shows what it would read in dollars.]]")
+        else:
+            _draw_asked(view, tried, measure, price)
+
+
+def _draw_questions(session_id: str) -> tuple[Question, ...]:
+    """A list of questions with words of evidence, for the measure of what of it is in their prompts; kept in this tab.
+
+    A list that cannot be read is a sentence, and asks nothing.
+    """
+    key = f"lab__sweep_questions_{session_id}"
+    with st.popover("Questions", icon=":material/quiz:", key="lab__sweep_quiz"):
+        st.text_area(
+            "A line each: question → words of evidence",
+            value=_TYPED.at(session_id),
+            key=key,
+            placeholder="Where does Ana live? → lives in Porto",
+            help="Asked after the whole conversation. Evidence is there where its words stand in the prompt. Probes "
+            "that name messages of one turn's prompt count too.",
+            on_change=lambda: _TYPED.put(session_id, st.session_state[key]),
+        )
+        given = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
+        text = _TYPED.at(session_id)
+        if given is not None:
+            text = f"{text}\n{given.getvalue().decode('utf-8', errors='replace')}"
+        try:
+            questions = read_questions(text)
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+            return ()
+        if questions:
+            st.markdown(f":small[{count(len(questions), 'line')}.]")
+    return questions
+
+
+def _draw_price(memory: Memory) -> float | None:
+    """A model's price, to begin with as the session's own calls were charged; None: nobody has said it."""
+    price: float | None = st.number_input(
+        "$ a million tokens read",
+        value=known_price(memory.log.history().records),
+        min_value=0.0,
+        step=0.05,
+        format="%.3f",
+        key="lab__sweep_price",
+        placeholder="Price",
+        help="Prompts and what learning reads, its instructions included; answers are not counted",
+        width=180,
+    )
+    return price
 
 
 def _offered(variant: Variant) -> dict[str, tuple[float, float, int]]:
@@ -191,11 +265,18 @@ def _problem(x: Axis, y: Axis) -> str | None:
 
 
 def _ask(
-    memory: Memory, position: int, variant: Variant, x: Axis, y: Axis, phrases: list[str], probes: tuple[Probe, ...]
+    memory: Memory,
+    position: int,
+    variant: Variant,
+    x: Axis,
+    y: Axis,
+    phrases: list[str],
+    probes: tuple[Probe, ...],
+    questions: tuple[Question, ...],
 ) -> None:
     """Plan every pair in the background; what was planned already is shown again."""
-    asked = [memory.session_id, position, repr(variant), repr((x, y)), phrases, [str(probe) for probe in probes]]
-    key = f"lab-sweep/{json.dumps(asked)}"
+    lists = [phrases, [str(probe) for probe in probes], repr(questions)]
+    key = f"lab-sweep/{json.dumps([memory.session_id, position, repr(variant), repr((x, y)), *lists])}"
     _ASKED.put(memory.session_id, key)
     kept = _kept(memory)
     if key in kept.sweeps:
@@ -212,12 +293,12 @@ def _ask(
 
         found = sweep(
             planner, variant, x, y,
-            watched=watched, probes=_with_carriers(memory, probes),
+            watched=watched, probes=_with_carriers(memory, probes), questions=len(questions),
             progress=progress, cancelled=job.cancel.is_set,
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.put(key, _Swept(found, variant, phrases, probes))
+        kept.put(key, _Swept(found, variant, position, phrases, probes, questions))
 
     kept.begin(key, work)
 
@@ -228,14 +309,14 @@ def _play(memory: Memory, key: str, measure: Measure) -> None:
     swept = kept.sweeps.get(key)
     if swept is None:
         return
-    cells = swept.found.unknown(measure)
+    cells = swept.found.unknown("read" if measure == "cost" else measure)
 
     def work(job: Job) -> None:
         begun = time.monotonic()
         job.add_progress(f"Playing {tokens(len(cells))}")
         played = play_cells(
-            playing.player_of(memory), script_of(memory), swept.variant, cells,
-            phrases=swept.phrases, probes=swept.probes, cancelled=job.cancel.is_set,
+            playing.player_of(memory), script_of(memory, swept.position), swept.variant, cells,
+            phrases=swept.phrases, probes=swept.probes, questions=swept.questions, cancelled=job.cancel.is_set,
         )  # fmt: skip
         for done, cell in enumerate(played, 1):
             kept.fill(key, cell)
@@ -269,14 +350,14 @@ def _carriers(memory: Memory, target: str | Ref) -> frozenset[Ref]:
         return frozenset()
 
 
-def _draw_asked(view: View, tried: Tried, measure: Measure) -> None:
+def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None) -> None:
     memory = view.memory
     key, kept = _ASKED.at(memory.session_id), _kept(memory)
     job = kept.jobs.get(key)
     if key in kept.sweeps:
         running = job is not None and not job.done
         draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
-        draw(view, key, running, desk.desk(memory.session_id), tried, measure)
+        draw(view, key, running, desk.desk(memory.session_id), tried, measure, price)
     elif job is not None:
         _follow(job)
 
@@ -300,14 +381,16 @@ def _draw_progress(job: Job) -> None:
         st.button("Cancel", key="lab__sweep_cancel", on_click=job.cancel.set)
 
 
-def _draw_found(view: View, key: str, running: bool, now: Desk, tried: Tried, measure: Measure) -> None:
+def _draw_found(
+    view: View, key: str, running: bool, now: Desk, tried: Tried, measure: Measure, price: float | None
+) -> None:
     """Draw a sweep as far as it is known, and offer to play what is not; by itself as long as that is on its way."""
     memory = view.memory
     kept = _kept(memory)
     swept, job = kept.sweeps.get(key), kept.jobs.get(key)
     if swept is None or running is (job is None or job.done) or desk.desk(memory.session_id) != now:
         st.rerun()  # the rest of the page hangs on it
-    found, measure = swept.found, swept.measured(measure)
+    found, measure = swept.found if price is None else swept.found.priced(price), swept.measured(measure)
     if running and job is not None:
         _draw_progress(job)
     elif unknown := found.unknown(measure):
@@ -321,13 +404,13 @@ def _draw_found(view: View, key: str, running: bool, now: Desk, tried: Tried, me
                 on_click=_play,
                 args=(memory, key, measure),
             )
-            st.markdown(f":small[:gray[{_price(view, len(unknown))}]]", width="stretch")
+            st.markdown(f":small[:gray[{_price(memory, swept.position, len(unknown))}]]", width="stretch")
     _draw_map(memory, tried, found, measure)
 
 
-def _price(view: View, plays: int) -> str:
+def _price(memory: Memory, position: int, plays: int) -> str:
     """What plays take, and what they would stand for, by the play of the session's own configuration."""
-    own = playing.result(view.memory, view.history.position, desk.own_variant(view.memory))
+    own = playing.result(memory, position, desk.own_variant(memory))
     if own is None:
         return "Nothing is stored and no model is called. How long it takes is known once something was played."
     calls = f" It stands for about {tokens(own.outcome.calls * plays)} model calls: rules learn, and none is made."
@@ -338,13 +421,29 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
     front = found.front(measured)
     axes = ([_value(found.x, v) for v in found.x.values], [_value(found.y, v) for v in found.y.values])
     across, down = (named(*_place(axis.setting)) for axis in (found.x, found.y))
-    st.markdown(
-        f"**{_MEASURES[measured]}**  \n:small[:gray[Across: {plain(across)}. Down: {plain(down)}. A click tries a cell "
-        f"as {plain(tried.name)}. Outlined: nothing does better with fewer tokens. Hatched: unknown until played.]]"
-    )
-    key = f"lab__sweep_map_{measured}"
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.markdown(f"**{_MEASURES[measured]}**", width="content")
+        shown = MAP
+        if measured != "sent":
+            shown = st.segmented_control(
+                "Shown as", [MAP, FRONT], default=MAP, required=True, key="lab__sweep_as", label_visibility="collapsed"
+            )
+    clicked = f"A click tries a cell as {plain(tried.name)}."
+    key = f"lab__sweep_{shown.lower()}_{measured}"
+    if shown == FRONT:
+        unknown = len(found.unknown(measured))
+        left_out = f" {count(unknown, 'cell')} unknown until played." if unknown else ""
+        said = f"Each configuration by the tokens it sends. On the line: nothing beats it for fewer.{left_out}"
+        figure = front_figure(found, measured, axes, front, mode())
+    else:
+        said = (
+            f"Across: {plain(across)}. Down: {plain(down)}. Outlined: nothing does better with fewer tokens. Hatched: "
+            "unknown until played."
+        )
+        figure = sweep_figure(found, measured, axes, front, mode())
+    st.markdown(f":small[:gray[{said} {clicked}]]")
     st.plotly_chart(
-        sweep_figure(found, measured, axes, front, mode()),
+        figure,
         key=key,
         alt=f"{_MEASURES[measured]} for each pair of values",
         config=CONFIG,

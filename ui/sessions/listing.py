@@ -1,11 +1,11 @@
 """Display data of the list of sessions: rows, titles, origins. Pure; no Streamlit."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from memory_core.sessions.overview import Overview
 from ui.demo import DEMO_SESSION
-from ui.text import ago, count, short, tokens
+from ui.text import Beside, ago, count, session_name, short, tokens
 
 EVERYONE = ""
 """Filter value that matches all sessions; no user has an empty name."""
@@ -16,34 +16,44 @@ NOBODY = "\x00"
 _LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
 
 
-def title_of(title: str, session_id: str) -> str:
-    """Display name of a session: its title, or a substitute."""
-    return title or f"Session {session_id[:8]}"
-
-
 def named(overview: Overview) -> str:
-    return title_of(overview.status.title, overview.status.session_id)
+    return session_name(overview.status.title, overview.status.session_id)
 
 
-def rows(found: Sequence[Overview], now: float) -> list[dict[str, object]]:
+def rows(
+    found: Sequence[Overview], now: float, beside: Callable[[str], Beside] | None = None
+) -> list[dict[str, object]]:
     """One table row per session, in their order; the words are cells, not markdown.
 
-    Columns that distinguish sessions come first: a phone shows two or three columns.
+    Columns that distinguish sessions come first: a phone shows two or three columns. With `beside`, by session, numbers
+    are texts.
     """
     users = any(each.status.user_id for each in found)
     return [
         {
             "Session": named(each),
             "Last activity": ago(each.status.updated_at, now),
-            "Turns": each.status.turns,
-            "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
-            "Tokens": each.tokens,
-            "Flushes": each.status.flushes,
+            **_numbers(each, beside),
             "From": origin(each),
             **({"User": each.status.user_id or ""} if users else {}),
         }
         for each in found
     ]
+
+
+def _numbers(each: Overview, beside: Callable[[str], Beside] | None) -> dict[str, object]:
+    facts = each.facts + (each.user_facts if each.reads_user_facts else 0)
+    numbers = {
+        "Turns": ("turn", each.status.turns),
+        "Facts": ("facts", facts),
+        "Tokens": ("said", each.tokens),
+        "Flushes": ("flushes", each.status.flushes),
+    }
+    if beside is None:
+        return {name: number for name, (_, number) in numbers.items()}
+    told = beside(each.status.session_id)
+    own = {name: None if name == "Facts" and each.reads_user_facts else number for name, (_, number) in numbers.items()}
+    return {name: f"{tokens(number)}{told(of, own[name])}" for name, (of, number) in numbers.items()}
 
 
 def origin(overview: Overview) -> str:

@@ -2,6 +2,8 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 from zlib import crc32
 
 import streamlit as st
@@ -9,7 +11,7 @@ import streamlit as st
 from memory_core import StoreError
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
-from ui import nav, state
+from ui import baseline, nav, state
 from ui.components import filled_rows, heading, unseen_heading
 from ui.connect import draw_card
 from ui.demo import DEMO_SESSION
@@ -29,7 +31,7 @@ from ui.sessions.listing import (
     users,
 )
 from ui.showing import page_dialog
-from ui.text import count, plain, short
+from ui.text import Beside, count, plain, short
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
 """Pixels around the table, and its minimum height in a low window."""
@@ -115,9 +117,17 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
     ids = [each.status.session_id for each in shown]
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
+    compared = baseline.pinned() is not None
+    number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
+    if compared:  # with the difference beside it, a number is a text
+        number = partial(st.column_config.TextColumn, alignment="right", width="small")
+
+    def beside(session_id: str) -> Beside:
+        return baseline.beside(session_id, None)
+
     unseen_heading("List of sessions")
     filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        rows(shown, time.time()),
+        rows(shown, time.time(), beside=beside if compared else None),
         hide_index=True,
         height="stretch",
         key=key,
@@ -126,14 +136,10 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
         selection_default={"selection": {"rows": [] if at is None else [at]}},
         column_config={
             "Session": st.column_config.TextColumn(width="medium"),
-            "Turns": st.column_config.NumberColumn(format="localized", width="small"),
-            "Tokens": st.column_config.NumberColumn(
-                format="localized", width="small", help="Of all messages, including those that left the queue"
-            ),
-            "Flushes": st.column_config.NumberColumn(format="localized", width="small"),
-            "Facts": st.column_config.NumberColumn(
-                format="localized", width="small", help="Active facts, with those that belong to its user"
-            ),
+            "Turns": number(),
+            "Tokens": number(help="Of all messages, including those that left the queue"),
+            "Flushes": number(),
+            "Facts": number(help="Active facts, with those that belong to its user"),
         },
         alt=f"{count(len(ids), 'session')}, most recently used first",
     )
@@ -193,6 +199,15 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
                 disabled=dialog in (dialogs.branch_dialog, page_dialog) and picked.status.turns == 0,
             )
         ]
+        pinned = baseline.is_pinned(session_id)
+        st.button(
+            "Unpin baseline" if pinned else "Pin as baseline",
+            icon=":material/keep_off:" if pinned else ":material/keep:",
+            key="sessions__pin",
+            disabled=picked.status.turns == 0,
+            on_click=baseline.unpin if pinned else partial(baseline.pin_session, session_id),
+            help="Every page then shows by how much its numbers differ from this session's",
+        )
     if opens:
         nav.go("chat")
     for dialog in pressed:

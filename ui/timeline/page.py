@@ -5,11 +5,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_core.history.by_turn import TurnRecord
-from memory_core.history.slices.contexts import context_of
 from ui import baseline, nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
-from ui.text import count, tokens
+from ui.text import Beside, count, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
@@ -29,10 +28,6 @@ def draw(view: View) -> None:
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
     st.markdown(_sentence(view))
-    if baseline.pinned() is not None:
-        turns = list(view.history.turns.values())
-        sent = [context_of(turn.built).total for turn in turns if turn.built is not None]
-        baseline.draw_totals(sum(len(turn.flushes) for turn in turns), sent)
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
@@ -56,17 +51,25 @@ def _sentence(view: View) -> str:
     if view.attached:
         prompts = sum(len(turn.contexts) for turn in turns.values())
         return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
-    told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
+    session_id, latest = view.memory.session_id, view.history.latest_turn
+    told = f"{_sums(list(turns.values()), baseline.beside(session_id, latest))} in {count(len(turns), 'turn')}."
     if not view.past:
         return told
     before = [turn for number, turn in turns.items() if number < view.shown_turn]
     until = [*before, view.then] if view.then is not None else before
-    return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
+    sums = _sums(until, baseline.beside(session_id, view.shown_turn))
+    return f"{told} Up to turn {tokens(view.shown_turn)}: {sums}."
 
 
-def _sums(turns: Sequence[TurnRecord]) -> str:
+def _sums(turns: Sequence[TurnRecord], beside: Beside) -> str:
     cuts = sum(bool(turn.cut_tokens) for turn in turns)
     flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
     relations = sum(turn.relations_added for turn in turns)
-    found = f", {count(relations, 'relation')}" if relations else ""
-    return f"{count(flushes, 'flush')}, {count(cuts, 'cut')}, {count(facts, 'fact')}{found}"
+    told = [
+        f"{count(flushes, 'flush')}{beside('flushes', flushes)}",
+        f"{count(cuts, 'cut')}{beside('cuts', cuts)}",
+        f"{count(facts, 'fact')}{beside('facts_added', facts)}",
+    ]
+    if relations:
+        told.append(f"{count(relations, 'relation')}{beside('relations_added', relations)}")
+    return ", ".join(told)

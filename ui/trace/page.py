@@ -7,11 +7,12 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref, Retrieved
+from memory_core.lab.probes import Probe
 from memory_core.messages import MessageRole, message_text
 from memory_core.tracing.fixes import Fix, Fixes
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
-from ui import nav, state, toasts, watching
+from ui import nav, probing, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
 from ui.showing import page_dialog
@@ -97,6 +98,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
                 followed = now.words or now.target or trace.asked
                 if trace.tracks and trace.cut is None:
                     watching.draw_button(view, followed)
+                    probing.draw(view.memory.session_id, _probes(view, trace), "trace")
                 if trace.cut is None and st.button(
                     "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
                 ):
@@ -121,6 +123,12 @@ def _draw_trace(view: View, trace: Trace) -> None:
         if trace.more:
             st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
     _draw_watched(view)
+
+
+def _probes(view: View, trace: Trace) -> list[Probe]:
+    """Probes of what is followed, from the shown turn on, and of the newest message that says it."""
+    turn = max(1, view.shown_turn)
+    return [*probing.of_words(trace.asked, turn), *probing.of_messages([said.seq for said in trace.said[:1]], turn)]
 
 
 def _draw_entries(view: View, cut: CutTrace) -> None:

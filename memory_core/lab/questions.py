@@ -1,0 +1,72 @@
+"""Questions with the words that answer them: how much of that evidence is in the prompts that they get.
+
+As in the recall benchmark, a question is asked once the whole conversation was said, and evidence is there where its
+words stand in the prompt.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core.errors import FormatError
+from memory_core.memory import Memory
+from memory_core.messages import message_text
+from memory_core.tracing.matching import Phrase
+
+MAX_QUESTIONS = 200
+"""Lines of one list: each is a prompt more in every configuration that is played."""
+
+MAX_LINE = 2_000
+"""Characters."""
+
+_ARROW = re.compile(r"\s*(?:→|->|\t)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question with one piece of its evidence."""
+
+    words: str
+    evidence: str
+
+
+def read_questions(text: str) -> tuple[Question, ...]:
+    """Read a list with a line each: `question → words of evidence`; the arrow may be `->` or a tab.
+
+    A question with several pieces of evidence has a line for each.
+
+    >>> read_questions("Who sings? -> Ana sings in a choir")
+    (Question(words='Who sings?', evidence='Ana sings in a choir'),)
+
+    Raises:
+        FormatError: a line has no arrow, or nothing on one side of it, or there are too many.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if len(line) > MAX_LINE:
+            raise FormatError(f"Line {number} has {len(line):,} characters; {MAX_LINE:,} are the most.")
+        words, *evidence = _ARROW.split(line.strip("\ufeff "), maxsplit=1)
+        if not evidence:
+            raise FormatError(f"Line {number} has no arrow: write “question → words of evidence”.")
+        if not words.strip() or not evidence[0].strip():
+            raise FormatError(f"Line {number} needs a question before its arrow, and words of evidence after it.")
+        found.append(Question(words.strip(), evidence[0].strip()))
+    if len(found) > MAX_QUESTIONS:
+        raise FormatError(f"{len(found):,} lines are too many; {MAX_QUESTIONS} are the most.")
+    return tuple(found)
+
+
+def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:
+    """Number of questions whose evidence is in the prompt that they get now.
+
+    For a memory that was played: each question is a prompt more in its log.
+    """
+    prompts: dict[str, list[str]] = {}
+    for question in questions:
+        if question.words not in prompts:
+            messages = memory.build_context(question.words).messages
+            prompts[question.words] = [message_text(message) for message in messages]
+    wanted = [(Phrase.of(question.evidence), prompts[question.words]) for question in questions]
+    return sum(any(phrase.said_in(text) for text in texts) for phrase, texts in wanted)
