@@ -148,6 +148,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     kind_when_removed: ClassVar[str] = "Its stored turns are deleted; their messages stay in the archive."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"vector_store": (VectorIndex,), "embed_model": (Embedder,)}
 
+    instead: ClassVar[Mapping[str, str]] = {
+        "node_postprocessors": ": what is found is filtered by similarity_threshold and ordered by the weights, so "
+        "that every process finds the same",
+        "format_template": ": layout says how what is found is laid out",
+        "query_kwargs": ": similarity_top_k and similarity_threshold are arguments of their own",
+    }
+
     name: str = "RetrievedMessages"
     vector_store: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
@@ -181,10 +188,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     _imagined: PendingUnits = PrivateAttr(default_factory=dict)
     """Units searched in addition to the stored ones, in a preview."""
 
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_weights()
-
     @property
     def fills_budget(self) -> bool:
         return self.similarity_top_k is None
@@ -200,13 +203,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def apply(self, settings: dict[str, Any]) -> None:
         super().apply(self.legacy_defaults(settings) | settings)
-        self._check_weights()
+        self._check_together()
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         # A full set of settings without a layout was stored by a version that knew no boosts.
         return BEFORE_BOOSTS if "unit" in settings and "layout" not in settings else {}
 
-    def _check_weights(self) -> None:
+    def _check_together(self) -> None:
         # The planner's own rule, asked before there is anything to plan: one of the two searches must count.
         self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight), added=None)
 
