@@ -60,6 +60,21 @@ def _wrapped(value: Any) -> Any:
     return wrapped(value)
 
 
+def prompt_text(value: Any, *variables: str) -> str | None:
+    """A prompt as text: a text, or a template of LlamaIndex, whose `variables` become `{variable}`; None stays.
+
+    Raises:
+        ValueError: it is neither, or it is empty.
+    """
+    if "llama_index" in sys.modules:
+        from memory_core.models.llamaindex import template_text
+
+        value = template_text(value, variables)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ValueError("a prompt must be a text, or a prompt template of LlamaIndex, and not be empty")
+    return value
+
+
 def _missing(value: Any, kind: type) -> list[str]:
     """Members of a protocol that the value does not have, found without asking it: to know its dimensions, an
     embedding model may have to call its endpoint."""
