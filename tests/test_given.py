@@ -42,8 +42,12 @@ class Nameless(BaseMemoryBlock[str]):
             'VectorMemoryBlock has no argument "similarity_topk": did you mean "similarity_top_k"?',
         ),
         (
-            lambda: VectorMemoryBlock(node_postprocessors=[]),
-            'VectorMemoryBlock has no argument "node_postprocessors": what is found is filtered by similarity',
+            lambda: VectorMemoryBlock(node_postprocessors=[len]),
+            "node_postprocessors must be postprocessors of LlamaIndex, not builtin_function_or_method",
+        ),
+        (
+            lambda: VectorMemoryBlock(format_template="{{ text }}"),
+            'VectorMemoryBlock has no argument "format_template": layout says how what is found is laid out',
         ),
         (lambda: Memory.from_defaults(table_name="chats"), 'there is no setting "table_name": all sessions share'),
         (

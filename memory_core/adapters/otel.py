@@ -67,6 +67,9 @@ CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """Environment variable of the conventions: words are in the spans where it says so."""
 _CAPTURES = ("true", "1", "span_only", "span_and_event")
 
+AT_ONCE = 5_000
+"""Events that are read together."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -210,22 +213,27 @@ class SpanEmitter:
             StoreError: the database cannot be reached; nothing is left out, the next call makes them.
         """
         with self._lock:
-            records = self._memory.events(self._after)
-            made = [(record, found) for record in records if (found := operation(record.event)) is not None]
-            self._learn_units(record.event for record in records)
-            texts = self._texts(found for _, found in made)
-            of_position = {record.position: found for record, found in made}
             number = 0
-            for record in records:
-                if (found := of_position.get(record.position)) is not None:
-                    self._memory_span(record, found, texts)
-                elif type(record.event) is ModelCalled:
-                    self._inference_span(record, record.event)
-                else:
-                    continue
-                number += 1
-            self._after = records[-1].position if records else self._after
+            while records := self._memory.events(self._after, limit=AT_ONCE):
+                number += self._emitted(records)
+                self._after = records[-1].position
             return number
+
+    def _emitted(self, records: Sequence[EventRecord]) -> int:
+        made = [(record, found) for record in records if (found := operation(record.event)) is not None]
+        self._learn_units(record.event for record in records)
+        texts = self._texts(found for _, found in made)
+        of_position = {record.position: found for record, found in made}
+        number = 0
+        for record in records:
+            if (found := of_position.get(record.position)) is not None:
+                self._memory_span(record, found, texts)
+            elif type(record.event) is ModelCalled:
+                self._inference_span(record, record.event)
+            else:
+                continue
+            number += 1
+        return number
 
     def __enter__(self) -> Self:
         self._thread = threading.Thread(target=self._follow, name="memory-spans", daemon=True)
