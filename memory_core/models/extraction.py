@@ -139,8 +139,8 @@ class ModelExtractor(ModelBased):
     ) -> None:
         """With prompts of one's own in place of these here; the form of the answer is asked for after them.
 
-        In them, `{existing_facts}` and `{max_facts}` are filled in, LlamaIndex's double braces too. What is said
-        and known stays in the message after the prompt, as data: a prompt is instructions, and they are none.
+        In them, `{existing_facts}` and `{max_facts}` are filled in. What is said and known stays in the message after
+        the prompt, as data: a prompt is instructions, and they are none.
         """
         super().__init__(chat)
         self.categories = tuple(categories)
@@ -240,9 +240,8 @@ class ModelExtractor(ModelBased):
 
 
 def _filled(prompt: str, **values: str) -> str:
-    """The prompt with its variables filled in, in single or double braces; other braces stay as they are."""
-    names = "|".join(values)
-    return re.sub(rf"\{{\{{\s*({names})\s*\}}\}}|\{{({names})\}}", lambda m: values[m[1] or m[2]], prompt) + "\n"
+    """The prompt with its variables filled in; other braces stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
 
 
 def _user(text: str) -> ChatMessage:

@@ -253,7 +253,7 @@ def test_a_server_that_knows_no_structured_answers_still_gives_facts():
     assert facts == (ExtractedFact("The user is Sam", "personal", 0),)
 
 
-PROMPTS = {"extract": "Only {drinks}, not {{ existing_facts }}.", "condense": "Keep {max_facts} of {existing_facts}!"}
+PROMPTS = {"extract": "Only {drinks}, not {existing_facts}.", "condense": "Keep {max_facts} of {existing_facts}!"}
 
 
 def test_a_prompt_of_ones_own_takes_the_place_of_the_engines_and_what_is_known_stays_data():
