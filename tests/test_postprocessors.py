@@ -109,7 +109,7 @@ def test_a_process_without_them_says_so(tmp_path):
     app = Memory.open("s", memory.session.database, services=services, tokenizer_fn=str.split)
     text, event = asked(app)
     assert "morning" in text
-    assert event.degraded == "Not postprocessed: Later runs in the program alone that made the block."
+    assert event.degraded == "Not postprocessed: only the agent's program has Later."
     assert asked(memory)[1].gates["postprocessed"] == 1
 
 
@@ -118,4 +118,15 @@ def test_where_it_went_says_that_a_postprocessor_left_it_out():
     memory.put(user("When do I like tea?"))
     memory.build_context()
     traced = memory.trace("tea in the morning")
-    assert "Left out by Later of turns." in traced.decisive.text
+    assert traced.decisive.text.endswith("and left out by Later.")
+
+
+def test_a_process_without_them_foretells_nothing_of_what_they_leave():
+    memory = remembering(Later())
+    memory.put(user("When do I like tea?"))
+    memory.build_context()
+    services = Services(embedder=FakeEmbedder(), extractor=NoteExtractor())
+    app = Memory.open("s", memory.session.database, services=services, tokenizer_fn=str.split)
+    assert app.preview.next_prompt().read_elsewhere == ("turns",)
+    assert memory.preview.next_prompt().read_elsewhere == ()
+    assert app.trace.fixes(app.trace("tea in the morning")).held is False

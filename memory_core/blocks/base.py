@@ -406,6 +406,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return False
 
     @property
+    def read_elsewhere(self) -> bool:
+        """Whether the program that made it reads it with code that this process does not have."""
+        return False
+
+    @property
     def shortens(self) -> bool:
         """Whether it has a truncation of its own."""
         own = type(self)

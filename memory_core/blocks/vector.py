@@ -197,6 +197,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.similarity_top_k is None
 
     @property
+    def read_elsewhere(self) -> bool:
+        return bool(self.postprocessed_by) and not self.node_postprocessors
+
+    @property
     def boost_weights(self) -> BoostWeights:
         """Weight of each boost."""
         return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
@@ -483,9 +487,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
     ) -> tuple[RetrievalPlan, str | None]:
         """The plan after the postprocessors, and a sentence where they did not do all that was asked."""
+        if self.read_elsewhere:
+            return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
         if not self.node_postprocessors:
-            names = ", ".join(self.postprocessed_by)
-            return plan, f"{NOT_APPLIED} {names} runs in the program alone that made the block." if names else None
+            return plan, None
         granted = {c.number: c.score for c in plan.candidates if c.outcome == "granted"}
         words = laid_out.words(list(granted))
         nodes = [FoundNode(number, words[number], score) for number, score in granted.items() if number in words]
