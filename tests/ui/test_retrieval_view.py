@@ -126,6 +126,7 @@ def test_the_page_s_question_is_answered_in_numbers():
     assert headline(low) == "Searched **1 stored turn**. None scored 0.31 or more, so nothing would be recalled."
     nothing = search(found(1, "below_threshold"), found(2, "in_queue"))
     assert headline(nothing).endswith("None would be recalled: 1 below the threshold and 1 still in the queue.")
+    assert "1 left out by a postprocessor" in headline(search(found(1, "postprocessed")))
     assert headline(search(found(1, "not_proposed"))).endswith(
         "No stored turn has a word or a meaning in common with it, so nothing would be recalled."
     )

@@ -249,6 +249,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    if counts["postprocessed"]:
+        reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
     if counts["no_room"]:
         room = f" of {count(search.token_budget, 'token')}" if search.token_budget is not None else ""
         reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
