@@ -8,7 +8,7 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test check adapters wheel-test bench clean
+.PHONY: run test check adapters wheel-test clients bench clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
@@ -34,6 +34,18 @@ wheel-test: $(VENV)/.dev  ## the wheel in clean environments, and its app in the
 	rm -rf $(VENV)/wheel
 	$(BIN)/python -m build --wheel --outdir $(VENV)/wheel .
 	$(BIN)/python tests/wheel_in_a_browser.py $(VENV)/wheel
+
+CLIENTS := test_openai_client test_openai_tools test_structured test_embedding test_extraction test_summarising
+clients: | $(BIN)/python  ## the oldest and newest openai clients, and what pip makes of ours beside LlamaIndex's own package
+	$(BIN)/python -m venv $(VENV)/clients
+	$(VENV)/clients/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[openai]' 'pytest>=9' 'hypothesis>=6.150' 'llama-index-core==0.14.25'
+	for version in 1.108.1 '2.*' '3.*'; do \
+	    $(VENV)/clients/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check "openai==$$version" && \
+	    $(VENV)/clients/$(notdir $(BIN))/python -c 'import openai; print("openai", openai.__version__)' && \
+	    $(VENV)/clients/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers $(CLIENTS:%=tests/models/%.py) tests/test_plain_loop.py || exit 1; \
+	done
+	$(VENV)/clients/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --report $(VENV)/clients/beside.json '.[openai]' llama-index-llms-openai
+	$(VENV)/clients/$(notdir $(BIN))/python -c 'import json, sys; found = {each["metadata"]["name"]: each["metadata"]["version"] for each in json.load(open(sys.argv[1]))["install"]}; print({name: found[name] for name in ("llama-index-core", "llama-index-llms-openai", "openai")}); assert found["llama-index-core"].split(".")[:2] == ["0", "14"]' $(VENV)/clients/beside.json
 
 bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
 	$(BIN)/python benchmarks/speed.py

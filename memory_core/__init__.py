@@ -44,6 +44,7 @@ from memory_core.errors import (
     VectorIndexError,
 )
 from memory_core.events import Event, EventRecord
+from memory_core.formats.llamaindex_blocks import AudioBlock, DocumentBlock, VideoBlock
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import (
     ChatMessage,
@@ -55,6 +56,7 @@ from memory_core.messages import (
     ThinkingPart,
     ToolCallPart,
 )
+from memory_core.models.base import ChatModel, Embedder
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
 from memory_core.sessions.overview import Status, delete_session, list_sessions
@@ -71,14 +73,18 @@ ThinkingBlock = ThinkingPart
 ToolCallBlock = ToolCallPart
 
 __all__ = [
+    "AudioBlock",
     "BaseMemoryBlock",
     "ChatMessage",
+    "ChatModel",
     "ConfigError",
     "ConflictError",
     "Context",
     "ContextOverflowError",
     "Database",
     "Delivery",
+    "DocumentBlock",
+    "Embedder",
     "EmbedderError",
     "Event",
     "EventRecord",
@@ -122,6 +128,7 @@ __all__ = [
     "ToolCallPart",
     "VectorIndexError",
     "VectorMemoryBlock",
+    "VideoBlock",
     "delete_session",
     "list_sessions",
 ]

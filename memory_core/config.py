@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from memory_core.errors import ConfigError
-from memory_core.given import out_of_bounds
+from memory_core.given import nearest, out_of_bounds
 from memory_core.planning.context import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (
@@ -36,6 +36,15 @@ FLUSH_FRACTION = 0.1
 
 MAX_TOKENS = 1_000_000_000
 """A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
+
+
+LLAMAINDEX_SETTINGS = {
+    "table_name": ": all sessions share one set of tables; to keep some apart, give db_schema (PostgreSQL) or another "
+    "database_uri",
+    "memory_blocks_template": ": the engine lays the blocks out itself, so that each piece of a prompt can be followed "
+    "and cut; insert_method says where they stand, and layout of a block how its pieces look",
+}
+"""What stands in the place of an argument of LlamaIndex's `Memory` that has no counterpart."""
 
 
 class MemoryConfig(BaseModel):
@@ -82,17 +91,13 @@ class MemoryConfig(BaseModel):
     recipe_parameters: dict[str, Any] = Field(default_factory=dict)
     """What that recipe was given beside its defaults; its texts aside, which are the blocks'."""
 
-    def __init__(self, **values: Any) -> None:
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            cause = first.get("ctx", {}).get("error")
-            if isinstance(cause, ConfigError):
-                raise cause from None
-            name = ".".join(str(step) for step in first["loc"])
-            said = out_of_bounds(type(self), error) or f"{name} cannot be {first.get('input')!r}: {first['msg']}"
-            raise ConfigError(said) from error
+    if not TYPE_CHECKING:  # see `BaseMemoryBlock`
+
+        def __init__(self, **values):
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _impossible(error) from error
 
     @model_validator(mode="after")
     def _possible_together(self) -> "MemoryConfig":
@@ -171,6 +176,20 @@ class Settings:
     def index(self) -> str | Path | None:
         """The vector index to use: a Chroma server, else a folder, else None (exact scan)."""
         return self.chroma_url or (self.home / "chroma" if self.home else None)
+
+
+def _impossible(error: ValidationError) -> ConfigError:
+    """Error for an impossible setting, in one sentence."""
+    first = error.errors(include_url=False)[0]
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, ConfigError):
+        return cause
+    name = ".".join(str(step) for step in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return ConfigError(
+            f'there is no setting "{name}"{LLAMAINDEX_SETTINGS.get(name) or nearest(name, MemoryConfig.model_fields)}'
+        )
+    return ConfigError(out_of_bounds(MemoryConfig, error) or f"{name} cannot be {first.get('input')!r}: {first['msg']}")
 
 
 def _require(condition: bool, sentence: str, value: object) -> None:

@@ -898,6 +898,8 @@ class Retrieved(Event, family="vectors"):
     """Weight by boost; empty if none was enabled."""
     token_budget: int | None = None
     """Token budget to fill; None if a number of results was requested instead."""
+    postprocessors: tuple[str, ...] = ()
+    """Names of LlamaIndex's postprocessors that ordered and left out, after the gates before `postprocessed`."""
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 Not at the first flush, which is where a model that is none would be noticed, long after it was given.
 """
 
+import re
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -58,6 +59,24 @@ def _wrapped(value: Any) -> Any:
     from memory_core.models.llamaindex import wrapped
 
     return wrapped(value)
+
+
+def prompt_text(value: Any, *variables: str) -> str | None:
+    """A prompt as text, with `{variable}` for each of `variables`: a text, or a template of LlamaIndex; None stays.
+
+    >>> prompt_text("Not again: {{ existing_facts }}", "existing_facts")
+    'Not again: {existing_facts}'
+
+    Raises:
+        ValueError: it is neither, or it is empty.
+    """
+    if "llama_index" in sys.modules:
+        from memory_core.models.llamaindex import template_text
+
+        value = template_text(value, variables)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise ValueError("a prompt must be a text, or a prompt template of LlamaIndex, and not be empty")
+    return value and re.sub(rf"\{{\{{\s*({'|'.join(variables)})\s*\}}\}}", r"{\1}", value)
 
 
 def _missing(value: Any, kind: type) -> list[str]:

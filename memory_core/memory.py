@@ -132,12 +132,16 @@ class Memory:
         given = {name: value for name, value in given.items() if value is not None}
         MemoryConfig(**given)
         environment = Settings.from_environment()
+        if services is None:  # who gives some has chosen who learns, as the Lab chooses its rules
+            services = Services(index=environment.index)
+            for block in memory_blocks or ():
+                block.check_services(services)
         uri = database_uri or async_database_uri
         where = uri if uri or engine or async_engine else environment.database
         session = Session(
             database or Database.open(where, engine=engine or async_engine, schema=db_schema),
             session_id or str(uuid.uuid4()),
-            services=services or Services(index=environment.index),
+            services=services,
             tokenizer_fn=tokenizer_fn,
             clock=clock,
         )

@@ -27,24 +27,20 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 class MessageRole(StrEnum):
-    """Role of the speaker. Other names in use map to one of these four (`developer` to system, ...)."""
+    """Role of the speaker. Other names in use are aliases of these four: `DEVELOPER` is `SYSTEM`."""
 
     SYSTEM = "system"
     USER = "user"
     ASSISTANT = "assistant"
     TOOL = "tool"
+    DEVELOPER = SYSTEM
+    FUNCTION = TOOL
+    CHATBOT = ASSISTANT
+    MODEL = ASSISTANT
 
     @classmethod
     def _missing_(cls, value: object) -> "MessageRole | None":
-        return _ROLE_ALIASES.get(str(value))
-
-
-_ROLE_ALIASES = {
-    "developer": MessageRole.SYSTEM,
-    "function": MessageRole.TOOL,
-    "chatbot": MessageRole.ASSISTANT,
-    "model": MessageRole.ASSISTANT,
-}
+        return cls.__members__.get(str(value).upper()) if str(value).islower() else None
 
 
 class MessageStatus(StrEnum):

@@ -1,7 +1,7 @@
 """What is none of the things that can be given is refused where it is given, in words that help."""
 
 import pytest
-from fakes import FakeChat, FakeEmbedder
+from fakes import FakeChat, FakeEmbedder, FakeExtractor
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.vector_stores import SimpleVectorStore
@@ -21,6 +21,7 @@ from memory_core import (
 from memory_core.given import bounds
 from memory_core.models.embedding import OpenAIEmbedder
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.systems import ChatMemoryBuffer, ChatSummaryMemoryBuffer
 from ui.components import limits
 
 
@@ -40,7 +41,36 @@ class Nameless(BaseMemoryBlock[str]):
             lambda: VectorMemoryBlock(similarity_topk=3),
             'VectorMemoryBlock has no argument "similarity_topk": did you mean "similarity_top_k"?',
         ),
-        (lambda: VectorMemoryBlock(node_postprocessors=[]), 'VectorMemoryBlock has no argument "node_postprocessors"'),
+        (
+            lambda: VectorMemoryBlock(node_postprocessors=[len]),
+            "node_postprocessors must be postprocessors of LlamaIndex, not builtin_function_or_method",
+        ),
+        (
+            lambda: VectorMemoryBlock(format_template="{{ text }}"),
+            'VectorMemoryBlock has no argument "format_template": layout says how what is found is laid out',
+        ),
+        (lambda: Memory.from_defaults(table_name="chats"), 'there is no setting "table_name": all sessions share'),
+        (
+            lambda: Memory.from_defaults(memory_blocks_template="{{ memory_blocks }}"),
+            'there is no setting "memory_blocks_template": the engine lays the blocks out itself',
+        ),
+        (lambda: MemoryConfig(token_limits=3), 'there is no setting "token_limits": did you mean "token_limit"?'),
+        (
+            lambda: FactExtractionMemoryBlock(fact_extraction_prompt_template=" "),
+            "a prompt must be a text, or a prompt template of LlamaIndex, and not be empty",
+        ),
+        (
+            lambda: FactExtractionMemoryBlock(llm=FakeExtractor(), fact_condense_prompt_template="Shorter!"),
+            "fact_condense_prompt_template is for a chat model, and llm takes no prompt",
+        ),
+        (
+            lambda: Memory.from_defaults(
+                memory_blocks=[FactExtractionMemoryBlock(fact_extraction_prompt_template="Only names.")]
+            ),
+            'the block "ExtractedFacts" has a fact_extraction_prompt_template, and no model that could follow it',
+        ),
+        (lambda: ChatMemoryBuffer.from_defaults(chat_store=object()), "give database_uri"),
+        (lambda: ChatSummaryMemoryBuffer.from_defaults(summarize_prompt="Shorter!"), "summarize_prompt: the engine's"),
         (
             lambda: StaticMemoryBlock(name="a", static_content="b", priorty=3),
             'StaticMemoryBlock has no argument "priorty": did you mean "priority"?',

@@ -1153,7 +1153,7 @@ def test_unusual_text_comes_back_as_it_was():
         ({"delivery_attempts": 0}, "delivery_attempts must be at least 1, not 0"),
         ({"delivery_timeout": -1.0}, "delivery_timeout must be at least 0, not -1.0"),
         ({"image_token_size_estimate": -1}, "image_token_size_estimate must be at least 0, not -1"),
-        ({"colour": "red"}, "colour cannot be 'red'"),
+        ({"colour": "red"}, 'there is no setting "colour"'),
         ({"encoding": "klingon"}, "encoding must be one that tiktoken knows, not 'klingon'"),
         ({"memory_blocks": [core("a"), core("b")]}, 'two blocks are called "core"'),
         ({"memory_blocks": [FactExtractionMemoryBlock(name="f", scope="user")]}, "give the memory a user_id"),

@@ -3,18 +3,22 @@
 import subprocess
 import sys
 
+import pytest
+
 import memory_core
 
 PUBLIC = [
-    "BaseMemoryBlock", "ChatMessage", "ConfigError", "ConflictError", "Context", "ContextOverflowError",
-    "Database", "Delivery", "EmbedderError", "Event", "EventRecord", "FactExtractionMemoryBlock",
+    "AudioBlock", "BaseMemoryBlock", "ChatMessage", "ChatModel", "ConfigError", "ConflictError", "Context",
+    "ContextOverflowError",
+    "Database", "Delivery", "DocumentBlock", "Embedder", "EmbedderError", "Event", "EventRecord",
+    "FactExtractionMemoryBlock",
     "FactRevision", "FilePart", "FormatError",
     "GraphMemoryBlock", "Holding", "ImageBlock", "ImagePart", "InsertMethod", "Memory", "MemoryConfig",
     "MemoryInspectorError", "MessageError", "MessageRole", "MessageStatus", "ModelAnswerError", "ModelError",
     "ModelKeyError", "ModelRateLimitError", "ModelRequestError", "ModelTimeoutError", "ModelUnreachableError",
     "NotFoundError", "Receipt", "Services", "Settings", "StaticMemoryBlock", "Status", "StoreError", "StoredMessage",
     "SummaryMemoryBlock", "TextBlock", "TextPart", "TextRevision", "ThinkingBlock", "ThinkingPart", "ToolCallBlock",
-    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "delete_session", "list_sessions",
+    "ToolCallPart", "VectorIndexError", "VectorMemoryBlock", "VideoBlock", "delete_session", "list_sessions",
 ]  # fmt: skip
 
 SLOW = ("chromadb", "openai", "onnxruntime", "tokenizers", "tiktoken", "streamlit", "plotly", "snowballstemmer")
@@ -34,6 +38,22 @@ def test_names_of_llamaindex_are_the_same_values():
     assert memory_core.ImageBlock is memory_core.ImagePart
     assert memory_core.ThinkingBlock is memory_core.ThinkingPart
     assert memory_core.ToolCallBlock is memory_core.ToolCallPart
+
+
+def test_the_names_of_llamaindexs_files_and_roles_make_what_is_meant():
+    assert memory_core.AudioBlock(b"abc", format="wav").url == "data:audio/wav;base64,YWJj"
+    assert memory_core.VideoBlock(url="https://x/a.mp4") == memory_core.FilePart(type="video", url="https://x/a.mp4")
+    document = memory_core.DocumentBlock(b"abc", title="A", document_mimetype="text/plain")
+    assert (document.type, document.title, document.url) == ("document", "A", "data:text/plain;base64,YWJj")
+    for given in ({}, {"audio": b"a", "url": "https://x/a.wav"}, {"audio": b""}):
+        with pytest.raises(memory_core.MessageError, match="audio"):
+            memory_core.AudioBlock(**given)
+    roles = memory_core.MessageRole
+    assert roles.DEVELOPER is roles("developer") is roles.SYSTEM
+    assert (roles("function"), roles("model"), roles.CHATBOT) == (roles.TOOL, roles.ASSISTANT, roles.ASSISTANT)
+    for unknown in ("Developer", "SYSTEM", "captain"):
+        with pytest.raises(ValueError, match=unknown):
+            roles(unknown)
 
 
 def test_importing_the_engine_loads_nothing_slow():

@@ -65,6 +65,9 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
         said = "Counted with the next message of the recording."
     else:
         said = "Your next message comes on top."
+    if after.read_elsewhere:
+        names = listed([plain(short(name)) for name in after.read_elsewhere])
+        said += f" What the agent's own postprocessors leave of {names} is not known here."
     if not after.unknown:
         return said
     names = listed([plain(short(name)) for name in after.unknown])

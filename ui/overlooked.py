@@ -22,6 +22,7 @@ GATES = {
     "below_threshold": "below the threshold",
     "in_queue": "in the queue already",
     "beyond_top_k": "beyond the number of results",
+    "postprocessed": "left out by a postprocessor",
     "no_room": "without room",
 }
 """What became of candidates that were not granted."""

@@ -21,7 +21,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
@@ -245,6 +245,9 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index, with the types allowed for each."""
 
+    instead: ClassVar[Mapping[str, str]] = {}
+    """What stands in the place of LlamaIndex's arguments that have no counterpart: the end of a sentence."""
+
     name: str
     description: str | None = None
     priority: int = Field(default=0, ge=0)
@@ -263,14 +266,31 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     _shown: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
     """Values the engine last set fields to, as JSON."""
 
-    def __init__(self, **values: Any) -> None:
-        for name in self.outside.keys() & values.keys():
-            values[name] = fitting(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
-        try:
-            super().__init__(**values)
-        except ValidationError as error:
-            raise _impossible(type(self), error, values.get("name")) from error
-        _check_name(self.name)
+    if not TYPE_CHECKING:  # type checkers make the constructor of the fields, pydantic's way, and find a misspelt one
+
+        def __init__(self, **values):
+            for name in self.outside.keys() & values.keys():
+                values[name] = fitting(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
+            try:
+                super().__init__(**values)
+            except ValidationError as error:
+                raise _impossible(type(self), error, values.get("name")) from error
+            _check_name(self.name)
+            self._check_together()
+
+    def _check_together(self) -> None:
+        """Check what no single field can know.
+
+        Raises:
+            ConfigError: settings are impossible together.
+        """
+
+    def check_services(self, services: Services) -> None:
+        """Check what the models of the program that makes a memory decide.
+
+        Raises:
+            ConfigError: the block was given what none of them can follow.
+        """
 
     @classmethod
     def make_empty(cls, **values: Any) -> "BaseMemoryBlock[T]":
@@ -279,11 +299,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     # -- hooks of custom blocks, in the reference's names ------------------------------------------
 
-    async def _aget(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
+    async def _aget(self, messages: list[ChatMessage] | None = None, **kwargs: Any) -> T:
         """Return the content: a text, a list of parts, or a list of messages; empty for nothing."""
         return self._get(messages, **kwargs)
 
-    async def _aput(self, messages: Sequence[ChatMessage]) -> None:
+    async def _aput(self, messages: list[ChatMessage]) -> None:
         """Learn from messages that left the queue."""
         self._put(messages)
 
@@ -291,10 +311,10 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Return content shorter by at least that many tokens; None to drop it."""
         return self.truncate(content, tokens_to_truncate)
 
-    def _get(self, messages: Sequence[ChatMessage] | None = None, **kwargs: Any) -> T:
+    def _get(self, messages: list[ChatMessage] | None = None, **kwargs: Any) -> T:
         raise NotImplementedError(f"{type(self).__name__} must define _aget or _get")
 
-    def _put(self, messages: Sequence[ChatMessage]) -> None:
+    def _put(self, messages: list[ChatMessage]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _aput or _put")
 
     def truncate(self, content: T, tokens_to_truncate: int) -> T | None:
@@ -383,6 +403,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
         Such a block is read last, with the tokens the others leave as its budget.
         """
+        return False
+
+    @property
+    def read_elsewhere(self) -> bool:
+        """Whether the program that made it reads it with code that this process does not have."""
         return False
 
     @property
@@ -563,7 +588,8 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: s
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return ConfigError(f'{cls.__name__} has no argument "{where}"{nearest(where, cls.model_fields)}')
+        hint = cls.instead.get(where) or nearest(where, cls.model_fields)
+        return ConfigError(f'{cls.__name__} has no argument "{where}"{hint}')
     if first["type"] == "missing":
         return ConfigError(f"{cls.__name__} needs {where}")
     if bound := out_of_bounds(cls, error):

@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from pydantic import Field, PrivateAttr
+from pydantic import BeforeValidator, Field, PrivateAttr
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import (
@@ -25,8 +25,9 @@ from memory_core.blocks.fact_search import rank_facts, word_vectors
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget, sources_of
 from memory_core.blocks.markup import fact_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
-from memory_core.errors import EmbedderError
+from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
+from memory_core.given import prompt_text
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
     Categorising,
@@ -36,6 +37,7 @@ from memory_core.models.base import (
     FactDecider,
     FactExtractor,
     ModelCall,
+    Promptable,
     Proposal,
     model_name,
 )
@@ -65,6 +67,14 @@ BY_RULES = "offline rules"
 
 COMPARED = ("active", "proposed", "rejected")
 """States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
+
+
+def _extraction_prompt(value: Any) -> str | None:
+    return prompt_text(value, "existing_facts")
+
+
+def _condense_prompt(value: Any) -> str | None:
+    return prompt_text(value, "existing_facts", "max_facts")
 
 
 class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
@@ -99,6 +109,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """Number of known facts each find is compared with if `on_change` is `decide`."""
     categories: list[str] = Field(default_factory=list)
     """Categories for new facts; empty: the extractor's own."""
+    fact_extraction_prompt_template: Annotated[Any, BeforeValidator(_extraction_prompt)] = None
+    """Instructions for a model that extracts, as text or as a prompt template of LlamaIndex; None: the engine's."""
+    fact_condense_prompt_template: Annotated[Any, BeforeValidator(_condense_prompt)] = None
+    """The same for one that condenses the list."""
     show: Literal["all", "relevant", "none"] = "all"
     """Facts requested for the prompt: all, the `top_k` that fit the question best, or none (they are only searched)."""
     top_k: int = Field(default=10, ge=1)
@@ -127,6 +141,23 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return Imagined(self, batch.state)
         return Imagined(self.imagining(learned.after(numbers)), batch.state)
 
+    def _check_together(self) -> None:
+        own = isinstance(self.llm, FactExtractor) and not isinstance(self.llm, Promptable)
+        if self._prompted and own:
+            raise ConfigError(f"{type(self).__name__}: {self._prompted} is for a chat model, and llm takes no prompt")
+
+    def check_services(self, services: Services) -> None:
+        if self._prompted and not isinstance(self.extractor(services), Promptable):
+            raise ConfigError(
+                f'the block "{self.name}" has a {self._prompted}, and no model that could follow it: give it an llm'
+            )
+
+    @property
+    def _prompted(self) -> str | None:
+        """Name of the first prompt that is given."""
+        names = "fact_extraction_prompt_template", "fact_condense_prompt_template"
+        return next((name for name in names if getattr(self, name)), None)
+
     def learner(self, services: Services) -> str | None:
         return model_name(self.extractor(services))
 
@@ -141,6 +172,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             from memory_core.models.extraction import ModelExtractor
 
             extractor = ModelExtractor(self.llm)
+        prompts = self.fact_extraction_prompt_template, self.fact_condense_prompt_template
+        if any(prompts) and isinstance(extractor, Promptable):
+            extractor = extractor.told(extract=prompts[0], condense=prompts[1])
         if self.categories and isinstance(extractor, Categorising):
             return extractor.under(self.categories)
         return extractor

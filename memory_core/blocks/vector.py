@@ -13,6 +13,8 @@ from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, N
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
+from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, check, postprocess
+from memory_core.blocks.vector_parts.postprocessing import Node as FoundNode
 from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_that_follow
 from memory_core.blocks.vector_parts.unit_cache import Stored, UnitCache
 from memory_core.blocks.vector_parts.units import (
@@ -29,7 +31,7 @@ from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
-from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval
+from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services
@@ -148,6 +150,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     kind_when_removed: ClassVar[str] = "Its stored turns are deleted; their messages stay in the archive."
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {"vector_store": (VectorIndex,), "embed_model": (Embedder,)}
 
+    instead: ClassVar[Mapping[str, str]] = {
+        "format_template": ": layout says how what is found is laid out",
+        "query_kwargs": ": similarity_top_k and similarity_threshold are arguments of their own",
+    }
+
     name: str = "RetrievedMessages"
     vector_store: Any = Field(default=None, exclude=True)
     embed_model: Any = Field(default=None, exclude=True)
@@ -173,6 +180,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """Boost for units that are informative by themselves: many different words, first person, no questions."""
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Penalty for long units, for each doubling beyond 100 tokens."""
+    node_postprocessors: list[Any] = Field(default_factory=list, exclude=True)
+    """LlamaIndex's, applied to what the gates granted: they order it and leave out."""
+    postprocessed_by: list[str] = Field(default_factory=list)
+    """Their names, for processes that do not have them; set by the block."""
     unit: Unit = "message"
     layout: Layout = "lines"
     """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
@@ -181,13 +192,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     _imagined: PendingUnits = PrivateAttr(default_factory=dict)
     """Units searched in addition to the stored ones, in a preview."""
 
-    def __init__(self, **values: Any) -> None:
-        super().__init__(**values)
-        self._check_weights()
-
     @property
     def fills_budget(self) -> bool:
         return self.similarity_top_k is None
+
+    @property
+    def read_elsewhere(self) -> bool:
+        return bool(self.postprocessed_by) and not self.node_postprocessors
 
     @property
     def boost_weights(self) -> BoostWeights:
@@ -200,15 +211,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     def apply(self, settings: dict[str, Any]) -> None:
         super().apply(self.legacy_defaults(settings) | settings)
-        self._check_weights()
+        self._check_together()
 
     def legacy_defaults(self, settings: dict[str, Any]) -> dict[str, Any]:
         # A full set of settings without a layout was stored by a version that knew no boosts.
         return BEFORE_BOOSTS if "unit" in settings and "layout" not in settings else {}
 
-    def _check_weights(self) -> None:
+    def _check_together(self) -> None:
         # The planner's own rule, asked before there is anything to plan: one of the two searches must count.
         self._plan((), in_queue=(), weights=(self.vector_weight, self.keyword_weight), added=None)
+        if self.node_postprocessors:
+            self.postprocessed_by = check(self.node_postprocessors)
 
     # -- storing ----------------------------------------------------------------------------------
 
@@ -258,6 +271,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             boosts=tuple(tuple(round(value, 3) for value in c.boosts) for c in listed) if weights.any else (),
             boost_weights=asdict(weights) if weights.any else {},
             token_budget=reading.token_budget,
+            postprocessors=tuple(self.postprocessed_by if self.node_postprocessors else ()),
         )
         layout = None if self.layout == "messages" else self.layout
         return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
@@ -297,6 +311,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
         )
         laid_out = PackedUnits(reading, stored, self.layout)
+        plan, problem = self._postprocessed(plan, question, laid_out)
+        degraded = " ".join(filter(None, (searched.degraded, problem))) or None
         if self.fills_budget and reading.token_budget is not None:
             plan = laid_out.filled(plan, reading.token_budget)
         return Recall(
@@ -309,7 +325,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             weights=searched.weights,
             query=searched.query,
             keyword=searched.keyword,
-            degraded=searched.degraded,
+            degraded=degraded,
             laid_out=laid_out,
         )
 
@@ -466,6 +482,21 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             keyword_weight=weights[1],
             boosts=added,
         )
+
+    def _postprocessed(
+        self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
+    ) -> tuple[RetrievalPlan, str | None]:
+        """The plan after the postprocessors, and a sentence where they did not do all that was asked."""
+        if self.read_elsewhere:
+            return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
+        if not self.node_postprocessors:
+            return plan, None
+        granted = {c.number: c.score for c in plan.candidates if c.outcome == "granted"}
+        words = laid_out.words(list(granted))
+        nodes = [FoundNode(number, words[number], score) for number, score in granted.items() if number in words]
+        done = postprocess(self.node_postprocessors, question, nodes)
+        unseen = [number for number in granted if number not in words]
+        return postprocessed(plan, [*done.kept, *unseen]), done.problem
 
     def embedder(self, services: Services) -> Embedder:
         """Embedder in use: the block's own, or the services' default."""

@@ -41,6 +41,8 @@ class NextPrompt:
     context: Context
     unknown: tuple[str, ...] = ()
     """Blocks whose learning cannot be predicted: the prompt shows them in their present state."""
+    read_elsewhere: tuple[str, ...] = ()
+    """Blocks that the agent's program reads with code of its own: the prompt shows them without it."""
 
 
 def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
@@ -65,7 +67,8 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     if state is not None:
         after, unknown = _learned(after, state, newest, left)
     tokens_queued = sum(each.tokens for each in queued)
-    return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown)
+    elsewhere = tuple(each.name for each in session.blocks if each.block is not None and each.block.read_elsewhere)
+    return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown, elsewhere)
 
 
 def flush_now(session: Session) -> FlushPlan:

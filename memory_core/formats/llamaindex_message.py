@@ -74,7 +74,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | str]:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)
         case {"block_type": "image" | "audio" | "video" | "document" as kind}:
-            yield _file(block, kind) or f"part {number} ({kind}) is named only by a path of another machine"
+            yield file_part(block, kind) or f"part {number} ({kind}) is named only by a path of another machine"
         case {"block_type": "thinking"}:
             if isinstance(text := block.get("content"), str) and text:
                 yield ThinkingPart(text=text)
@@ -98,7 +98,8 @@ def _parts(block: Any, number: int) -> Iterator[Part | str]:
             raise MessageError(f"part {number} has no type")
 
 
-def _file(block: Mapping[str, Any], kind: str) -> Part | None:
+def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
+    """A file of one of the kinds of `_FILES`; None where neither bytes nor an address are given."""
     field, kind_field, otherwise = _FILES[kind]
     data, told = block.get(field), block.get(kind_field)
     url = block.get("url")

@@ -90,11 +90,15 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "date_weight": (0, "the score is the embedding's alone there"),
         "informativeness_weight": (0, "the score is the embedding's alone there"),
         "length_weight": (0, "the score is the embedding's alone there"),
+        "postprocessed_by": ([], "give the block its node_postprocessors: they are objects of your program"),
         "unit": ("batch", "what leaves the queue together is stored as one text there"),
         "layout": ("messages", "stored messages stand as elements in the prompt there"),
     },
 }
 """The same for the settings of each kind of block."""
+
+PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
+"""Arguments of a block of facts that are templates there."""
 
 _DEPENDENT = {"nearest": ("on_change", "decide"), "top_k": ("show", "relevant")}
 """Settings without a counterpart that count only where another has this value."""
@@ -184,6 +188,10 @@ class _Writing:
         elif isinstance(block, FactExtractionMemoryBlock):
             self._import("llama_index.core.llms", "MockLLM")
             arguments |= {"llm": "llm", "max_facts": repr(block.max_facts)}
+            for name in PROMPTS:
+                if (prompt := getattr(block, name)) is not None:
+                    self._import("llama_index.core.prompts", "PromptTemplate")
+                    arguments[name] = f"PromptTemplate({prompt!r})"
         elif isinstance(block, VectorMemoryBlock):
             arguments |= self._search(block)
         else:

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from memory_core.errors import EmbedderError
 from memory_core.events import NothingReason
-from memory_core.messages import ChatMessage, ToolCallPart
+from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart
 from memory_core.planning.consolidation import Candidate as Candidate
 from memory_core.planning.consolidation import Decision as Decision
 from memory_core.planning.facts import CondensedFact as CondensedFact
@@ -98,6 +98,18 @@ class ChatModel(Protocol):
         ...
 
 
+def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
+    """A reply as one message, tool calls included, to be put into a memory.
+
+    Raises:
+        ModelError: the model fails.
+    """
+    stream = chat.stream(messages, tools)
+    text = "".join(stream)
+    parts: list[Part] = [TextPart(text=text)] if text else []
+    return ChatMessage(role=MessageRole.ASSISTANT, parts=[*parts, *stream.tool_calls])
+
+
 @dataclass(frozen=True, slots=True)
 class NothingFound:
     """Why a learner found nothing in a message."""
@@ -168,6 +180,15 @@ class Categorising(Protocol):
 
     def under(self, categories: Sequence[str]) -> FactExtractor:
         """The same extractor, with these categories."""
+        ...
+
+
+@runtime_checkable
+class Promptable(Protocol):
+    """Extractor that can be given its tasks in other words."""
+
+    def told(self, *, extract: str | None, condense: str | None) -> FactExtractor:
+        """The same extractor, with these prompts; None leaves its own."""
         ...
 
 

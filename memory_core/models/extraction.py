@@ -128,13 +128,36 @@ Form = TypeVar("Form", Facts, CondensedFacts)
 class ModelExtractor(ModelBased):
     """Facts by a chat model. Asks for a structured answer, and for tagged text where only text can be had."""
 
-    def __init__(self, chat: ChatModel, categories: Sequence[str] = CATEGORIES) -> None:
+    def __init__(
+        self,
+        chat: ChatModel,
+        categories: Sequence[str] = CATEGORIES,
+        *,
+        extract_prompt: str | None = None,
+        condense_prompt: str | None = None,
+    ) -> None:
+        """With prompts of one's own in place of these here; the form of the answer is asked for after them.
+
+        In them, `{existing_facts}` and `{max_facts}` are filled in. What is said and known stays in the message after
+        the prompt, as data: a prompt is instructions, and they are none.
+        """
         super().__init__(chat)
         self.categories = tuple(categories)
+        self.extract_prompt, self.condense_prompt = extract_prompt, condense_prompt
 
     def under(self, categories: Sequence[str]) -> "ModelExtractor":
         """The same extractor, with other categories to put facts under."""
-        return ModelExtractor(self.chat, categories)
+        prompts = {"extract_prompt": self.extract_prompt, "condense_prompt": self.condense_prompt}
+        return ModelExtractor(self.chat, categories, **prompts)
+
+    def told(self, *, extract: str | None, condense: str | None) -> "ModelExtractor":
+        """The same extractor, with these prompts; None leaves its own."""
+        return ModelExtractor(
+            self.chat,
+            self.categories,
+            extract_prompt=extract or self.extract_prompt,
+            condense_prompt=condense or self.condense_prompt,
+        )
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """New facts in `messages`, in the order they were said.
@@ -144,7 +167,10 @@ class ModelExtractor(ModelBased):
         """
         data = f"{listed_as_known(known)}<transcript>\n{transcript(messages)}\n</transcript>"
         form, tagged = (form.format(example="2", categories=self._names) for form in (_EXTRACT_FORM, _TAGGED_FORM))
-        facts, calls = self._ask(_EXTRACT, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
+        task = _EXTRACT
+        if self.extract_prompt is not None:
+            task = _filled(self.extract_prompt, existing_facts="(under <known>, if there are any)")
+        facts, calls = self._ask(task, (form + ASK_WHY, tagged), data, Facts, purpose="extract")
         result: dict[str, ExtractedFact] = {}
         nothing: dict[int, NothingFound] = {}
         for fact in facts.facts:
@@ -174,7 +200,10 @@ class ModelExtractor(ModelBased):
         listed = "\n".join(f"{number}. {as_data(facts[index], _TAGS)}" for number, index in enumerate(loose, start=1))
         forms = tuple(form.format(example="1,4", categories=self._names) for form in (_CONDENSE_FORM, _TAGGED_FORM))
         data = f"<facts>\n{listed}\n</facts>"
-        answer, calls = self._ask(_CONDENSE.format(target=room), forms, data, CondensedFacts, purpose="condense")
+        task = _CONDENSE.format(target=room)
+        if self.condense_prompt is not None:
+            task = _filled(self.condense_prompt, existing_facts="(under <facts>)", max_facts=str(room))
+        answer, calls = self._ask(task, forms, data, CondensedFacts, purpose="condense")
         shorter: dict[str, CondensedFact] = {}
         for fact in answer.facts:
             text = _checked(fact.text)
@@ -205,6 +234,11 @@ class ModelExtractor(ModelBased):
             text, calls = self.written(tagged, purpose=purpose)
             return _from_tags(text, answer), calls
         return found, (call,)
+
+
+def _filled(prompt: str, **values: str) -> str:
+    """The prompt with its variables filled in; other braces stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
 
 
 def _user(text: str) -> ChatMessage:

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from memory_core.errors import EmbedderError, ModelAnswerError, ModelError, ModelRequestError, ModelUnreachableError
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Answer, ModelCall, ToolSpec
+from memory_core.models.base import Answer, ModelCall, ToolSpec, whole_reply
 from memory_core.models.embedding import Memo, Rows, unit_rows
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.tokens import reported
 
 _LLM = "llama_index.core.base.llms.base", "BaseLLM"
 _EMBEDDING = "llama_index.core.base.embeddings.base", "BaseEmbedding"
+_PROMPT = "llama_index.core.prompts.base", "BasePromptTemplate"
 
 
 def wrapped(value: Any) -> Any:
@@ -26,6 +27,14 @@ def wrapped(value: Any) -> Any:
     if _is(value, _LLM):
         return LlamaIndexChat(value)
     return LlamaIndexEmbedder(value) if _is(value, _EMBEDDING) else value
+
+
+def template_text(value: Any, variables: Sequence[str]) -> Any:
+    """A prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
+    if not _is(value, _PROMPT):
+        return value
+    said = value.format_messages(**{name: f"{{{name}}}" for name in variables})
+    return "\n\n".join(str(message.content) for message in said if message.content)
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
@@ -64,6 +73,10 @@ class LlamaIndexChat:
         started = time.monotonic()
         with _their_errors(self.llm, self.name):
             return LlamaIndexReply(self, self.llm.stream_chat(_theirs(messages)), started)
+
+    def reply(self, messages: Sequence[ChatMessage]) -> ChatMessage:
+        """A whole reply as one message. Raises as `stream` does."""
+        return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         """One answer, read out of what the model writes.

@@ -15,7 +15,7 @@ from typing import Any
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
-from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema
+from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.endpoint import Endpoint, model_error, transport_errors
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.text import Characters, whole_characters
@@ -142,6 +142,10 @@ class OpenAIChat:
                     raise
                 self._sends_stream_options = False
         return OpenAIStream(self, self._create(**request), started)
+
+    def reply(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
+        """A whole reply as one message. Raises as `stream` does."""
+        return whole_reply(self, messages, tools)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         """One answer in the form of `answer`, asked for in the best way this endpoint is known to support.

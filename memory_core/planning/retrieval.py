@@ -7,8 +7,8 @@ a message beside its match (`boosts.py`), nor the text of what is granted, nor t
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar, get_args
 
 import numpy as np
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
 
-GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "no_room"]
-"""Where a candidate ended; the last four are gates, in the order in which they are passed."""
+GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "postprocessed", "no_room"]
+"""Where a candidate ended; all but the first are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
 """Of one message, or of many."""
@@ -59,9 +59,9 @@ class RetrievalPlan:
     """Every message found, once."""
 
     candidates: tuple[Candidate, ...]
-    """Best first; equal scores: smaller number, that is the older, first."""
+    """Best first; equal scores: smaller number, that is the older, first. Postprocessed: the granted ones first."""
     gates: dict[GateOutcome, int]
-    """How many candidates met each outcome; all five are there."""
+    """How many candidates met each outcome; every one is there."""
 
     @property
     def granted(self) -> tuple[int, ...]:
@@ -109,21 +109,37 @@ def plan_retrieval(
     scored = sorted(((scores[number], found) for number, found in merged.items()), key=lambda p: (-p[0], p[1].number))
     queued = frozenset(in_queue)
     candidates: list[Candidate] = []
-    gates: Counter[GateOutcome] = Counter()
+    granted = 0
     for score, found in scored:
         outcome: GateOutcome
         if threshold is not None and score < threshold:
             outcome = "below_threshold"
         elif found.number in queued:
             outcome = "in_queue"
-        elif top_k is not None and gates["granted"] >= top_k:
+        elif top_k is not None and granted >= top_k:
             outcome = "beyond_top_k"
         else:
             outcome = "granted"
-        gates[outcome] += 1
+            granted += 1
         own = added.get(found.number, ())
         candidates.append(Candidate(found.number, found.vector, found.keyword, score, outcome, own))
-    return RetrievalPlan(tuple(candidates), {outcome: gates[outcome] for outcome in get_args(GateOutcome)})
+    return RetrievalPlan(tuple(candidates), _gates(candidates))
+
+
+def _gates(candidates: Iterable[Candidate]) -> dict[GateOutcome, int]:
+    gates = Counter(candidate.outcome for candidate in candidates)
+    return {outcome: gates[outcome] for outcome in get_args(GateOutcome)}
+
+
+def postprocessed(plan: RetrievalPlan, kept: Sequence[int]) -> RetrievalPlan:
+    """The plan with the granted candidates in the order of `kept`, before the others; those it lacks are left out."""
+    places = {number: place for place, number in enumerate(kept)}
+    candidates = [
+        replace(c, outcome="postprocessed") if c.outcome == "granted" and c.number not in places else c
+        for c in plan.candidates
+    ]
+    candidates.sort(key=lambda c: places[c.number] if c.outcome == "granted" else len(places))
+    return RetrievalPlan(tuple(candidates), _gates(candidates))
 
 
 def fill(
@@ -154,8 +170,7 @@ def fill(
                 left -= size
                 there |= {head} if head is not None else set()
         candidates.append(candidate)
-    gates = Counter(candidate.outcome for candidate in candidates)
-    return RetrievalPlan(tuple(candidates), {outcome: gates[outcome] for outcome in get_args(GateOutcome)})
+    return RetrievalPlan(tuple(candidates), _gates(candidates))
 
 
 def budget_for(token_limit: int, others: int) -> int:

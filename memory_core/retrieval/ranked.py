@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 CandidateOutcome = Literal[
-    "granted", "cut", "no_prompt", "no_room", "beyond_top_k", "in_queue", "below_threshold", "not_proposed"
+    "granted",
+    "cut",
+    "no_prompt",
+    "no_room",
+    "postprocessed",
+    "beyond_top_k",
+    "in_queue",
+    "below_threshold",
+    "not_proposed",
 ]
 """Stage at which a stored turn ended, from the prompt backwards.
 

@@ -9,16 +9,16 @@ The newest turn is the queue, and everything before it has its vectors. So a tur
 begins; until then only if it is asked about, and again only if it has grown.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from memory_core.blocks.vector import CLASSIC, VectorMemoryBlock
 from memory_core.errors import ConfigError
-from memory_core.memory import Memory, Receipt
+from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.base import Embedder
 from memory_core.services import Services
+from memory_core.systems.named import NamedMemory
 from memory_core.vectors.base import VectorIndex
 
 TOP_K = 2
@@ -27,21 +27,16 @@ TOP_K = 2
 BLOCK = "Earlier turns"
 
 
-class VectorMemory:
+class VectorMemory(NamedMemory):
     """A conversation whose turns are found by what a question means and by its words.
 
     A user message and the replies to it are one turn, stored and found together. System messages are instructions and
-    no turns: they come first in every answer.
+    no turns: they come first in every answer. A user message begins a turn.
 
     What differs from LlamaIndex's object of that name: there a system message is a unit like any other and may not be
     found; turns come back best first instead of in order of time; `get_all` raises; every reply embeds its whole turn
     again; and after `reset` the last turn comes back with the next reply.
     """
-
-    def __init__(self, memory: Memory) -> None:
-        """Over a memory that has a vector block; `from_defaults` makes one as it should be."""
-        self.memory = memory
-        """The engine behind: its events, settings and screens."""
 
     @classmethod
     def from_defaults(
@@ -94,23 +89,6 @@ class VectorMemory:
         )
         return cls(memory)
 
-    @property
-    def session_id(self) -> str:
-        return self.memory.session_id
-
-    def put(self, message: ChatMessage) -> Receipt:
-        """Append one message; a user message begins a turn.
-
-        Raises:
-            MessageError: this is not a message, or it cannot be stored.
-            StoreError: the database cannot be reached.
-        """
-        return self.memory.put(message)
-
-    def put_messages(self, messages: Sequence[ChatMessage]) -> Receipt:
-        """Append messages in one transaction. See `put`."""
-        return self.memory.put_messages(messages)
-
     def get(self, input: str | None = None) -> list[ChatMessage]:
         """The system messages, each once, then the turns that fit `input` best, whole and in order of time.
 
@@ -121,45 +99,3 @@ class VectorMemory:
         turns = self.memory.retrieval.recall(input or "")
         said = {stored.seq: stored.message for turn in turns for stored in turn.messages}
         return [independent(message) for message in (*once.values(), *(said[seq] for seq in sorted(said)))]
-
-    def get_all(self) -> list[ChatMessage]:
-        """The whole conversation in order."""
-        return self.memory.get_all()
-
-    def set(self, messages: Sequence[ChatMessage]) -> Receipt:
-        """These messages in place of everything there is: all of them or, where one cannot be stored, none.
-
-        Raises:
-            MessageError: one of them is not a message, or cannot be stored.
-            StoreError: the database cannot be reached.
-            VectorIndexError: as for `reset`; the messages are set.
-        """
-        return self.memory.set(messages, archive=True)
-
-    def reset(self) -> None:
-        """Forget everything: messages and their words, vectors in the database and in the index.
-
-        Raises:
-            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
-        """
-        self.memory.reset()
-
-    # -- the same for async code ------------------------------------------------------------------
-
-    async def aput(self, message: ChatMessage) -> Receipt:
-        return await asyncio.to_thread(self.put, message)
-
-    async def aput_messages(self, messages: Sequence[ChatMessage]) -> Receipt:
-        return await asyncio.to_thread(self.put_messages, messages)
-
-    async def aget(self, input: str | None = None) -> list[ChatMessage]:
-        return await asyncio.to_thread(self.get, input)
-
-    async def aget_all(self) -> list[ChatMessage]:
-        return await asyncio.to_thread(self.get_all)
-
-    async def aset(self, messages: Sequence[ChatMessage]) -> Receipt:
-        return await asyncio.to_thread(self.set, messages)
-
-    async def areset(self) -> None:
-        await asyncio.to_thread(self.reset)

@@ -162,9 +162,10 @@ class _Trying:
             return None
 
     def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
-        """Whether a prompt holds a carrier of what was followed, or what the fix taught."""
+        """Whether a prompt holds a carrier of what was followed, or what the fix taught, whoever builds it."""
         context = foretold.context
-        granted = {piece.ref for part in context.plan.granted for piece in part.pieces}
+        here = [part for part in context.plan.granted if part.name not in foretold.read_elsewhere]
+        granted = {piece.ref for part in here for piece in part.pieces}
         carriers = {track.carrier.ref for track in self._trace.tracks if track.carrier.ref is not None}
         if granted & carriers:
             return True

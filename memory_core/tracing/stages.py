@@ -272,6 +272,10 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         results = "result" if event.top_k == 1 else "results"
         text = f"Beyond the {event.top_k} {results} of {event.block}: it came as number {rank} with {score:.2f}."
         return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, top_k=event.top_k)
+    if outcome == "postprocessed":
+        names = ", ".join(event.postprocessors)
+        text = f"Found by {event.block} with a score of {score:.2f}, and left out by {names}."
+        return stage("found", "lost", text, record, rule=outcome, score=score)
     budget = event.token_budget or 0
     text = f"No room: better ones took the {budget} tokens of {event.block}. It came as number {rank} with {score:.2f}."
     return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, token_budget=budget)

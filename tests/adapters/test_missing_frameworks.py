@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("agno", "agno", "agno"),
         ("google_adk", "google", "google-adk"),
         ("mcp_server", "mcp", "mcp"),
+        ("otel", "opentelemetry", "otel"),
     ],
 )
 def test_a_missing_framework_is_named_with_its_extra(module, package, extra, monkeypatch):

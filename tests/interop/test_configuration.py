@@ -125,7 +125,7 @@ GOOD = {"format": "memory-inspector-configuration", "version": 1, "settings": {}
         ([], "c.json is not a configuration of Memory Inspector."),
         ({**GOOD, "version": 9}, "c.json was written by a newer Memory Inspector."),
         ({**GOOD, "settings": {"token_limit": 0}}, "c.json is an impossible configuration: token_limit must be"),
-        ({**GOOD, "settings": {"no_such": 1}}, "c.json is an impossible configuration: no_such cannot be 1"),
+        ({**GOOD, "settings": {"no_such": 1}}, "c.json is an impossible configuration: there is no setting"),
         ({**GOOD, "settings": []}, "c.json is not a configuration (settings: "),
         ({**GOOD, "extra": 1}, "c.json is not a configuration (extra: "),
         (

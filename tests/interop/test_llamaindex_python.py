@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from engine_fakes import Counter, assistant, open_memory, user
+from fakes import FakeChat
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from llama_index.core.base.llms.types import ChatMessage as TheirMessage
@@ -167,7 +168,7 @@ def test_every_setting_is_an_argument_there_or_a_note():
     dependent = set(llamaindex_python._DEPENDENT)
     for block, arguments in (
         (StaticMemoryBlock(static_content=""), {"deliver_on", "truncation"}),  # it learns nothing and is cut whole
-        (FactExtractionMemoryBlock(), {"max_facts"}),
+        (FactExtractionMemoryBlock(), {"max_facts", *llamaindex_python.PROMPTS}),
         (VectorMemoryBlock(), {"similarity_top_k", "retrieval_context_window"}),
     ):
         shared = {"name", "description", "priority", "accept_short_term_memory", "enabled"}
@@ -284,3 +285,14 @@ def test_the_same_conversation_leaves_the_same_queue_in_both(limit, ratio, flush
     for message in spoken:
         ours.put(message)
     assert asyncio.run(drive()) == [message.content for message in ours.get_all("active")]
+
+
+def test_prompts_of_ones_own_are_templates_there():
+    prompt = 'Drinks, as {"a": 1}, not {{ existing_facts }}.'
+    llm = FakeChat()
+    memory = open_memory(
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=llm, fact_extraction_prompt_template=prompt)]
+    )
+    [block] = pasted(export_llamaindex_python(memory)).memory_blocks
+    [said] = block.fact_extraction_prompt_template.format_messages(existing_facts="- tea")
+    assert said.content == 'Drinks, as {"a": 1}, not - tea.'

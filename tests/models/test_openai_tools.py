@@ -103,6 +103,15 @@ def test_however_an_endpoint_streams_calls_they_are_understood(serve, events, ca
         assert calls_of(chat) == ("", calls)
 
 
+def test_a_whole_reply_is_one_message_for_the_memory(serve):
+    said = [chunk("One moment."), chunk(tool_calls=[piece(0, id="c1", name="core_memory_append", arguments="{}")])]
+    _, chat = serve(Step(stream=[*said, chunk(finish="tool_calls"), "[DONE]"]), streamed("Hi"))
+    message = chat.reply(HELLO, [APPEND])
+    assert (message.role, message.content) == ("assistant", "One moment.")
+    assert [(call.tool_call_id, call.tool_name) for call in message.tool_calls] == [("c1", "core_memory_append")]
+    assert str(chat.reply(HELLO)) == "assistant: Hi"
+
+
 def test_a_reply_without_text_and_calls_is_still_an_empty_answer(serve):
     _, chat = serve(streamed())
     with pytest.raises(ModelAnswerError, match="empty answer"):

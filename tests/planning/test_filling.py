@@ -1,12 +1,23 @@
 """As many as fit: what the room grants, and what it passes over. Pure."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.retrieval import Candidate, RetrievalPlan, Signals, budget_for, fill, plan_retrieval
+from memory_core.planning.retrieval import (
+    Candidate,
+    GateOutcome,
+    RetrievalPlan,
+    Signals,
+    budget_for,
+    fill,
+    plan_retrieval,
+    postprocessed,
+)
 
-OUTCOMES = ("granted", "below_threshold", "in_queue", "beyond_top_k", "no_room")
+OUTCOMES = get_args(GateOutcome)
 
 
 def plan_of(*outcomes):
@@ -120,3 +131,18 @@ def test_the_room_is_kept_and_whatever_would_still_have_fitted_is_granted(given,
 )
 def test_a_block_that_fills_may_ask_for_what_is_left_and_for_a_tenth_at_least(limit, others, token_budget):
     assert budget_for(limit, others) == token_budget
+
+
+@given(st.lists(st.sampled_from(OUTCOMES), max_size=12), st.data())
+def test_a_postprocessor_orders_and_leaves_out_what_was_granted_and_nothing_else(outcomes, data):
+    before = plan_of(*outcomes)
+    kept = data.draw(
+        st.permutations(before.granted).flatmap(lambda order: st.integers(0, len(order)).map(lambda many: order[:many]))
+    )
+    after = postprocessed(before, kept)
+    assert after.granted == tuple(kept)
+    assert {c.number for c in after.candidates} == {c.number for c in before.candidates}
+    others = [c for c in after.candidates if c.number not in before.granted]
+    assert others == [c for c in before.candidates if c.number not in before.granted]
+    assert after.gates["postprocessed"] - before.gates["postprocessed"] == len(before.granted) - len(kept)
+    assert sum(after.gates.values()) == len(outcomes)

@@ -59,7 +59,14 @@ def test_a_negative_cosine_counts_as_zero_and_is_shown_as_it_is():
 def test_the_best_are_granted_up_to_top_k():
     made = plan(vectors(0.2, 0.9, 0.5))
     assert made.granted == (2, 3)
-    assert made.gates == {"granted": 2, "below_threshold": 0, "in_queue": 0, "beyond_top_k": 1, "no_room": 0}
+    assert made.gates == {
+        "granted": 2,
+        "below_threshold": 0,
+        "in_queue": 0,
+        "beyond_top_k": 1,
+        "postprocessed": 0,
+        "no_room": 0,
+    }
 
 
 def test_equal_scores_grant_the_older_message():
@@ -89,7 +96,14 @@ def test_a_message_found_in_pieces_is_one_candidate_with_its_best_signals():
 def test_nothing_found_plans_nothing():
     made = plan([])
     assert (made.candidates, made.granted) == ((), ())
-    assert made.gates == {"granted": 0, "below_threshold": 0, "in_queue": 0, "beyond_top_k": 0, "no_room": 0}
+    assert made.gates == {
+        "granted": 0,
+        "below_threshold": 0,
+        "in_queue": 0,
+        "beyond_top_k": 0,
+        "postprocessed": 0,
+        "no_room": 0,
+    }
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ ZERO = {
     "cut": 0,
     "no_prompt": 0,
     "no_room": 0,
+    "postprocessed": 0,
     "beyond_top_k": 0,
     "in_queue": 0,
     "below_threshold": 0,
@@ -125,6 +126,7 @@ def test_the_page_s_question_is_answered_in_numbers():
     assert headline(low) == "Searched **1 stored turn**. None scored 0.31 or more, so nothing would be recalled."
     nothing = search(found(1, "below_threshold"), found(2, "in_queue"))
     assert headline(nothing).endswith("None would be recalled: 1 below the threshold and 1 still in the queue.")
+    assert "1 left out by a postprocessor" in headline(search(found(1, "postprocessed")))
     assert headline(search(found(1, "not_proposed"))).endswith(
         "No stored turn has a word or a meaning in common with it, so nothing would be recalled."
     )
@@ -138,6 +140,7 @@ def test_each_outcome_has_its_words_and_its_rule():
         "cut": "Cut, 67 tokens",
         "no_prompt": "Recalled, in no prompt",
         "no_room": "No room: 67 tokens",
+        "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": "Beyond the best 5",
         "in_queue": "In the queue",
         "below_threshold": "Below 0.31",
@@ -335,9 +338,9 @@ def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 9)), every, mode, picked=3).to_dict()
+    figure = map_figure(drawn(range(1, 10)), every, mode, picked=3).to_dict()
     marks = [trace for trace in figure["data"] if "customdata" in trace]
-    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 9))
+    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 10))
     looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]
@@ -348,7 +351,7 @@ def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
 
 def test_names_above_the_highest_mark_are_on_the_map():
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 9)), every, "light")
+    figure = map_figure(drawn(range(1, 10)), every, "light")
     low, high = figure.layout.yaxis.range
     marks = [y for trace in figure.data for y in trace.y]
     assert low < min(marks) < max(marks) < high

@@ -93,6 +93,8 @@ def _why_nothing(event: Retrieved) -> str:
     _, _, _, best, outcome = event.candidates[0]
     if outcome == "in_queue":
         return f"what fits best ({best:.2f}) is still in the queue"
+    if outcome == "postprocessed":
+        return f"what fits best ({best:.2f}) was left out by {', '.join(event.postprocessors)}"
     if outcome == "no_room":
         room = f" of {count(event.token_budget, 'token')}" if event.token_budget is not None else ""
         return f"what fits best ({best:.2f}) is too long for the room{room}"

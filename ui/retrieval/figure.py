@@ -52,6 +52,7 @@ MARKS: dict[CandidateOutcome, Mark] = {
     "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
     "in_queue": Mark("in the queue", "square", "■", "queue", 9),
     "beyond_top_k": Mark("beyond the results", "diamond-open", "◇", "unknown", 10),
+    "postprocessed": Mark("left out by a postprocessor", "diamond-tall-open", "⬨", "unknown", 10),
     "no_room": Mark("no room", "triangle-down-open", "▽", "unknown", 10),
     "no_prompt": Mark("asked, in no prompt", "triangle-up", "▲", "vector", 10),
     "cut": Mark("cut", "x", "✕", "cut", 10),

@@ -17,7 +17,7 @@ from ui.retrieval.scores import boosts_shown, term_columns
 from ui.stored import TURN, beginning, from_turn, stored
 from ui.text import Beside, count, nothing_beside, plain, tokens
 
-Stage = Literal["stored", "candidates", "below", "queued", "beyond", "no_room", "asked", "granted"]
+Stage = Literal["stored", "candidates", "below", "queued", "beyond", "postprocessed", "no_room", "asked", "granted"]
 """Stage that the table can be filtered by."""
 
 CELL_CHARACTERS = 300
@@ -31,10 +31,11 @@ NAMED = 3
 
 _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "stored": None,
-    "candidates": (*ASKED, "no_room", "beyond_top_k", "in_queue", "below_threshold"),
+    "candidates": (*ASKED, "no_room", "postprocessed", "beyond_top_k", "in_queue", "below_threshold"),
     "below": ("below_threshold",),
     "queued": ("in_queue",),
     "beyond": ("beyond_top_k",),
+    "postprocessed": ("postprocessed",),
     "no_room": ("no_room",),
     "asked": ASKED,
     "granted": ("granted",),
@@ -54,6 +55,8 @@ def stages(search: Search, beside: Beside = nothing_beside) -> dict[Stage, str]:
     found["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
     if counts["beyond_top_k"]:
         found["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
+    if counts["postprocessed"]:
+        found["postprocessed"] = f"Left out by postprocessors: {tokens(counts['postprocessed'])}"
     if counts["no_room"]:
         room = f"No room in {count(search.token_budget, 'token')}" if search.token_budget is not None else "No room"
         found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
@@ -113,6 +116,7 @@ def outcome(found: RankedTurn, search: Search) -> str:
         "cut": f"Cut, {count(found.tokens, 'token')}",
         "no_prompt": "Recalled, in no prompt",
         "no_room": f"No room: {_no_room(found, search)}",
+        "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "in_queue": "In the queue",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
@@ -145,6 +149,8 @@ def why(found: RankedTurn, search: Search) -> str:
             f"It was found, but better ones filled{room or ' the room there was'}: "
             f"**no room for its {_no_room(found, search)}**."
         )
+    if found.outcome == "postprocessed":
+        return "It was found, and left out by a postprocessor of the agent's program."
     if found.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
         return f"It passed the threshold, but only {best} are asked for, and it is {place(found)}."
@@ -243,6 +249,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    if counts["postprocessed"]:
+        reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
     if counts["no_room"]:
         room = f" of {count(search.token_budget, 'token')}" if search.token_budget is not None else ""
         reasons.append(f"{tokens(counts['no_room'])} too long for the room{room}")
@@ -297,6 +305,7 @@ def _gate(found: RankedTurn, search: Search) -> str:
         "cut": "asked for, and cut by the token limit.",
         "no_prompt": "asked for, in no prompt.",
         "no_room": f"no room for its {_no_room(found, search)}.",
+        "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
@@ -324,6 +333,7 @@ def _becomes(found: RankedTurn, search: Search) -> str:
         "cut": "cut",
         "no_prompt": "asked for",
         "no_room": "left out for lack of room",
+        "postprocessed": "left out by a postprocessor",
         "beyond_top_k": "no longer asked for",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
@@ -362,6 +372,7 @@ _THEN: dict[CandidateOutcome, str] = {
     "cut": "Cut",
     "no_prompt": "Recalled, in no prompt",
     "no_room": "No room",
+    "postprocessed": "Left out by a postprocessor",
     "beyond_top_k": "Beyond the results",
     "in_queue": "In the queue",
     "below_threshold": "Below the threshold",

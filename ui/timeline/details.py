@@ -36,6 +36,7 @@ OUTCOMES = {
     "below_threshold": "Below the threshold",
     "in_queue": "Still in the queue",
     "beyond_top_k": "Beyond the number of results",
+    "postprocessed": "Left out by a postprocessor",
     "no_room": "No room left",
 }
 """Outcomes of search candidates in words."""

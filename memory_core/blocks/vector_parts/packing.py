@@ -83,6 +83,10 @@ class PackedUnits:
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 
+    def words(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Words of units; those without messages are missing."""
+        return {number: item.words for number, item in self._units(numbers).items()}
+
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
         """The best units whose stored sizes fit together."""
         found, left = [], token_budget

@@ -1,0 +1,359 @@
+"""What a memory does, as OpenTelemetry spans: `emit_spans(memory)`, or `with SpanEmitter(memory): ...`.
+
+The spans are those of the GenAI conventions (open-telemetry/semantic-conventions-genai at 9430220, status Development):
+one memory operation a change of what a block holds and a search, one inference a model call. They are made of the
+session's log, after the fact, so a memory that nobody observes pays nothing. The log knows no durations but those of
+model calls: other spans are points in time, in the order of the log.
+
+`gen_ai.memory.store.id` is the block with its owner (`session:demo/facts`, `user:ada/facts`), `gen_ai.memory.record.id`
+the engine's own name of a piece (see `events.Ref`): `f12` a fact, `v7` a stored unit, `r4` a relation. Entities are
+`e3`; a text that is edited as a whole has its block's name. Words are left out unless they are asked for.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from memory_core.adapters import framework
+from memory_core.blocks.base import scope_of
+from memory_core.errors import MemoryInspectorError, NotFoundError
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockFailed,
+    BlockRemoved,
+    BlockStateSaved,
+    DeliveryFailed,
+    EntityAdded,
+    EntityChanged,
+    EntityErased,
+    Event,
+    EventRecord,
+    FactAccepted,
+    FactAdded,
+    FactChanged,
+    FactErased,
+    FactLabelled,
+    FactPinned,
+    FactProposed,
+    FactRejected,
+    FactRestored,
+    FactRetired,
+    FactSuperseded,
+    ModelCalled,
+    Ranges,
+    Ref,
+    RelationAdded,
+    RelationChanged,
+    RelationConfirmed,
+    RelationEnded,
+    RelationErased,
+    Retrieved,
+    VectorsRemoved,
+    VectorsReplaced,
+    VectorsStored,
+)
+from memory_core.memory import Memory
+from memory_core.messages import message_text
+
+with framework("OpenTelemetry", "otel"):
+    from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""Environment variable of the conventions: words are in the spans where it says so."""
+_CAPTURES = ("true", "1", "span_only", "span_and_event")
+
+AT_ONCE = 5_000
+"""Events that are read together."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One piece of memory that an operation is about."""
+
+    id: str
+    content: str | None = None
+    """Hash of its words; None where the event names none."""
+    said: Ranges = ()
+    """The messages that it consists of, for a stored unit."""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One memory operation of the conventions."""
+
+    name: str
+    records: tuple[Record, ...] = ()
+    query: str | None = None
+    """Hash of the question's words."""
+    error: str | None = None
+
+
+def _fact(name: str, words: str | None = None) -> Callable[[Any], Operation]:
+    return lambda event: Operation(name, (Record(Ref.of("fact", event.fact), words and getattr(event, words)),))
+
+
+def _relation(name: str, words: str | None = None) -> Callable[[Any], Operation]:
+    return lambda event: Operation(name, (Record(Ref.of("relation", event.relation), words and getattr(event, words)),))
+
+
+def _entity(name: str, words: str | None = None) -> Callable[[Any], Operation]:
+    return lambda event: Operation(name, (Record(f"e{event.entity}", words and getattr(event, words)),))
+
+
+def _units(name: str) -> Callable[[Any], Operation]:
+    return lambda event: Operation(name, tuple(Record(Ref.of("unit", number)) for number in event.numbers))
+
+
+def _stored(event: VectorsStored) -> Operation:
+    return Operation("create_memory", tuple(Record(Ref.of("unit", n), said=seqs) for n, seqs, _ in event.nodes))
+
+
+def _searched(event: Retrieved) -> Operation:
+    granted = [(number, score) for number, _, _, score, outcome in event.candidates if outcome == "granted"]
+    found = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
+    return Operation("search_memory", found, query=event.query)
+
+
+def _edited(event: BlockEdited) -> Operation | None:
+    if event.after is None or event.after == event.before:
+        return None  # settings alone are no memory
+    return Operation("create_memory" if event.before is None else "update_memory", (Record(event.block, event.after),))
+
+
+_OPERATIONS: Mapping[type[Event], Callable[[Any], Operation | None]] = {
+    BlockAdded: lambda event: Operation("create_memory_store"),
+    BlockRemoved: lambda event: Operation("delete_memory_store"),
+    BlockEdited: _edited,
+    BlockStateSaved: lambda event: Operation("update_memory", (Record(event.block, event.content),)),
+    BlockFailed: lambda event: Operation("search_memory", error=event.error),
+    DeliveryFailed: lambda event: Operation("upsert_memory", error=event.error),
+    FactAdded: _fact("create_memory", "content"),
+    FactChanged: _fact("update_memory", "after"),
+    FactLabelled: _fact("update_memory"),
+    FactAccepted: _fact("update_memory"),
+    FactProposed: _fact("update_memory"),
+    FactPinned: _fact("update_memory"),
+    FactRestored: _fact("update_memory"),
+    FactSuperseded: _fact("delete_memory"),
+    FactRetired: _fact("delete_memory"),
+    FactRejected: _fact("delete_memory"),
+    FactErased: _fact("delete_memory"),
+    EntityAdded: _entity("create_memory", "name"),
+    EntityChanged: _entity("update_memory"),
+    EntityErased: _entity("delete_memory"),
+    RelationAdded: _relation("create_memory", "predicate"),
+    RelationConfirmed: _relation("update_memory"),
+    RelationChanged: _relation("update_memory"),
+    RelationEnded: _relation("delete_memory"),
+    RelationErased: _relation("delete_memory"),
+    VectorsStored: _stored,
+    VectorsReplaced: _units("update_memory"),
+    VectorsRemoved: _units("delete_memory"),
+    Retrieved: _searched,
+}
+"""The operation that an event is, where it is one. `delete_memory`: the record is in no prompt any more."""
+
+
+def operation(event: Event) -> Operation | None:
+    """The memory operation that an event stands for; None for what is none."""
+    of = _OPERATIONS.get(type(event))
+    return of(event) if of is not None else None
+
+
+class SpanEmitter:
+    """Makes spans of what a memory records, once each; one emitter a session, in whichever process.
+
+    `emit` makes those of everything since the last call, under the span that is current there. As a context manager it
+    does so every `every` seconds in a thread of its own, and a last time at the end.
+    """
+
+    def __init__(
+        self,
+        memory: Memory,
+        tracer_provider: TracerProvider | None = None,
+        *,
+        content: bool | None = None,
+        provider: str = "openai",
+        after: int | None = None,
+        every: float = 1.0,
+    ) -> None:
+        """Observe a memory.
+
+        Args:
+            tracer_provider: None: the one that the program has set.
+            content: put words into the spans; None: as the environment variable `CAPTURE` says.
+            provider: `gen_ai.provider.name` of its model calls.
+            after: position in the log from which on there are spans; None: from now on, 0: all there is.
+        """
+        self._memory, self._provider, self._every = memory, provider, every
+        self._tracer = get_tracer("memory_inspector", tracer_provider=tracer_provider)
+        self._content = os.environ.get(CAPTURE, "").lower() in _CAPTURES if content is None else content
+        self._after = after if after is not None else _newest(memory)
+        self._end = 0
+        self._said: dict[tuple[str, str], Ranges] = {}
+        """The messages of each stored unit, by its block and its name."""
+        if self._content and self._after:
+            self._learn_units(record.event for record in memory.events(kinds=[VectorsStored.kind]))
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def emit(self) -> int:
+        """Make the spans of what was recorded since the last call; their number.
+
+        Raises:
+            StoreError: the database cannot be reached; nothing is left out, the next call makes them.
+        """
+        with self._lock:
+            number = 0
+            while records := self._memory.events(self._after, limit=AT_ONCE):
+                number += self._emitted(records)
+                self._after = records[-1].position
+            return number
+
+    def _emitted(self, records: Sequence[EventRecord]) -> int:
+        made = [(record, found) for record in records if (found := operation(record.event)) is not None]
+        self._learn_units(record.event for record in records)
+        texts = self._texts(found for _, found in made)
+        of_position = {record.position: found for record, found in made}
+        number = 0
+        for record in records:
+            if (found := of_position.get(record.position)) is not None:
+                self._memory_span(record, found, texts)
+            elif type(record.event) is ModelCalled:
+                self._inference_span(record, record.event)
+            else:
+                continue
+            number += 1
+        return number
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self._follow, name="memory-spans", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.emit()
+
+    def _follow(self) -> None:
+        while not self._stopped.wait(self._every):
+            try:
+                self.emit()
+            except MemoryInspectorError as error:
+                _log.warning("Spans of session %s are made later: %s", self._memory.session_id, error)
+
+    # -- one span ---------------------------------------------------------------------------------
+
+    def _memory_span(self, record: EventRecord, done: Operation, texts: Mapping[str, str]) -> None:
+        block = record.event.about or ""
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": done.name,
+            "gen_ai.memory.store.id": self._store(block),
+            **self._common(record),
+        }
+        if not done.name.endswith("_store") and done.error is None:
+            attributes["gen_ai.memory.record.count"] = len(done.records)
+        if len(done.records) == 1:
+            attributes["gen_ai.memory.record.id"] = str(done.records[0].id)
+        if self._content:
+            if (query := texts.get(done.query or "")) is not None:
+                attributes["gen_ai.memory.query.text"] = query
+            if records := [self._shown(block, one, texts) for one in done.records]:
+                attributes["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False)
+        self._span(done.name, SpanKind.INTERNAL, attributes, record.at, 0.0, done.error)
+
+    def _inference_span(self, record: EventRecord, call: ModelCalled) -> None:
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self._provider,
+            "gen_ai.request.model": call.model,
+            "gen_ai.usage.input_tokens": call.input_tokens,
+            "gen_ai.usage.output_tokens": call.output_tokens,
+            "memory_inspector.purpose": call.purpose,
+            **self._common(record),
+        }
+        known = {name: value for name, value in attributes.items() if value is not None}
+        self._span(f"chat {call.model}", SpanKind.CLIENT, known, record.at, call.seconds, call.error)
+
+    def _common(self, record: EventRecord) -> dict[str, Any]:
+        return {
+            "gen_ai.conversation.id": record.session_id,
+            "memory_inspector.event": record.kind,
+            "memory_inspector.position": record.position,
+            "memory_inspector.turn": record.turn,
+        }
+
+    def _span(
+        self, name: str, kind: SpanKind, attributes: dict[str, Any], at: float, seconds: float, error: str | None
+    ) -> None:
+        self._end = max(int(at * 1e9), self._end + 1)  # no two end at once: their order is that of the log
+        begun = self._end - max(0, int(seconds * 1e9))
+        span: Span = self._tracer.start_span(name, kind=kind, attributes=attributes, start_time=begun)
+        if error is not None:
+            span.set_attribute("error.type", "_OTHER")
+            span.set_status(Status(StatusCode.ERROR, error if self._content else None))
+        span.end(end_time=self._end)
+
+    # -- what stands in it ------------------------------------------------------------------------
+
+    def _store(self, block: str) -> str:
+        """The block with the owner of what it holds."""
+        try:
+            scope = str(self._memory.blocks.settings(block).get("scope", "session"))
+        except NotFoundError:  # removed since
+            scope = "session"
+        return f"{scope_of(scope, self._memory.session_id, self._memory.session.user_id, block)}/{block}"
+
+    def _shown(self, block: str, one: Record, texts: Mapping[str, str]) -> dict[str, Any]:
+        """A record as the conventions' schema has it; without words where they were erased since."""
+        words = texts.get(one.content or "", "")
+        if said := one.said or self._said.get((block, one.id), ()):
+            words = "\n".join(self._words(said))
+        score = {} if one.score is None else {"score": one.score}
+        return {"id": str(one.id), "content": words, **score}
+
+    def _words(self, said: Ranges) -> Iterator[str]:
+        for first, last in said:
+            for stored in self._memory.session.messages(after=first - 1, upto=last):
+                yield message_text(stored.message)
+
+    def _texts(self, operations: Iterator[Operation]) -> dict[str, str]:
+        if not self._content:
+            return {}
+        wanted = {
+            key
+            for done in operations
+            for key in (done.query, *(one.content for one in done.records))
+            if key is not None
+        }
+        return self._memory.log.texts(wanted)
+
+    def _learn_units(self, events: Iterator[Event]) -> None:
+        if not self._content:
+            return
+        for event in events:
+            if type(event) is VectorsStored:
+                self._said |= {(event.block, str(Ref.of("unit", number))): seqs for number, seqs, _ in event.nodes}
+
+
+def emit_spans(
+    memory: Memory, tracer_provider: TracerProvider | None = None, *, content: bool | None = None, after: int = 0
+) -> int:
+    """Make the spans of everything a session has recorded after a position, once; their number. See `SpanEmitter`."""
+    return SpanEmitter(memory, tracer_provider, content=content, after=after).emit()
+
+
+def _newest(memory: Memory) -> int:
+    newest: Sequence[EventRecord] = memory.events(limit=1, newest_first=True)
+    return newest[0].position if newest else 0

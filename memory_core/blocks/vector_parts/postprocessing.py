@@ -1,0 +1,65 @@
+"""LlamaIndex's node postprocessors over what a search granted: they order and leave out; words stay as said."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import ConfigError, sentence
+
+NOT_APPLIED = "Not postprocessed:"
+"""Beginning of the sentence where a postprocessor failed, or is not in this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A stored unit, as postprocessors see it."""
+
+    number: int
+    words: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Postprocessed:
+    """What postprocessors left, in their order."""
+
+    kept: tuple[int, ...]
+    problem: str | None = None
+    """What was not done as asked, in one sentence."""
+
+
+def check(postprocessors: Sequence[Any]) -> list[str]:
+    """Names of the postprocessors.
+
+    Raises:
+        ConfigError: one of them is none.
+    """
+    for each in postprocessors:
+        if isinstance(each, type) or not callable(getattr(each, "postprocess_nodes", None)):
+            name = each.__name__ if isinstance(each, type) else type(each).__name__
+            raise ConfigError(f"node_postprocessors must be postprocessors of LlamaIndex, not {name}")
+    return [type(each).__name__ for each in postprocessors]
+
+
+def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[Node]) -> Postprocessed:
+    """Apply them one after another. Where one fails, what was found stays as it was."""
+    from llama_index.core.schema import NodeWithScore, TextNode  # who has a postprocessor has loaded it
+
+    known = {str(node.number): node for node in nodes}
+    passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in known.items()]
+    problem = None
+    for each in postprocessors:
+        name = type(each).__name__
+        try:
+            passed = list(each.postprocess_nodes(passed, query_str=question))
+            ids = [one.node.node_id for one in passed]
+        except Exception as error:  # code of somebody else, which may call a model
+            return Postprocessed(
+                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {sentence(error)}"
+            )
+        if any(
+            id not in known or one.node.get_content() != known[id].words for id, one in zip(ids, passed, strict=True)
+        ):
+            problem = f"{name} wrote other words, which were not used."
+    kept = dict.fromkeys(known[one.node.node_id].number for one in passed if one.node.node_id in known)
+    return Postprocessed(tuple(kept), problem)

@@ -1,0 +1,42 @@
+"""LlamaIndex's names for files in a message, each making a `FilePart`: `AudioBlock(audio=data, format="wav")`."""
+
+import base64
+
+from memory_core.errors import MessageError
+from memory_core.formats.llamaindex_message import file_part
+from memory_core.messages import FilePart
+
+
+def AudioBlock(audio: bytes | None = None, *, url: str | None = None, format: str | None = None) -> FilePart:
+    """Sound, by its bytes or by address.
+
+    Raises:
+        MessageError: both are given, or neither.
+    """
+    return _file("audio", audio, url, {"format": format})
+
+
+def VideoBlock(video: bytes | None = None, *, url: str | None = None, video_mimetype: str | None = None) -> FilePart:
+    """A film; as `AudioBlock`."""
+    return _file("video", video, url, {"video_mimetype": video_mimetype})
+
+
+def DocumentBlock(
+    data: bytes | None = None,
+    *,
+    url: str | None = None,
+    title: str | None = None,
+    document_mimetype: str | None = None,
+) -> FilePart:
+    """A document; as `AudioBlock`."""
+    return _file("document", data, url, {"document_mimetype": document_mimetype, "title": title}, field="data")
+
+
+def _file(kind: str, data: bytes | None, url: str | None, told: dict[str, str | None], field: str = "") -> FilePart:
+    if (data is None) == (url is None):
+        raise MessageError(f"give the {kind} as bytes or by its url")
+    held = None if data is None else base64.b64encode(data).decode()
+    part = file_part({field or kind: held, "url": url, **told}, kind)
+    if not isinstance(part, FilePart):
+        raise MessageError(f"the {kind} is empty")
+    return part

@@ -1,0 +1,81 @@
+"""What LlamaIndex's chat memories share: its `BaseMemory` over a `Memory`, synchronous and not."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from memory_core.formats.given_message import GivenMessage
+from memory_core.memory import Memory, Receipt
+from memory_core.messages import ChatMessage
+
+
+class NamedMemory(ABC):
+    """A memory under another library's name."""
+
+    def __init__(self, memory: Memory) -> None:
+        """Over a memory that is made for it; `from_defaults` makes one."""
+        self.memory = memory
+        """The engine behind: its events, settings and screens."""
+
+    @property
+    def session_id(self) -> str:
+        return self.memory.session_id
+
+    @abstractmethod
+    def get(self, input: str | None = None) -> list[ChatMessage]:
+        """The messages for the model."""
+
+    def put(self, message: GivenMessage) -> Receipt:
+        """Append one message.
+
+        Raises:
+            MessageError: this is not a message, or it cannot be stored.
+            StoreError: the database cannot be reached.
+        """
+        return self.memory.put(message)
+
+    def put_messages(self, messages: Sequence[GivenMessage]) -> Receipt:
+        """Append messages in one transaction. See `put`."""
+        return self.memory.put_messages(messages)
+
+    def get_all(self) -> list[ChatMessage]:
+        """The whole conversation in order."""
+        return self.memory.get_all()
+
+    def set(self, messages: Sequence[GivenMessage]) -> Receipt:
+        """These messages in place of everything there is: all of them or, where one cannot be stored, none.
+
+        Raises:
+            MessageError: one of them is not a message, or cannot be stored.
+            StoreError: the database cannot be reached.
+            VectorIndexError: as for `reset`; the messages are set.
+        """
+        return self.memory.set(messages, archive=True)
+
+    def reset(self) -> None:
+        """Forget everything: messages and their words, vectors in the database and in the index.
+
+        Raises:
+            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+        """
+        self.memory.reset()
+
+    # -- the same for async code ------------------------------------------------------------------
+
+    async def aput(self, message: GivenMessage) -> Receipt:
+        return await asyncio.to_thread(self.put, message)
+
+    async def aput_messages(self, messages: Sequence[GivenMessage]) -> Receipt:
+        return await asyncio.to_thread(self.put_messages, messages)
+
+    async def aget(self, input: str | None = None) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get, input)
+
+    async def aget_all(self) -> list[ChatMessage]:
+        return await asyncio.to_thread(self.get_all)
+
+    async def aset(self, messages: Sequence[GivenMessage]) -> Receipt:
+        return await asyncio.to_thread(self.set, messages)
+
+    async def areset(self) -> None:
+        await asyncio.to_thread(self.reset)
