@@ -541,6 +541,10 @@ class FactAdded(Event, family="facts", adds="facts", writes=True):
     state: str = "active"
     """`proposed` if a person must approve it: the block requires approval, or the statement is doubtful."""
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    """Hash of the caller's key."""
+    metadata: str | None = None
+    """Hash of the caller's metadata, as JSON."""
 
 
 class FactLabelled(Event, family="facts", writes=True):
@@ -605,7 +609,10 @@ class FactChanged(Event, family="facts", writes=True):
     block: str
     before: str
     after: str
+    """Hashes of its words; the same where only the metadata changed."""
     tokens: int
+    metadata: str | None = None
+    """Hash of the metadata after the change, as JSON; None without any."""
 
 
 class FactSuperseded(Event, family="facts", becomes="superseded", writes=True):

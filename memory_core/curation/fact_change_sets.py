@@ -82,7 +82,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
                 raise changed_elsewhere(after.before)
         clash = find_clash(plan, known.values())
         if clash is not None:
-            raise MessageError(f'Another fact says "{clash}" already, word for word. Merge the two instead?')
+            raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
         return self.store(known, plan, change.action, change.reason)
 
     def erase(self, facts: Sequence[Fact]) -> None:
@@ -156,7 +156,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
         clash = find_clash(plan, held.values())
         if clash is not None:
-            raise ConflictError(f'Another fact says "{clash}" by now, word for word. Nothing was undone.')
+            raise ConflictError(f"{clash.sentence} by now, word for word. Nothing was undone.")
         return plan
 
     # -- inside
@@ -173,6 +173,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             lost=() if again else tuple(sources),
             category=past.category,
             topics=None if past.category is None else past.topics,
+            metadata=past.metadata,
         )
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
@@ -193,6 +194,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             origin=new.origin,
             state=new.state,
             topics=new.topics,
+            key=new.key,
+            metadata=new.metadata,
         )
         return add_fact(self.w, self.scope, self.block, values, actor=self.actor)
 
@@ -208,6 +211,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             pinned=after.pinned,
             category=after.category,
             topics=after.topics,
+            metadata=after.metadata,
             reason=reason,
             actor=self.actor,
         )

@@ -5,11 +5,14 @@ twice, nothing a person rejected comes back, and no rewriting of a list goes uns
 person are in `curation.py`.
 """
 
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
+from memory_core.errors import MessageError
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
@@ -48,6 +51,26 @@ class Fact:
     sources: tuple[tuple[str, int], ...]
     """Session and sequence number of each message it was learned from."""
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    """A caller's name for it. Of a block's active facts no two have the same."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """A caller's JSON object."""
+
+
+def metadata_text(metadata: Mapping[str, Any]) -> str:
+    """A caller's metadata as it is stored, and compared: as JSON, in the caller's order.
+
+    Raises:
+        MessageError: it is no JSON object.
+    """
+    try:
+        text = json.dumps(metadata, allow_nan=False)
+        same = json.loads(text) == metadata  # JSON has texts for keys, and lists for tuples
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MessageError(f"metadata must be a JSON object: {error}") from error
+    if not isinstance(metadata, dict) or not same:
+        raise MessageError("metadata must be a JSON object: texts as keys, and lists where there are several values")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
