@@ -653,6 +653,20 @@ class FactErased(Event, family="facts", writes=True):
     """Erased because the change set that added it was undone."""
 
 
+class FactsRead(Event, family="facts"):
+    """A program asked a block for facts, outside of any prompt: by a key, by how keys begin, or by a question."""
+
+    block: str
+    key: str | None
+    """Hash of the key, or of how the keys begin."""
+    query: str | None
+    """Hash of the question."""
+    facts: tuple[FactId, ...]
+    """What it was given, in that order; at most 25."""
+    found: int
+    """How many it was given."""
+
+
 class FactsCurated(Event, family="facts"):
     """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
 

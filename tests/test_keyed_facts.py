@@ -14,7 +14,6 @@ from memory_core.interop.facts_file import facts_to_csv, facts_to_json, plan_imp
 from memory_core.memory import Memory
 from memory_core.planning import curation as wish
 from memory_core.planning.facts import metadata_text
-from memory_core.store.facts import read_keyed
 
 PALETTE = {"theme": "dark", "sizes": [12, 1.5, None, True], "who": {"name": "Ada Ünal"}}
 
@@ -27,10 +26,7 @@ def memory(tmp_path):
 
 
 def keep(memory, key, text, metadata):
-    desk = memory.facts.desk("facts")
-    with memory.session.database.read() as connection:
-        known = read_keyed(connection, desk.scope, "facts", [key]).get(key)
-    return desk.apply(wish.ChangeSet("put", (wish.put(key, text, metadata, known),)), actor="agent")
+    return memory.facts.desk("facts").put({key: wish.Kept(text, metadata)})
 
 
 def told(facts):
@@ -140,6 +136,44 @@ def test_a_file_takes_keys_and_metadata_out_and_in(memory, written):
     plan = plan_import(file, [])
     assert [(new.text, new.key, dict(new.metadata)) for new in plan.change.steps] == [("dark", "=k", PALETTE)]
     assert plan_import(file, facts).change is None
+
+
+def test_what_is_put_again_unchanged_is_confirmed_and_none_retires():
+    memory = open_memory("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    assert keep(memory, "k", "dark", PALETTE).sentence == "Put a fact under a key."
+    assert keep(memory, "k", "dark", PALETTE) is None
+    assert memory.events()[-1].kind == "fact_confirmed"
+    desk = memory.facts.desk("facts")
+    assert memory.facts.keyed("facts", ["k", "other"]).keys() == {"k"}
+    assert desk.put({"k": None, "other": None}) is not None
+    assert desk.put({"k": None}) is None
+    assert memory.facts.keyed("facts", ["k"]) == {}
+    assert [fact.state for fact in desk.facts()] == ["retired"]
+
+
+@pytest.mark.parametrize(
+    ("text", "metadata", "edited", "then"),
+    [
+        ("likes tea", {"text": "likes tea", "n": 1}, "likes coffee", {"text": "likes coffee", "n": 1}),
+        ("likes tea", {"said": [{"as": "likes  tea"}, "tea"]}, "tea!", {"said": [{"as": "tea!"}, "tea"]}),
+        ('{"a": "ü", "b": 1}', {"b": 1, "a": "ü"}, '{"a": "u"}', {"a": "u"}),
+        ("dark", PALETTE, "light", {**PALETTE, "theme": "light"}),
+        ("both words", {"a": "both", "b": "words"}, "others", {"a": "both", "b": "words"}),
+    ],
+)
+def test_who_rewords_a_fact_rewords_what_the_program_reads(text, metadata, edited, then):
+    memory = open_memory("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    keep(memory, "k", text, metadata)
+    desk = memory.facts.desk("facts")
+    desk.apply(wish.edit(desk.facts()[0], edited))
+    assert told(desk.facts()) == [(edited, "k", then, "active")]
+
+
+def test_what_a_program_reads_as_json_stays_json():
+    memory = open_memory("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    keep(memory, "k", '{"n": 1}', {"n": 1})
+    with pytest.raises(MessageError, match="JSON object"):
+        wish.edit(memory.facts.read("facts")[0], "likes tea")
 
 
 def test_a_file_with_metadata_that_is_none_says_which_line():

@@ -4,7 +4,7 @@ Wishes of the user are turned into change sets in `memory_core.curation.facts`, 
 `memory_core.planning.curation`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -17,9 +17,13 @@ from memory_core.planning.curation import (
     After,
     ChangeSet,
     FactPlan,
+    FactStep,
+    Kept,
     New,
+    Step,
     changed_elsewhere,
     find_clash,
+    put,
     quoted,
     settle,
     words_for,
@@ -31,10 +35,12 @@ from memory_core.store.facts import (
     NewFact,
     add_fact,
     add_support,
+    confirm_fact,
     lock_row,
     read_authors,
     read_facts,
     read_history,
+    read_keyed,
     read_scope_events,
     remove_support,
     revise,
@@ -84,6 +90,22 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         if clash is not None:
             raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
         return self.store(known, plan, change.action, change.reason)
+
+    def put(self, kept: Mapping[str, Kept | None]) -> AppliedChangeSet | None:
+        """See `Curation.put`."""
+        known = read_keyed(self.w.connection, self.scope, self.block, kept)
+        steps: list[Step] = []
+        for key, new in kept.items():
+            fact = known.get(key)
+            if new is not None:
+                step = put(key, new, fact)
+                if fact is not None and settle(ChangeSet("put", (step,))).changed[0].same:
+                    confirm_fact(self.w, fact, similarity=1.0, sources=(), actor=self.actor)
+                else:
+                    steps.append(step)
+            elif fact is not None:
+                steps.append(FactStep(fact, state="retired"))
+        return self.apply(ChangeSet("put", tuple(steps))) if steps else None
 
     def erase(self, facts: Sequence[Fact]) -> None:
         """See `Curation.erase`."""

@@ -4,6 +4,7 @@ Pure. A change set is made of steps on facts as they were read; `settle` compute
 after all of them. Who stores it compares versions (`memory_core.curation.facts`).
 """
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
@@ -148,26 +149,37 @@ def add(
 
 
 def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> ChangeSet:
-    """Other words for a fact, or other metadata.
+    """Other words for a fact, or other metadata; without it, what a program keeps in these words is reworded as well.
 
     Raises:
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
     """
-    step = FactStep(fact, text=_words(text), metadata=None if metadata is None else _checked(metadata))
-    same = metadata is None or metadata_text(metadata) == metadata_text(fact.metadata)
-    return _some("edit", [] if step.text == fact.text and same else [step])
+    text = _words(text)
+    metadata = _reworded(fact, text) if metadata is None else _checked(metadata)
+    other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
+    return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
 
 
-def put(key: str, text: str, metadata: Mapping[str, Any], known: Fact | None) -> Step:
-    """What a program keeps under a key: in place of the active fact that has it (`known`), or as a new one.
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a program keeps under a key."""
+
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    category: str = "other"
+    topics: tuple[str, ...] = ()
+
+
+def put(key: str, kept: Kept, known: Fact | None) -> Step:
+    """Keep something in place of the active fact that has the key (`known`), or as a new one.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
     """
-    text, metadata = _words(text), _checked(metadata)
-    if known is not None:
-        return FactStep(known, text=text, metadata=metadata)
-    return New(text, key=_key(key), metadata=metadata)
+    text, metadata, topics = _words(kept.text), _checked(kept.metadata), each_topic(kept.topics)
+    if known is None:
+        return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
+    return FactStep(known, text=text, category=kept.category, topics=topics, metadata=metadata)
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
@@ -533,6 +545,25 @@ def _words(text: str) -> str:
     if not text:
         raise MessageError(EMPTY)
     return text
+
+
+def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
+    """The metadata of a fact that gets other words: where a program keeps or reads the words, it gets the new ones."""
+    if fact.text == " ".join(json.dumps(fact.metadata, sort_keys=True, ensure_ascii=False).split()):
+        try:
+            read = json.loads(text)
+            return _checked(read)
+        except (ValueError, RecursionError) as error:
+            raise MessageError(f"A program reads this fact as a JSON object, and this is none: {error}") from error
+
+    def reworded(value: Any) -> Any:
+        if isinstance(value, str) and " ".join(value.split()) == fact.text:
+            return text
+        if isinstance(value, dict):
+            return {name: reworded(each) for name, each in value.items()}
+        return [reworded(each) for each in value] if isinstance(value, list) else value
+
+    return {name: reworded(value) for name, value in fact.metadata.items()}
 
 
 def _key(key: str | None) -> str | None:

@@ -187,12 +187,13 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
     return id
 
 
-def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int]) -> None:
+def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int], actor: Actor = "engine") -> None:
     """Confirm a fact that was said again: update its date, add sources."""
     w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=w.now))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
-    w.record(FactConfirmed(fact=fact.id, block=fact.block, similarity=round(similarity, 3), sources=ranges(sources)))
+    confirmed = FactConfirmed(fact.id, fact.block, similarity=round(similarity, 3), sources=ranges(sources))
+    w.record(confirmed, actor=actor)
 
 
 def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:

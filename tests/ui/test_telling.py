@@ -42,6 +42,7 @@ from memory_core.events import (
     FactRetired,
     FactsCurated,
     FactsExtracted,
+    FactsRead,
     FactSuperseded,
     GraphCurated,
     MessageAdded,
@@ -81,7 +82,14 @@ WORDS = Words(
     facts={1: NUTS, 2: PORTO, 3: LISBON},
     turns={7: 2},
     previews={7: "Careful with dessert"},
-    said={"m": "Careful with dessert, Ana is allergic to nuts", "old": PORTO, "new": LISBON, "tool": ""},
+    said={
+        "m": "Careful with dessert, Ana is allergic to nuts",
+        "old": PORTO,
+        "new": LISBON,
+        "tool": "",
+        "k": "users/ada/",
+        "question": "Where do I live?",
+    },  # fmt: skip
     relations={1: "Ana → lives in → Lisbon", 2: "Ana → lives in → Porto"},
     entities={1: "Ana", 2: "Lisbon", 3: "Porto"},
 )
@@ -335,6 +343,9 @@ SENTENCES = [
     (FactConfirmed(1, "Facts", 0.94, ((3, 3),)), f"Already known: “{NUTS}” (0.94 alike)"),
     (FactChanged(2, "Facts", "old", "new", 7), f"Changed “{PORTO}” to “{LISBON}”"),
     (FactChanged(2, "Facts", "gone", "new", 7), f"Changed “an erased fact” to “{LISBON}”"),
+    (FactsRead("Facts", "k", None, (1, 2), 2), "Facts was asked under users/ada/: 2 facts"),
+    (FactsRead("Facts", None, "question", (2,), 1), "Facts was asked for “Where do I live?”: 1 fact"),
+    (FactsRead("Facts", None, None, (), 0), "Facts was asked for everything, and had nothing"),
     (FactSuperseded(2, "Facts", 3), f"Replaced “{PORTO}” by “{LISBON}”"),
     (FactSuperseded(2, "Facts", None), f"Put “{PORTO}” aside: nothing replaced it"),
     (FactRetired(2, "Facts", "outdated"), f"Retired “{PORTO}”: outdated"),
