@@ -176,7 +176,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
     """
-    text, metadata, topics = _words(kept.text), _checked(kept.metadata), each_topic(kept.topics)
+    text, metadata, topics = _words(storable(kept.text)[0]), _checked(kept.metadata), each_topic(kept.topics)
     if known is None:
         return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
     return FactStep(known, text=text, category=kept.category, topics=topics, metadata=metadata)

@@ -73,6 +73,29 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     return text
 
 
+_IN_A_PART = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
+_ESCAPED = re.compile("%(u[0-9A-F]{4}|[0-9A-F]{2})")
+
+
+def key_of(parts: Sequence[str]) -> str:
+    """One key of several parts, such that no two lists of parts have the same.
+
+    >>> key_of(["users", "ada", "a/b"]), parts_of("users/ada/a%2Fb")
+    ('users/ada/a%2Fb', ('users', 'ada', 'a/b'))
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"%{code:02X}" if code < 256 else f"%u{code:04X}"
+
+    return "/".join(_IN_A_PART.sub(escaped, part) for part in parts)
+
+
+def parts_of(key: str) -> tuple[str, ...]:
+    """The parts that `key_of` joined."""
+    return tuple(_ESCAPED.sub(lambda found: chr(int(found[1].lstrip("u"), 16)), part) for part in key.split("/"))
+
+
 @dataclass(frozen=True, slots=True)
 class KnownFact:
     """A fact as far as planning needs it."""

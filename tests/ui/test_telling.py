@@ -89,7 +89,7 @@ WORDS = Words(
         "tool": "",
         "k": "users/ada/",
         "question": "Where do I live?",
-    },  # fmt: skip
+    },
     relations={1: "Ana → lives in → Lisbon", 2: "Ana → lives in → Porto"},
     entities={1: "Ana", 2: "Lisbon", 3: "Porto"},
 )

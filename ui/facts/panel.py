@@ -39,7 +39,8 @@ from ui.view import View
 
 LONGEST_TITLE = 160
 LONGEST_METADATA = 4_000
-"""Characters shown."""
+"""Characters shown of it, and lines before it scrolls."""
+METADATA_LINES = 6
 SHOWN_SOURCES = 2
 SHOWN_SELECTED = 8
 FIELD_PIXELS = 80
