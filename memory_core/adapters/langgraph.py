@@ -12,6 +12,7 @@ from typing import Any
 
 from memory_core.adapters import framework
 from memory_core.blocks import FactExtractionMemoryBlock
+from memory_core.blocks.fact_search import FactHit, rank_facts
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError
 from memory_core.memory import Memory
@@ -119,11 +120,19 @@ class InspectedStore(BaseStore):
         of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
         newest = sorted(items, key=lambda id: (items[id].updated_at, id), reverse=True)
-        scores: dict[int, float] = {}
-        if op.query and items:
-            filters = {"category": SEARCHED, "key": {"prefix": beginning}}
-            hits = self.memory.facts.search(op.query, block=BLOCK, top_k=len(newest), threshold=0.0, filters=filters)
-            scores = {hit.fact.id: hit.score for hit in hits if hit.fact.id in items}
+        searched = [fact for fact in items.values() if fact.category == SEARCHED]
+        hits: list[FactHit] = []
+        if op.query and searched:
+            session = self.memory.session
+            hits = rank_facts(
+                searched,
+                op.query,
+                database=session.database,
+                services=session.services,
+                top_k=len(searched),
+                threshold=0.0,
+            )
+        scores = {hit.fact.id: hit.score for hit in hits}
         ranked = [*scores, *(id for id in newest if id not in scores)]
         return [(items[id], scores.get(id)) for id in ranked[op.offset : op.offset + op.limit]]
 

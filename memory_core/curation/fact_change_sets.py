@@ -105,7 +105,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
                     steps.append(step)
             elif fact is not None:
                 steps.append(FactStep(fact, state="retired"))
-        return self.apply(ChangeSet("put", tuple(steps))) if steps else None
+        if not steps:
+            return None
+        # No other active fact has one of these keys, so nothing can clash: the rest of the block need not be read.
+        return self.store({fact.id: fact for fact in known.values()}, settle(ChangeSet("put", tuple(steps))), "put")
 
     def erase(self, facts: Sequence[Fact]) -> None:
         """See `Curation.erase`."""
