@@ -36,7 +36,7 @@ with framework("LangGraph", "langgraph"):
 
 BLOCK = "items"
 SEARCHED, UNSEARCHED = "item", "item without words"
-"""Categories of the facts: one that `index` gives no words has its whole value for a text, and no search finds it."""
+"""Categories of the facts: an item without words has its whole value for a text, and no question finds it."""
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     "$gt": lambda value, other: value > other,
@@ -120,7 +120,7 @@ class InspectedStore(BaseStore):
         of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
         newest = sorted(items, key=lambda id: (items[id].updated_at, id), reverse=True)
-        searched = [fact for fact in items.values() if fact.category == SEARCHED]
+        searched = [fact for fact in items.values() if fact.category != UNSEARCHED]
         hits: list[FactHit] = []
         if op.query and searched:
             session = self.memory.session

@@ -1,8 +1,9 @@
 """Memory systems under the names their users know, each a small object over `Memory`."""
 
 from memory_core.systems.consolidating import ConsolidatingMemory
+from memory_core.systems.knowledge_graph import KnowledgeGraph
 from memory_core.systems.self_editing import SelfEditingMemory
 from memory_core.systems.user_memories import UserMemories
 from memory_core.systems.vector_memory import VectorMemory
 
-__all__ = ["ConsolidatingMemory", "SelfEditingMemory", "UserMemories", "VectorMemory"]
+__all__ = ["ConsolidatingMemory", "KnowledgeGraph", "SelfEditingMemory", "UserMemories", "VectorMemory"]
