@@ -366,7 +366,8 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy"]
+    source: Literal["proxy", "adapter"]
+    """Who saw it: the recording proxy, or an adapter inside of the agent's framework."""
 
 
 class ConfigurationChanged(Event, family="settings"):
