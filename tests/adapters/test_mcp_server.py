@@ -8,6 +8,8 @@ from pathlib import Path
 import mcp
 
 from memory_core import ChatMessage, Memory
+from memory_core.adapters.graph_tools import GraphTools
+from memory_core.adapters.mcp_server import graph_server
 from memory_core.systems import KnowledgeGraph
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,8 +52,8 @@ def test_a_client_keeps_a_graph_and_finds_it_again_in_another_process(tmp_path):
             )
         return tools, made, added
 
-    async def found():
-        async with mcp.Client(server) as client:
+    async def found(graph):
+        async with mcp.Client(graph_server(GraphTools(graph))) as client:
             asked = await client.call_tool("search_nodes", {"query": "TEA"})
             [listed] = (await client.list_resources()).resources
             [whole] = (await client.read_resource(str(listed.uri))).contents
@@ -64,8 +66,8 @@ def test_a_client_keeps_a_graph_and_finds_it_again_in_another_process(tmp_path):
     }  # fmt: skip
     assert made.structured_content == {"entities": [alice]}
     assert (added.is_error, added.content[0].text) == (True, "Entity with name Bob not found")
-    asked, whole = asyncio.run(found())
+    graph = KnowledgeGraph("kg", database_uri=f"sqlite:///{tmp_path}/new.db")
+    asked, whole = asyncio.run(found(graph))
     assert asked.structured_content == {"entities": [alice], "relations": []}
     assert json.loads(whole.text) == {"entities": [alice], "relations": []}
-    graph = KnowledgeGraph("kg", database_uri=f"sqlite:///{tmp_path}/new.db")
     assert [record.kind for record in graph.memory.events()][-2:] == ["facts_read", "facts_read"]
