@@ -59,7 +59,7 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
         if fact is not None and not desk.past and (others := others_of(desk, fact.id)):
             draw_choices(desk, fact, others, keys=False)
-        _sources(desk, row)
+        _sources(desk, row, fact or desk.then.get(row.id))
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
             _edit(desk, fact)
@@ -186,7 +186,7 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
     st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=changes.label, args=(desk, fact, *keys))
 
 
-def _sources(desk: Desk, row: Row) -> None:
+def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
     """Draw the source messages, with the fact's words highlighted."""
     found = sources_of(desk, row.id)
     for source in found[:SHOWN_SOURCES]:
@@ -196,7 +196,8 @@ def _sources(desk: Desk, row: Row) -> None:
     if not found and not row.here:
         st.markdown(":small[:gray[Learned in another session.]]")
     elif not found:
-        learned = {"person": "Written by a person", "condensed": "Written when facts were condensed"}.get(row.source)
+        written = "Written by a person" if fact is None or fact.key is None else "Kept by a program"
+        learned = {"person": written, "condensed": "Written when facts were condensed"}.get(row.source)
         said = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
         st.markdown(f":small[:gray[{plain(said)}]]")
 
