@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy import URL
 
 from memory_core.adapters.inspecting import InspectingTools
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, FormatError
 from memory_core.lab import command
 from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
@@ -43,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     keeping = commands.add_parser("mcp-memory", help="an MCP server with the tools of the reference memory server")
     keeping.add_argument("--database", metavar="URL", required=True, help="an URL, or a file of SQLite; made if needed")
     keeping.add_argument("--session", default="knowledge-graph", help="where the graph is kept (knowledge-graph)")
+    keeping.add_argument(
+        "--bring", metavar="FILE", help="a file of the reference server: what is not there yet is added"
+    )
     keeping.set_defaults(run=_mcp_memory)
     return command.main(arguments, parser=parser)
 
@@ -76,8 +79,18 @@ def _mcp_memory(given: argparse.Namespace) -> int:
     from memory_core.systems.knowledge_graph import KnowledgeGraph
 
     url = _url(given.database).render_as_string(hide_password=False)
-    serve(graph_server(GraphTools(KnowledgeGraph(given.session, database_uri=url))))
+    tools = GraphTools(KnowledgeGraph(given.session, database_uri=url))
+    if given.bring is not None:
+        tools.bring(_content(given.bring), filename=Path(given.bring).name)
+    serve(graph_server(tools))
     return 0
+
+
+def _content(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise FormatError(f"{Path(file).name} cannot be read: {error.strerror or error}.") from error
 
 
 def database_url(given: str) -> str:

@@ -6,10 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import MessageError, NotFoundError
+from memory_core.interop.located_json import problem, read_text, read_values
+from memory_core.interop.memory_stores import is_reference_memory
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 
 RESOURCE = "memory://knowledge-graph"
 """The whole graph, as a resource."""
+
+MAX_BYTES = 20 * 1024 * 1024
+"""Of a file that is brought along."""
 
 Schema = dict[str, Any]
 
@@ -176,6 +181,20 @@ class GraphTools:
     def graph(self) -> str:
         """The whole graph, as the resource has it."""
         return self.text(self._graph.read_graph())
+
+    def bring(self, data: bytes, *, filename: str) -> None:
+        """Add what a file of the reference server holds, and is not there yet.
+
+        Raises:
+            FormatError: it is no such file, or cannot be read.
+            MessageError: something in it cannot be kept.
+        """
+        values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
+        if not is_reference_memory(values):
+            raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
+        rows = [value.value for value in values]
+        self.call("create_entities", {"entities": [row for row in rows if row["type"] == "entity"]})
+        self.call("create_relations", {"relations": [row for row in rows if row["type"] == "relation"]})
 
     @staticmethod
     def text(result: Any) -> str:

@@ -61,3 +61,28 @@ def test_what_cannot_be_kept_is_refused_in_a_sentence_and_nothing_is_kept(tools,
     with pytest.raises(MemoryInspectorError):
         tools.call(tool, arguments)
     assert tools.call("read_graph", {}).structured == {"entities": [], "relations": []}
+
+
+LINES = [
+    {"type": "entity", "name": "Ada", "entityType": "person", "observations": ["likes tea"]},
+    {"type": "relation", "from": "Ada", "to": "Ben", "relationType": "knows"},
+]
+
+
+def test_a_file_of_the_reference_server_is_brought_along_once(tools):
+    data = "\n".join(json.dumps(line) for line in LINES).encode()
+    for _ in range(2):
+        tools.bring(data, filename="memory.jsonl")
+    assert tools.call("read_graph", {}).structured == {
+        "entities": [{"name": "Ada", "entityType": "person", "observations": ["likes tea"]}],
+        "relations": [{"from": "Ada", "to": "Ben", "relationType": "knows"}],
+    }
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b'{"facts": []}', json.dumps({**LINES[0], "observations": "x"}).encode()]
+)
+def test_another_file_is_refused_in_a_sentence(tools, data):
+    with pytest.raises(MemoryInspectorError):
+        tools.bring(data, filename="memory.jsonl")
+    assert tools.call("read_graph", {}).structured == {"entities": [], "relations": []}
