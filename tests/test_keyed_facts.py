@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from engine_fakes import HashEmbedder, on_file, open_memory, user
+from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -176,6 +176,28 @@ def test_what_a_program_reads_as_json_stays_json():
         wish.edit(memory.facts.read("facts")[0], "likes tea")
 
 
+def test_condensing_leaves_what_a_program_keeps_alone():
+    memory = open_memory("s", memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=NoteExtractor(), max_facts=3,
+                                                                       deliver_on="turn")])  # fmt: skip
+    for number in range(5):
+        keep(memory, f"k{number}", f"kept {number}", {"n": number})
+    for number in range(6):
+        memory.put_messages([note(number), assistant("noted")], end_turn=True)
+    assert memory.events(kinds=["facts_condensed"])
+    kept = [fact.key for fact in memory.facts.read("facts") if fact.key]
+    assert kept == ["k0", "k1", "k2", "k3", "k4"]
+    assert len(memory.facts.read("facts")) <= 5 + 3
+
+
+def test_merging_facts_into_other_words_rewords_what_the_program_reads():
+    memory = open_memory("s", memory_blocks=[FactExtractionMemoryBlock(name="facts")])
+    keep(memory, "a", "likes tea", {"text": "likes tea"})
+    keep(memory, "b", "likes hot tea", {"text": "likes hot tea"})
+    desk = memory.facts.desk("facts")
+    desk.apply(wish.merge(desk.facts(), "likes green tea"))
+    assert told(desk.facts(("active",))) == [("likes green tea", "a", {"text": "likes green tea"}, "active")]
+
+
 def test_a_file_with_metadata_that_is_none_says_which_line():
     file = read_facts_file('text,key,metadata\ntea,a,{}\njazz,b,"[1"\nrain,c,"[1]"\n', filename="f.csv")
     assert [(each.place, each.what) for each in file.problems] == [
@@ -184,9 +206,15 @@ def test_a_file_with_metadata_that_is_none_says_which_line():
     ]
 
 
-@pytest.mark.parametrize("metadata", [{1: "a"}, {"a": (1, 2)}, {"a": float("nan")}, {"a": {1, 2}}, [1]])
+def deep(levels):
+    return [deep(levels - 1)] if levels else 1
+
+
+@pytest.mark.parametrize(
+    "metadata", [{1: "a"}, {"a": deep(101)}, {"a": (1, 2)}, {"a": float("nan")}, {"a": {1, 2}}, [1]]
+)
 def test_what_is_no_json_object_is_refused_and_nothing_is_stored(memory, metadata):
-    with pytest.raises(MessageError, match="JSON object"):
+    with pytest.raises(MessageError, match=r"JSON object|nested|a number"):
         keep(memory, "k", "words", metadata)
     assert memory.facts.read("facts", states=None) == []
 

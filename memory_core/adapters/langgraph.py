@@ -137,13 +137,14 @@ class InspectedStore(BaseStore):
         return [(items[id], scores.get(id)) for id in ranked[op.offset : op.offset + op.limit]]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
-        every = {parts_of(fact.key)[:-1] for fact in self._facts() if fact.key is not None}
+        every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
         fitting = (each for each in every if all(_matches(each, how) for how in op.match_conditions or ()))
         found = sorted({each[: op.max_depth] for each in fitting})
         return found[op.offset : op.offset + op.limit]
 
     def _facts(self) -> list[Fact]:
-        return self.memory.facts.read(BLOCK)
+        """Items; a fact that a person wrote there has no key, and is none."""
+        return [fact for fact in self.memory.facts.read(BLOCK) if fact.key is not None]
 
 
 def _beginning(namespace: Sequence[str]) -> str:

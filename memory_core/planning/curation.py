@@ -200,7 +200,7 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     others = [fact for fact in facts if fact.id != stays.id]
     steps: list[Step] = []
     if stays.text != text:
-        steps.append(FactStep(stays, text=text))
+        steps += edit(stays, text).steps
     if stays.state != "active":
         steps.append(FactStep(stays, state="active"))
     if not stays.pinned and any(fact.pinned for fact in others):

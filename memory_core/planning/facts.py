@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.messages import storable
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
@@ -61,8 +62,9 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     """A caller's metadata as it is stored, and compared: as JSON, in the caller's order.
 
     Raises:
-        MessageError: it is no JSON object.
+        MessageError: it is no JSON object, or nested too deeply.
     """
+    storable(metadata)
     try:
         text = json.dumps(metadata, allow_nan=False)
         same = json.loads(text) == metadata  # JSON has texts for keys, and lists for tuples

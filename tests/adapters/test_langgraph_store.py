@@ -174,7 +174,9 @@ def test_what_a_person_changes_or_restores_in_the_app_is_what_the_agent_gets(sto
     desk.undo(desk.changes()[0].number)
     assert store.get(("users",), "ada").value == {**WAKING, "text": "likes coffee"}
     desk.erase(desk.facts())
+    desk.apply(curation.add("A note of a person, not an item"))
     assert store.search(()) == []
+    assert store.list_namespaces() == []
 
 
 @pytest.mark.parametrize(
