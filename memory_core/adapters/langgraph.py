@@ -63,7 +63,8 @@ class InspectedStore(BaseStore):
         **settings: Any,
     ) -> None:
         blocks = [FactExtractionMemoryBlock(name=BLOCK)]
-        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, memory_blocks=blocks, **settings)
+        made = {"title": "LangGraph store", "memory_blocks": blocks, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **made)
         self._fields = tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:

@@ -43,9 +43,8 @@ class KnowledgeGraph:
         """`settings` are those of `Memory.from_defaults`."""
         made = recipe("graph").made()
         blocks = [*made.blocks, FactExtractionMemoryBlock(name=OBSERVATIONS, priority=2)]
-        self.memory = Memory.from_defaults(
-            session_id, database_uri=database_uri, memory_blocks=blocks, **{**made.settings, **settings}
-        )
+        given = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **given)
         """The engine behind: its events, its changes with their undo, its screens."""
         self._both = self.memory.blocks.graph_and_facts(GRAPH, OBSERVATIONS)
 
