@@ -54,12 +54,13 @@ class InspectedMemoryManager(MemoryManager):
 
         An answer that calls tools is recorded with the next prompt, which holds it.
         """
-        model.__class__ = cast(type[M], _recorded(type(model), self._record))
+        if not getattr(model, "records_calls", False):  # two agents may share one model
+            model.__class__ = cast(type[M], _recorded(type(model), self._record))
         return model
 
     def _record(self, run: Any, exchange: Callable[[], Exchange]) -> None:
         if run is not None and run.session_id:
-            record_prompt(self.of(run.user_id).memory, run.session_id, exchange)
+            record_prompt(lambda: self.of(run.user_id).memory, run.session_id, exchange)
 
     def get_user_memories(self, user_id: str | None = None) -> list[UserMemory]:
         return [_theirs(fact, user_id) for fact in self.of(user_id).get_user_memories()]
@@ -151,48 +152,32 @@ def _recorded(model: type[Model], record: Record) -> type[Model]:
     """A class of model like another, whose calls are recorded. The class has the recorder: Agno copies its models."""
 
     class Recorded(model):  # type: ignore[misc, valid-type]
+        records_calls = True
+
         def invoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
-            call = _Call(self, kwargs, record)
-            try:
-                response = super().invoke(*args, **kwargs)
-            except Exception as error:
-                call.end(error)
-                raise
-            call.add(response)
+            with _Call(self, kwargs, record) as call:
+                call.add(response := super().invoke(*args, **kwargs))
             call.end()
             return response
 
         async def ainvoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
-            call = _Call(self, kwargs, record)
-            try:
-                response = await super().ainvoke(*args, **kwargs)
-            except Exception as error:
-                await asyncio.to_thread(call.end, error)
-                raise
-            call.add(response)
+            with _Call(self, kwargs, record) as call:
+                call.add(response := await super().ainvoke(*args, **kwargs))
             await asyncio.to_thread(call.end)
             return response
 
         def invoke_stream(self, *args: Any, **kwargs: Any) -> Iterator[ModelResponse]:
-            call = _Call(self, kwargs, record)
-            try:
+            with _Call(self, kwargs, record) as call:
                 for response in super().invoke_stream(*args, **kwargs):
                     call.add(response)
                     yield response
-            except Exception as error:
-                call.end(error)
-                raise
             call.end()
 
         async def ainvoke_stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ModelResponse]:
-            call = _Call(self, kwargs, record)
-            try:
+            with _Call(self, kwargs, record) as call:
                 async for response in super().ainvoke_stream(*args, **kwargs):
                     call.add(response)
                     yield response
-            except Exception as error:
-                await asyncio.to_thread(call.end, error)
-                raise
             await asyncio.to_thread(call.end)
 
     Recorded.__name__, Recorded.__qualname__ = model.__name__, model.__qualname__
@@ -200,11 +185,11 @@ def _recorded(model: type[Model], record: Record) -> type[Model]:
 
 
 class _Call:
-    """One call of a model: what it was sent, and what came of it so far."""
+    """One call of a model: what it was sent, and what came of it so far. Failing or being stopped ends it."""
 
     def __init__(self, model: Model, given: dict[str, Any], record: Record) -> None:
         self._model, self._run, self._record = str(model.id), given.get("run_response"), record
-        self._sent = list(given["messages"])  # Agno adds the answer to its list
+        self._sent = list(given.get("messages") or ())  # Agno adds the answer to its list
         self._compressed = bool(given.get("compress_tool_results"))
         self._began = time.perf_counter()
         self._text = ""
@@ -216,11 +201,18 @@ class _Call:
         self._calls_tools |= bool(response.tool_calls)
         self._usage = response.response_usage or self._usage
 
-    def end(self, error: Exception | None = None) -> None:
+    def __enter__(self) -> "_Call":
+        return self
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if error is not None:
+            self.end(error)
+
+    def end(self, error: BaseException | None = None) -> None:
         seconds = time.perf_counter() - self._began
         self._record(self._run, lambda: self._exchange(seconds, error))
 
-    def _exchange(self, seconds: float, error: Exception | None) -> Exchange:
+    def _exchange(self, seconds: float, error: BaseException | None) -> Exchange:
         answers = self._text and not self._calls_tools and error is None
         return Exchange(
             purpose="reply",
@@ -230,8 +222,13 @@ class _Call:
             input_tokens=getattr(self._usage, "input_tokens", None),
             output_tokens=getattr(self._usage, "output_tokens", None),
             seconds=seconds,
-            error=None if error is None else type(error).__name__,  # its words may be the conversation's
+            error=None if error is None else _why(error),
         )
+
+
+def _why(error: BaseException) -> str:
+    """Why a call has no whole answer; an error's words may be the conversation's."""
+    return "stopped" if isinstance(error, GeneratorExit | asyncio.CancelledError) else type(error).__name__
 
 
 def _sent(message: Message, compressed: bool) -> ChatMessage:

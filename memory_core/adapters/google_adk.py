@@ -108,11 +108,12 @@ class RecordedPrompts(BasePlugin):
         (began, request), session = asked, context.session
         seconds = time.perf_counter() - began
 
-        def record() -> None:
-            memory = self._service.of(session.app_name, session.user_id)
-            record_prompt(memory, session.id, lambda: _exchange(request, answer, seconds, error))
-
-        await asyncio.to_thread(record)
+        await asyncio.to_thread(
+            record_prompt,
+            lambda: self._service.of(session.app_name, session.user_id),
+            session.id,
+            lambda: _exchange(request, answer, seconds, error),
+        )
 
 
 def _asking(context: CallbackContext) -> tuple[str, str]:

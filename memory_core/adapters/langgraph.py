@@ -62,7 +62,7 @@ class InspectedStore(BaseStore):
         fields: Sequence[str] = ("$",),
         **settings: Any,
     ) -> None:
-        blocks = [FactExtractionMemoryBlock(name=BLOCK)]
+        blocks = [FactExtractionMemoryBlock(name=BLOCK, priority=1)]
         made = {"title": "LangGraph store", "memory_blocks": blocks, **settings}
         self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **made)
         self._fields = tuple(fields)

@@ -12,18 +12,18 @@ from memory_core.memory import Memory
 _log = logging.getLogger(__name__)
 
 
-def record_prompt(memory: Memory, conversation: str, exchange: Callable[[], Exchange]) -> None:
-    """Record a call of the model in the session of a conversation, in the database of what is learned from it.
+def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
+    """Record a call of the model in the session of a conversation, beside the memory that learns from it.
 
-    It stands beside the agent: what fails here is a warning, which holds no words of the call.
+    The agent goes on whatever happens: what fails here is a warning, which holds no words of the call.
     """
-    name = f"{memory.session_id}:{conversation}"
     try:
-        made = exchange()
+        memory, made = learns(), exchange()
+        name = f"{memory.session_id}:{conversation}"
         session = Session(memory.session.database, name, services=memory.session.services)
         attach(session, source="adapter")
         record_exchange(session, made)
     except MemoryInspectorError as error:
-        _log.warning("A call of the model in %r was not recorded: %s", name, error)
-    except Exception as error:  # the agent goes on; the words of an unforeseen error may be the conversation's
-        _log.warning("A call of the model in %r was not recorded: %s", name, type(error).__name__)
+        _log.warning("A call of the model in %r was not recorded: %s", conversation, error)
+    except Exception as error:  # the words of an unforeseen error may be the conversation's
+        _log.warning("A call of the model in %r was not recorded: %s", conversation, type(error).__name__)

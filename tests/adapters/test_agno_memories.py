@@ -1,6 +1,7 @@
 """Agno's agent on this engine's user memories, against a scripted endpoint."""
 
 import asyncio
+import copy
 
 import agno.agent as agno
 import agno.db.schemas.memory as schemas
@@ -97,15 +98,23 @@ def test_what_a_recorded_model_is_sent_is_what_the_app_shows(tmp_path):
 
 def test_a_call_that_fails_is_recorded_without_words_and_a_recorder_that_fails_is_a_warning(tmp_path, caplog):
     uri = f"sqlite:///{tmp_path}/agno.db"
-    with ScriptedServer(refusal(400, "secret words"), completion("Hi.")) as server:
+    with ScriptedServer(refusal(400, "secret words"), completion("Hi."), completion("Hi again.")) as server:
         manager = InspectedMemoryManager(database_uri=uri)
         told(manager, server.url, "Hello")
         kept, _ = recorded(uri, "agno:chandra:mon")
         assert [call.event.error for call in kept.events(kinds=["model_called"])] == ["ModelProviderError"]
         Memory.from_defaults("agno:chandra:taken", database_uri=uri)
         told(manager, server.url, "Hello", session_id="taken")
-    assert any("not recorded" in record.getMessage() for record in caplog.records)
-    assert len(server.bodies) == 2
+        agno_model = manager.recorded(openai.OpenAIChat(id="m", base_url=server.url, api_key="x", max_retries=0))
+        assert manager.recorded(agno_model) is agno_model, "two agents may share one model"
+        talker = agno.Agent(model=copy.deepcopy(agno_model), telemetry=False)
+        manager.of = lambda user: 1 / 0
+        assert talker.run("Hello", user_id="chandra", session_id="mon").content == "Hi again."
+    warned = [record.getMessage() for record in caplog.records if record.name == "memory_core.adapters.prompts"]
+    assert len(warned) == 2
+    assert "agno:chandra:taken" in warned[0]
+    assert "ZeroDivisionError" in warned[1]
+    assert len(server.bodies) == 3
 
 
 def test_memories_are_added_searched_changed_and_put_away(tmp_path):

@@ -311,7 +311,7 @@ SENTENCES = [
     (RelationErased(2, "Relations"), "Deleted a relation of Relations for good"),
     (
         GraphCurated("Relations", "merge", ((1, 1, 2), (2, 1, 2)), ((1, 1, 2),)),
-        "Merged by hand: 2 entities and 1 relation of Relations",
+        "Merged: 2 entities and 1 relation of Relations",
     ),
     (GraphCurated("Relations", "undo", (), ((1, 2, 3),), 1), "Undid a change of 1 relation of Relations"),
     (GraphCurated("Relations", "undo", (), ((1, 3, 4),), 1, 3, True), "Did again a change of 1 relation of Relations"),
