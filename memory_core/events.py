@@ -366,7 +366,8 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy"]
+    source: Literal["proxy", "adapter"]
+    """Who saw it: the recording proxy, or an adapter inside of the agent's framework."""
 
 
 class ConfigurationChanged(Event, family="settings"):
@@ -541,6 +542,10 @@ class FactAdded(Event, family="facts", adds="facts", writes=True):
     state: str = "active"
     """`proposed` if a person must approve it: the block requires approval, or the statement is doubtful."""
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    """Hash of the caller's key."""
+    metadata: str | None = None
+    """Hash of the caller's metadata, as JSON."""
 
 
 class FactLabelled(Event, family="facts", writes=True):
@@ -605,7 +610,10 @@ class FactChanged(Event, family="facts", writes=True):
     block: str
     before: str
     after: str
+    """Hashes of its words; the same where only the metadata changed."""
     tokens: int
+    metadata: str | None = None
+    """Hash of the metadata after the change, as JSON; None without any."""
 
 
 class FactSuperseded(Event, family="facts", becomes="superseded", writes=True):
@@ -644,6 +652,20 @@ class FactErased(Event, family="facts", writes=True):
     block: str
     undone: bool = False
     """Erased because the change set that added it was undone."""
+
+
+class FactsRead(Event, family="facts"):
+    """A program asked a block for facts, outside of any prompt: by a key, by how keys begin, or by a question."""
+
+    block: str
+    key: str | None
+    """Hash of the key, or of how the keys begin."""
+    query: str | None
+    """Hash of the question."""
+    facts: tuple[FactId, ...]
+    """What it was given, in that order; at most 25."""
+    found: int
+    """How many it was given."""
 
 
 class FactsCurated(Event, family="facts"):

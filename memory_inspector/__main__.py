@@ -1,7 +1,7 @@
 """`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_core.lab.command`), `memory-inspector mcp`
-answers a coding agent's questions.
+answers a coding agent's questions, and `memory-inspector mcp-memory` is the memory of one.
 """
 
 import argparse
@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from sqlalchemy import URL
+
 from memory_core.adapters.inspecting import InspectingTools
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, FormatError
 from memory_core.lab import command
 from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
@@ -38,6 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     serving = commands.add_parser("mcp", help="an MCP server with which a coding agent asks about a memory")
     serving.add_argument("--database", metavar="URL", required=True, help=_DATABASE)
     serving.set_defaults(run=_mcp)
+    keeping = commands.add_parser("mcp-memory", help="an MCP server with the tools of the reference memory server")
+    keeping.add_argument("--database", metavar="URL", required=True, help="an URL, or a file of SQLite; made if needed")
+    keeping.add_argument("--session", default="knowledge-graph", help="where the graph is kept (knowledge-graph)")
+    keeping.add_argument(
+        "--bring", metavar="FILE", help="a file of the reference server: what is not there yet is added"
+    )
+    keeping.set_defaults(run=_mcp_memory)
     return command.main(arguments, parser=parser)
 
 
@@ -58,10 +67,30 @@ def _app(given: argparse.Namespace) -> int:
 
 def _mcp(given: argparse.Namespace) -> int:
     database = Database.open(database_url(given.database))
-    from memory_core.adapters.mcp_server import serve
+    from memory_core.adapters.mcp_server import inspecting_server, serve
 
-    serve(InspectingTools(database, Services()))
+    serve(inspecting_server(InspectingTools(database, Services())))
     return 0
+
+
+def _mcp_memory(given: argparse.Namespace) -> int:
+    from memory_core.adapters.graph_tools import GraphTools
+    from memory_core.adapters.mcp_server import graph_server, serve
+    from memory_core.systems.knowledge_graph import KnowledgeGraph
+
+    url = _url(given.database).render_as_string(hide_password=False)
+    tools = GraphTools(KnowledgeGraph(given.session, database_uri=url))
+    if given.bring is not None:
+        tools.bring(_content(given.bring), filename=Path(given.bring).name)
+    serve(graph_server(tools))
+    return 0
+
+
+def _content(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise FormatError(f"{Path(file).name} cannot be read: {error.strerror or error}.") from error
 
 
 def database_url(given: str) -> str:
@@ -70,11 +99,15 @@ def database_url(given: str) -> str:
     Raises:
         ConfigError: it is no URL, of another kind of database, or a file that is not there.
     """
-    url = parse_url(given) if "://" in given else parse_url("sqlite://").set(database=str(Path(given).resolve()))
+    url = _url(given)
     file = Path(str(url.database))
     if url.drivername.startswith("sqlite") and not file.is_file():
         raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
     return url.render_as_string(hide_password=False)
+
+
+def _url(given: str) -> URL:
+    return parse_url(given) if "://" in given else parse_url("sqlite://").set(database=str(Path(given).resolve()))
 
 
 def upstream_url(given: str) -> str:

@@ -19,7 +19,8 @@ from memory_core.store.tables import SCHEMA_VERSION, TABLES
 NEW_TABLES = ("mi_model_output", "mi_baseline", "mi_relation_source", "mi_relation", "mi_entity", "mi_word_vector")
 NEW_COLUMNS = (
     ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
-    ("mi_session", "watched"), ("mi_session", "probes"),
+    ("mi_session", "watched"), ("mi_session", "probes"), ("mi_fact", "key"), ("mi_fact", "metadata"),
+    ("mi_fact_revision", "metadata"),
 )  # fmt: skip
 FACT_COLUMNS_OF_1 = {
     "id", "scope", "block", "content", "tokens", "category", "slot", "state", "pinned", "origin", "turn", "created_at",
@@ -44,14 +45,15 @@ def played(uri):
 
 
 def back_to_version_1(uri):
-    """The tables as version 1 made them; its events knew nothing of topics either."""
+    """The tables as version 1 made them; its events knew nothing of topics, keys and metadata either."""
     engine = create_engine(parse_url(uri))
     with engine.begin() as connection:
         for table in NEW_TABLES:
             connection.exec_driver_sql(f"DROP TABLE {table}")
         for table, column in NEW_COLUMNS:
             connection.exec_driver_sql(f"ALTER TABLE {table} DROP COLUMN {column}")
-        connection.exec_driver_sql("""UPDATE mi_event SET data = replace(data, ',"topics":[]', '')""")
+        for name in (',"topics":[]', ',"key":null', ',"metadata":null'):
+            connection.exec_driver_sql(f"UPDATE mi_event SET data = replace(data, '{name}', '')")
         connection.exec_driver_sql("DROP INDEX mi_vector_block")
         connection.exec_driver_sql("UPDATE mi_schema SET version = 1")
         found = inspect(connection)

@@ -1,15 +1,23 @@
-"""`UserMemories` as the memory manager of Agno's agents: `Agent(memory_manager=InspectedMemoryManager(...))`.
+"""`UserMemories` as the memory manager of Agno's agents.
+
+    manager = InspectedMemoryManager(database_uri="sqlite:///agent.db")
+    agent = Agent(model=manager.recorded(OpenAIChat(id="gpt-5")), memory_manager=manager, ...)
 
 Agno puts what is known of the user into its own system prompt; its conversation is its own. What the user says becomes
-a run of the user's session here, and every memory names the words it came from.
+a run of the user's session here, and every memory names the words it came from. Of a model that is `recorded`, every
+prompt is on record too, in a session for each of Agno's.
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
 
 from memory_core.adapters import framework
+from memory_core.adapters.prompts import record_prompt
+from memory_core.attach.wire import Exchange
 from memory_core.errors import NotFoundError
+from memory_core.formats.openai_message import message_from_openai
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import ChatModel
 from memory_core.planning.facts import Fact
@@ -18,7 +26,12 @@ from memory_core.systems.user_memories import RetrievalMethod, UserMemories
 with framework("Agno", "agno"):
     from agno.db.schemas.memory import UserMemory
     from agno.memory import MemoryManager
+    from agno.models.base import Model
     from agno.models.message import Message
+    from agno.models.response import ModelResponse
+    from agno.utils.openai import images_to_message
+
+M = TypeVar("M", bound=Model)
 
 
 class InspectedMemoryManager(MemoryManager):
@@ -35,6 +48,19 @@ class InspectedMemoryManager(MemoryManager):
         if user not in self._users:
             self._users[user] = UserMemories(user, f"agno:{user}", **self._made)
         return self._users[user]
+
+    def recorded(self, model: M) -> M:
+        """The model, with each of its calls within a run on record: what it was sent, and what it answered.
+
+        An answer that calls tools is recorded with the next prompt, which holds it.
+        """
+        if not getattr(model, "records_calls", False):  # two agents may share one model
+            model.__class__ = cast(type[M], _recorded(type(model), self._record))
+        return model
+
+    def _record(self, run: Any, exchange: Callable[[], Exchange]) -> None:
+        if run is not None and run.session_id:
+            record_prompt(lambda: self.of(run.user_id).memory, run.session_id, exchange)
 
     def get_user_memories(self, user_id: str | None = None) -> list[UserMemory]:
         return [_theirs(fact, user_id) for fact in self.of(user_id).get_user_memories()]
@@ -116,6 +142,104 @@ class InspectedMemoryManager(MemoryManager):
 
     async def aclear_user_memories(self, user_id: str | None = None) -> None:
         await asyncio.to_thread(self.clear_user_memories, user_id)
+
+
+Record = Callable[[Any, Callable[[], Exchange]], None]
+"""Records a call of a run."""
+
+
+def _recorded(model: type[Model], record: Record) -> type[Model]:
+    """A class of model like another, whose calls are recorded. The class has the recorder: Agno copies its models."""
+
+    class Recorded(model):  # type: ignore[misc, valid-type]
+        records_calls = True
+
+        def invoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
+            with _Call(self, kwargs, record) as call:
+                call.add(response := super().invoke(*args, **kwargs))
+            call.end()
+            return response
+
+        async def ainvoke(self, *args: Any, **kwargs: Any) -> ModelResponse:
+            with _Call(self, kwargs, record) as call:
+                call.add(response := await super().ainvoke(*args, **kwargs))
+            await asyncio.to_thread(call.end)
+            return response
+
+        def invoke_stream(self, *args: Any, **kwargs: Any) -> Iterator[ModelResponse]:
+            with _Call(self, kwargs, record) as call:
+                for response in super().invoke_stream(*args, **kwargs):
+                    call.add(response)
+                    yield response
+            call.end()
+
+        async def ainvoke_stream(self, *args: Any, **kwargs: Any) -> AsyncIterator[ModelResponse]:
+            with _Call(self, kwargs, record) as call:
+                async for response in super().ainvoke_stream(*args, **kwargs):
+                    call.add(response)
+                    yield response
+            await asyncio.to_thread(call.end)
+
+    Recorded.__name__, Recorded.__qualname__ = model.__name__, model.__qualname__
+    return Recorded
+
+
+class _Call:
+    """One call of a model: what it was sent, and what came of it so far. Failing or being stopped ends it."""
+
+    def __init__(self, model: Model, given: dict[str, Any], record: Record) -> None:
+        self._model, self._run, self._record = str(model.id), given.get("run_response"), record
+        self._sent = list(given.get("messages") or ())  # Agno adds the answer to its list
+        self._compressed = bool(given.get("compress_tool_results"))
+        self._began = time.perf_counter()
+        self._text = ""
+        self._calls_tools = False
+        self._usage: Any = None
+
+    def add(self, response: ModelResponse) -> None:
+        self._text += response.content if isinstance(response.content, str) else ""
+        self._calls_tools |= bool(response.tool_calls)
+        self._usage = response.response_usage or self._usage
+
+    def __enter__(self) -> "_Call":
+        return self
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
+        if error is not None:
+            self.end(error)
+
+    def end(self, error: BaseException | None = None) -> None:
+        seconds = time.perf_counter() - self._began
+        self._record(self._run, lambda: self._exchange(seconds, error))
+
+    def _exchange(self, seconds: float, error: BaseException | None) -> Exchange:
+        answers = self._text and not self._calls_tools and error is None
+        return Exchange(
+            purpose="reply",
+            model=self._model,
+            messages=tuple(_sent(message, self._compressed) for message in self._sent),
+            answer=ChatMessage(self._text, role=MessageRole.ASSISTANT) if answers else None,
+            input_tokens=getattr(self._usage, "input_tokens", None),
+            output_tokens=getattr(self._usage, "output_tokens", None),
+            seconds=seconds,
+            error=None if error is None else _why(error),
+        )
+
+
+def _why(error: BaseException) -> str:
+    """Why a call has no whole answer; an error's words may be the conversation's."""
+    return "stopped" if isinstance(error, GeneratorExit | asyncio.CancelledError) else type(error).__name__
+
+
+def _sent(message: Message, compressed: bool) -> ChatMessage:
+    """A message as the model is sent it."""
+    content = message.get_content(use_compressed_content=compressed)
+    if message.images:
+        content = [{"type": "text", "text": content or ""}, *images_to_message(images=message.images)]
+    named = {"name": message.name, "tool_call_id": message.tool_call_id, "tool_calls": message.tool_calls or None}
+    role = MessageRole.ASSISTANT if message.role == "model" else message.role
+    given = {"role": str(role), "content": content, **named}
+    return message_from_openai({name: value for name, value in given.items() if value is not None})
 
 
 def _theirs(fact: Fact, user_id: str | None) -> UserMemory:

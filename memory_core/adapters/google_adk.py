@@ -1,21 +1,32 @@
-"""`Memory` as the memory service of Google ADK: `Runner(..., memory_service=InspectedMemoryService())`.
+"""`Memory` as the memory service of Google ADK, and a plugin that records what its agents' models are sent.
+
+    service = InspectedMemoryService(database_uri="sqlite:///agent.db")
+    runner = Runner(app=App(name="app", root_agent=agent, plugins=[service.prompts()]), memory_service=service, ...)
 
 A user's sessions in an app are remembered together, as one session here: what was said in one is found from another.
+Prompts are ADK's own; with the plugin they are on record, in a session for each of ADK's.
 """
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.adapters.prompts import record_prompt
+from memory_core.attach.wire import Exchange
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, Part, TextPart, ToolCallPart
 
 with framework("Google ADK", "google-adk"):
+    from google.adk.agents.callback_context import CallbackContext
     from google.adk.events import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.sessions import Session
     from google.genai import types
 
@@ -35,6 +46,10 @@ class InspectedMemoryService(BaseMemoryService):
             made = {"memory_blocks": blocks, **self._made}
             self._memories[key] = Memory.from_defaults(f"adk:{app_name}:{user_id}", **made)
         return self._memories[key]
+
+    def prompts(self) -> "RecordedPrompts":
+        """A plugin for the app: each prompt of its agents is on record."""
+        return RecordedPrompts(self)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Put what is new of a session, each event once, and learn from it."""
@@ -66,6 +81,72 @@ class InspectedMemoryService(BaseMemoryService):
             memory.flush(all=True)  # what ADK hands over is said and done: it is to be learned, and found
 
 
+class RecordedPrompts(BasePlugin):
+    """Records each call of a model, once it has answered or failed."""
+
+    def __init__(self, service: InspectedMemoryService) -> None:
+        super().__init__(name="memory_inspector")
+        self._service = service
+        self._asked: dict[tuple[str, str], tuple[float, LlmRequest]] = {}
+        """When each agent of an invocation asked its model, and what."""
+
+    async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
+        self._asked[_asking(callback_context)] = time.perf_counter(), llm_request
+
+    async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        if not llm_response.partial:
+            await self._record(callback_context, llm_response, llm_response.error_code)
+
+    async def on_model_error_callback(
+        self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
+    ) -> None:
+        await self._record(callback_context, None, type(error).__name__)  # its words may be the conversation's
+
+    async def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
+        if (asked := self._asked.pop(_asking(context), None)) is None:
+            return
+        (began, request), session = asked, context.session
+        seconds = time.perf_counter() - began
+
+        await asyncio.to_thread(
+            record_prompt,
+            lambda: self._service.of(session.app_name, session.user_id),
+            session.id,
+            lambda: _exchange(request, answer, seconds, error),
+        )
+
+
+def _asking(context: CallbackContext) -> tuple[str, str]:
+    return context.invocation_id, context.agent_name
+
+
+def _exchange(request: LlmRequest, answer: LlmResponse | None, seconds: float, error: str | None) -> Exchange:
+    instructed = request.config.system_instruction
+    text = instructed if isinstance(instructed, str) else _all_text(instructed)
+    sent = [ChatMessage(text, role=MessageRole.SYSTEM)] if text else []
+    for content in request.contents:
+        sent += _messages(content, MessageRole.USER if content.role == "user" else MessageRole.ASSISTANT)
+    answered = list(_messages(answer.content, MessageRole.ASSISTANT)) if answer and answer.content else []
+    usage = answer.usage_metadata if answer else None
+    return Exchange(
+        purpose="reply",
+        model=request.model or "unknown",
+        messages=tuple(sent),
+        answer=answered[0] if answered else None,
+        input_tokens=usage.prompt_token_count if usage else None,
+        output_tokens=usage.candidates_token_count if usage else None,
+        seconds=seconds,
+        error=error,
+    )
+
+
+def _all_text(given: Any) -> str:
+    """The text of an instruction, in whichever form ADK takes one."""
+    parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
+    texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
+    return "\n".join(text for text in texts if text)
+
+
 def _found(memory: Memory, query: str) -> list[MemoryEntry]:
     entries = [
         MemoryEntry(id=f"fact-{hit.fact.id}", content=_content("model", hit.fact.text), author="memory")
@@ -89,13 +170,18 @@ def _content(role: str, text: str) -> types.Content:
 
 
 def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
-    """The messages of an event: what was said and called, then each result, numbered."""
+    """The messages of an event, numbered."""
     if event.content is None or event.partial:
         return []
-    kwargs = {"author": event.author}
+    role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
+    return list(enumerate(_messages(event.content, role, author=event.author)))
+
+
+def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
+    """The messages of what one has said: the words and the calls, then each result."""
     parts: list[Part] = []
     results: list[ChatMessage] = []
-    for part in event.content.parts or ():
+    for part in content.parts or ():
         if part.text and not part.thought:
             parts.append(TextPart(text=part.text))
         elif call := part.function_call:
@@ -107,6 +193,5 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
         elif (file := part.file_data) and file.file_uri:
             picture = (file.mime_type or "").startswith("image/")
             parts.append(ImagePart(url=file.file_uri) if picture else FilePart(type="document", url=file.file_uri))
-    role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
     said = [ChatMessage(parts=parts, role=role, additional_kwargs=kwargs)] if parts else []
-    return list(enumerate([*said, *results]))
+    return [*said, *results]

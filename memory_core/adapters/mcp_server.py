@@ -1,51 +1,100 @@
-"""The inspector's tools as an MCP server over standard input and output: `memory-inspector mcp --database agent.db`."""
+"""MCP servers over standard input and output: the inspector's tools (`memory-inspector mcp`), and the reference memory
+server's over a knowledge graph (`memory-inspector mcp-memory`)."""
 
 import asyncio
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.adapters.graph_tools import RESOURCE, TOOLS, GraphTools
 from memory_core.adapters.inspecting import SPECS, InspectingTools
-from memory_core.errors import MemoryInspectorError
+from memory_core.errors import MemoryInspectorError, NotFoundError
 
 with framework("MCP", "mcp"):
     from mcp import types
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
 
+Called = tuple[str, dict[str, Any] | None]
+"""What a tool answers: as text, and as values where it has such."""
 
-def server_of(tools: InspectingTools) -> Server[Any]:
-    """An MCP server with these tools; what one refuses is its answer, marked as an error."""
 
-    async def listed(_context: Any, _request: Any) -> types.ListToolsResult:
-        hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
-        return types.ListToolsResult(
-            tools=[
-                types.Tool(
-                    name=spec.name,
-                    description=spec.description,
-                    input_schema=dict(spec.parameters),
-                    annotations=hints,
-                )
-                for spec in SPECS
-            ]
+def inspecting_server(tools: InspectingTools) -> Server[Any]:
+    """The inspector's tools, which only read."""
+    hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
+    listed = [
+        types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters), annotations=hints)
+        for spec in SPECS
+    ]
+    return _server("memory-inspector", listed, lambda name, arguments: (tools.call(name, arguments), None))
+
+
+def graph_server(tools: GraphTools) -> Server[Any]:
+    """The nine tools of the reference memory server, and its resource."""
+    listed = [
+        types.Tool(
+            name=tool.name,
+            title=tool.title,
+            description=tool.description,
+            input_schema=tool.input_schema,
+            output_schema=tool.output_schema,
+            annotations=types.ToolAnnotations(
+                read_only_hint=tool.reads,
+                destructive_hint=tool.destroys,
+                idempotent_hint=tool.reads or tool.destroys,
+                open_world_hint=False,
+            ),
         )
+        for tool in TOOLS
+    ]
+    graph = types.Resource(
+        name="knowledge-graph",
+        title="Knowledge Graph",
+        uri=RESOURCE,
+        description="The full knowledge graph with all entities and relations",
+        mime_type="application/json",
+    )
 
-    async def called(_context: Any, request: types.CallToolRequestParams) -> types.CallToolResult:
-        try:
-            text = await asyncio.to_thread(tools.call, request.name, request.arguments or {})
-        except MemoryInspectorError as error:
-            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+    def called(name: str, arguments: dict[str, Any]) -> Called:
+        answer = tools.call(name, arguments)
+        return answer.text, answer.structured
 
-    return Server("memory-inspector", on_list_tools=listed, on_call_tool=called)
+    async def resources(_context: Any, _request: Any) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=[graph])
+
+    async def read(_context: Any, request: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        if str(request.uri) != RESOURCE:
+            raise NotFoundError(f"There is no resource {str(request.uri)[:80]}: {RESOURCE} is the graph.")
+        text = await asyncio.to_thread(tools.graph)
+        content = types.TextResourceContents(uri=RESOURCE, mime_type="application/json", text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    return _server("memory-server", listed, called, on_list_resources=resources, on_read_resource=read)
 
 
-def serve(tools: InspectingTools) -> None:
+def serve(server: Server[Any]) -> None:
     """Serve until the client closes its end."""
 
     async def run() -> None:
-        server = server_of(tools)
         async with stdio_server() as (read, write):
             await server.run(read, write, server.create_initialization_options())
 
     asyncio.run(run())
+
+
+def _server(
+    name: str, tools: Sequence[types.Tool], call: Callable[[str, dict[str, Any]], Called], **handlers: Any
+) -> Server[Any]:
+    """An MCP server with these tools; what one refuses is its answer, marked as an error."""
+
+    async def listed(_context: Any, _request: Any) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=list(tools))
+
+    async def called(_context: Any, request: types.CallToolRequestParams) -> types.CallToolResult:
+        try:
+            text, values = await asyncio.to_thread(call, request.name, request.arguments or {})
+        except MemoryInspectorError as error:
+            return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)
+        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], structured_content=values)
+
+    return Server(name, on_list_tools=listed, on_call_tool=called, **handlers)

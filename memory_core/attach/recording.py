@@ -7,7 +7,7 @@ session.
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import cast
+from typing import Literal, cast
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -43,8 +43,8 @@ def check_free(session: Session) -> None:
             raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
 
 
-def attach(session: Session) -> None:
-    """Make the session of an attached agent, or open the one there is.
+def attach(session: Session, *, source: Literal["proxy", "adapter"] = "proxy") -> None:
+    """Make the session of an attached agent, or open the one there is. `source`: who sees its calls.
 
     Raises:
         ConfigError: see `check_free`.
@@ -58,7 +58,7 @@ def attach(session: Session) -> None:
         user_id=None,
         config=settings,
         blocks=None,
-        begun=AgentAttached(source="proxy"),
+        begun=AgentAttached(source=source),
     )
 
 

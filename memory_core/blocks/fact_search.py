@@ -30,8 +30,12 @@ KEYWORD_WEIGHT = 0.15
 THRESHOLD = 0.1
 """Minimum score, 0 to 1, of a result."""
 
-_COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte")
-_FIELDS = ("state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session")
+_COMPARISONS = ("in", "ne", "gt", "gte", "lt", "lte", "prefix")
+_FIELDS = (
+    "state", "pinned", "origin", "category", "topics", "block", "turn", "created_at", "confirmed_at", "session", "key",
+)  # fmt: skip
+_METADATA = "metadata."
+"""Before the place of a value in the caller's metadata: `metadata.address.city`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
     A filter names a field and a value, several values, or comparisons.
 
     `{"pinned": True}`, `{"category": ["work", "plan"]}`, `{"turn": {"gte": 3, "lt": 9}}`, `{"session": "s"}` (a
-    session that it was learned in). Of topics one must be among those asked for.
+    session that it was learned in), `{"key": {"prefix": "users/ada/"}}`, `{"metadata.address.city": "Faro"}` (of a
+    list one value). Of topics one must be among those asked for.
 
     Raises:
         ConfigError: there is no such field or comparison.
@@ -212,6 +217,11 @@ def _values(fact: Fact, name: str) -> tuple[Any, ...]:
         return fact.topics
     if name == "session":
         return tuple({session for session, _ in fact.sources})
+    if name.startswith(_METADATA):
+        value: Any = fact.metadata
+        for part in name.removeprefix(_METADATA).split("."):
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return tuple(value) if isinstance(value, list) else () if value is None else (value,)
     return (getattr(fact, name),)
 
 
@@ -228,6 +238,8 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
         return _any_among(values, other)
     if how == "ne":
         return not _any_among(values, (other,))
+    if how == "prefix":
+        return any(str(value).startswith(str(other)) for value in values if value is not None)
     try:
         return any({"gt": v > other, "gte": v >= other, "lt": v < other, "lte": v <= other}[how] for v in values)
     except TypeError as error:
@@ -236,7 +248,7 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
 
 def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:
     """Whether one of the values is wanted, ignoring case; None accepts all."""
-    return wanted is None or not {_folded(value) for value in values}.isdisjoint(_folded(other) for other in wanted)
+    return wanted is None or any(_folded(value) == _folded(other) for value in values for other in wanted)
 
 
 def _folded(value: Any) -> Any:
@@ -245,8 +257,9 @@ def _folded(value: Any) -> Any:
 
 def _check(filters: Mapping[str, Any]) -> None:
     for name, wanted in filters.items():
-        if name not in _FIELDS:
-            raise ConfigError(f"facts cannot be filtered by {name!r}: choose among {', '.join(_FIELDS)}")
+        if name not in _FIELDS and not name.startswith(_METADATA):
+            fields = f"{', '.join(_FIELDS)}, {_METADATA}…"
+            raise ConfigError(f"facts cannot be filtered by {name!r}: choose among {fields}")
         unknown = set(wanted) - set(_COMPARISONS) if isinstance(wanted, Mapping) else set()
         if unknown:
             raise ConfigError(f"a filter cannot compare by {sorted(unknown)[0]!r}: use {', '.join(_COMPARISONS)}")

@@ -370,7 +370,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return texts
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
-        known = [_known(fact) for fact in learned.active_before_condensing]
+        # What has a key is a program's, which reads it by that key.
+        known = [_known(fact) for fact in learned.active_before_condensing if fact.key is None]
         if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
             return
         pinned = [index for index, fact in enumerate(known) if fact.pinned]

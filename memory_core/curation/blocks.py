@@ -6,6 +6,7 @@ from typing import Any, overload
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation import settings as editing
 from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_and_facts import GraphAndFacts
 from memory_core.curation.summary import SummaryDesk
 from memory_core.engine import delivery
 from memory_core.engine.delivery import Served
@@ -174,6 +175,15 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConfigError: the block holds no graph.
         """
         return GraphDesk(self._session, block)
+
+    def graph_and_facts(self, graph: str, facts: str) -> GraphAndFacts:
+        """A graph block and a facts block, read at one moment and changed in one transaction.
+
+        Raises:
+            NotFoundError: there is no such block.
+            ConfigError: one holds no graph, or the other no facts.
+        """
+        return GraphAndFacts(self._session, graph, facts)
 
     def summary(self, block: str | None = None) -> SummaryDesk:
         """Desk of a summary block (None: the first): its state, all its versions, rewriting on demand.

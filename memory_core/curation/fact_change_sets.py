@@ -4,7 +4,7 @@ Wishes of the user are turned into change sets in `memory_core.curation.facts`, 
 `memory_core.planning.curation`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -17,9 +17,13 @@ from memory_core.planning.curation import (
     After,
     ChangeSet,
     FactPlan,
+    FactStep,
+    Kept,
     New,
+    Step,
     changed_elsewhere,
     find_clash,
+    put,
     quoted,
     settle,
     words_for,
@@ -31,10 +35,12 @@ from memory_core.store.facts import (
     NewFact,
     add_fact,
     add_support,
+    confirm_fact,
     lock_row,
     read_authors,
     read_facts,
     read_history,
+    read_keyed,
     read_scope_events,
     remove_support,
     revise,
@@ -82,8 +88,27 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
                 raise changed_elsewhere(after.before)
         clash = find_clash(plan, known.values())
         if clash is not None:
-            raise MessageError(f'Another fact says "{clash}" already, word for word. Merge the two instead?')
+            raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
         return self.store(known, plan, change.action, change.reason)
+
+    def put(self, kept: Mapping[str, Kept | None]) -> AppliedChangeSet | None:
+        """See `Curation.put`."""
+        known = read_keyed(self.w.connection, self.scope, self.block, kept)
+        steps: list[Step] = []
+        for key, new in kept.items():
+            fact = known.get(key)
+            if new is not None:
+                step = put(key, new, fact)
+                if fact is not None and settle(ChangeSet("put", (step,))).changed[0].same:
+                    confirm_fact(self.w, fact, similarity=1.0, sources=(), actor=self.actor)
+                else:
+                    steps.append(step)
+            elif fact is not None:
+                steps.append(FactStep(fact, state="retired"))
+        if not steps:
+            return None
+        # No other active fact has one of these keys, so nothing can clash: the rest of the block need not be read.
+        return self.store({fact.id: fact for fact in known.values()}, settle(ChangeSet("put", tuple(steps))), "put")
 
     def erase(self, facts: Sequence[Fact]) -> None:
         """See `Curation.erase`."""
@@ -156,7 +181,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         )
         clash = find_clash(plan, held.values())
         if clash is not None:
-            raise ConflictError(f'Another fact says "{clash}" by now, word for word. Nothing was undone.')
+            raise ConflictError(f"{clash.sentence} by now, word for word. Nothing was undone.")
         return plan
 
     # -- inside
@@ -173,6 +198,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             lost=() if again else tuple(sources),
             category=past.category,
             topics=None if past.category is None else past.topics,
+            metadata=past.metadata,
         )
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
@@ -193,6 +219,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             origin=new.origin,
             state=new.state,
             topics=new.topics,
+            key=new.key,
+            metadata=new.metadata,
         )
         return add_fact(self.w, self.scope, self.block, values, actor=self.actor)
 
@@ -208,6 +236,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             pinned=after.pinned,
             category=after.category,
             topics=after.topics,
+            metadata=after.metadata,
             reason=reason,
             actor=self.actor,
         )

@@ -4,7 +4,7 @@ Only reads and combines. Decisions are in `memory_core.planning.curation`, check
 `memory_core.curation.fact_change_sets`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.facts import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.curation import ChangeSet, SuppressedFact, active_after, restore, retire, together
+from memory_core.planning.curation import ChangeSet, Kept, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, same_words
 from memory_core.services import Services
 from memory_core.store.facts import read_facts, read_scope_events
@@ -120,6 +120,20 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             if change.action == "refuse":
                 self._note_refusal(transaction.w, actor)
         return replace(done, sentence=tell(done.event))
+
+    def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
+        """Keep something under each of these keys, in one change set: a new fact, or a version of the active one that
+        has the key. What is there already is confirmed. None retires what has the key.
+
+        Returns None if nothing changed.
+
+        Raises:
+            MessageError: something has no words, a key cannot be stored, or metadata is no JSON object; nothing was
+                changed.
+        """
+        with self._changing(actor) as transaction:
+            done = transaction.put(kept)
+        return None if done is None else replace(done, sentence=tell(done.event))
 
     def erase(self, facts: Sequence[Fact], *, actor: Actor = "user") -> None:
         """Delete facts and their words. Change sets on them can no longer be undone.

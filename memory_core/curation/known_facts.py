@@ -1,6 +1,7 @@
 """The facts of a session's blocks: reading, searching and correcting them."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memory_core.blocks import fact_search
@@ -9,8 +10,23 @@ from memory_core.curation.facts import Curation
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
+from memory_core.events import Actor, FactsRead
 from memory_core.planning.facts import Fact
-from memory_core.store.facts import FactRevision, read_facts, read_history
+from memory_core.store.facts import FactRevision, read_facts, read_history, read_keyed
+from memory_core.store.writing import Writing
+
+RECORDED = 25
+"""Facts that the log names of those a program was given at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FactsAsked:
+    """What a program asked for, and was given, best first."""
+
+    facts: Sequence[Fact]
+    key: str | None = None
+    """A key, or how keys begin."""
+    query: str | None = None
 
 
 class SessionFacts:
@@ -29,6 +45,26 @@ class SessionFacts:
         scope = scope_key(self._session, attached)
         with self._session.database.read() as connection:
             return read_facts(connection, scope, block, states=states)
+
+    def keyed(self, block: str, keys: Iterable[str]) -> dict[str, Fact]:
+        """The active facts of a block that have these keys, by key.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        scope = scope_key(self._session, self._session.block(block))
+        with self._session.database.read() as connection:
+            return read_keyed(connection, scope, block, keys)
+
+    def record_reads(self, block: str, reads: Iterable[FactsAsked], *, actor: Actor = "agent") -> None:
+        """Record what a program asked for and was given, outside of any prompt.
+
+        Raises:
+            NotFoundError: there is no such block.
+        """
+        scope = scope_key(self._session, self._session.block(block))
+        with self._session.writing() as w:
+            w.record(*(_recorded(w, scope, block, asked) for asked in reads), actor=actor)
 
     def history(self, fact: Fact) -> list[FactRevision]:
         """All versions of a fact, oldest first, with author and reason."""
@@ -80,3 +116,9 @@ class SessionFacts:
             ConfigError: it holds no facts.
         """
         return Curation(self._session, block)
+
+
+def _recorded(w: Writing, scope: str, block: str, asked: FactsAsked) -> FactsRead:
+    key, query = (None if text is None else w.store_text(text, scope=scope) for text in (asked.key, asked.query))
+    named = tuple(fact.id for fact in asked.facts[:RECORDED])
+    return FactsRead(block=block, key=key, query=query, facts=named, found=len(asked.facts))

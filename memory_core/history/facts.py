@@ -77,7 +77,8 @@ def find_flags(
 
     `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Messages missing from `said`
     were forgotten and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful again,
-    and a pair is not flagged as near duplicates if its newer fact was reviewed.
+    and a pair is not flagged as near duplicates if its newer fact was reviewed, or one has a key: a program tells them
+    apart.
     """
     by_id = {fact.id: fact for fact in facts}
     found: dict[int, list[Flag]] = {}
@@ -96,7 +97,7 @@ def find_flags(
         for other in others:
             if id in by_id and other in by_id and id != other:
                 both("contradiction", by_id[id], by_id[other])
-    for first, second, score in near_duplicates([(fact.id, fact.text) for fact in facts]):
+    for first, second, score in near_duplicates([(fact.id, fact.text) for fact in facts if fact.key is None]):
         both("near_duplicate", by_id[first], by_id[second], score)
     for fact in facts:
         if fact.id not in looked_at and fact.origin != "written":

@@ -4,8 +4,10 @@ Reproduces what the tables held then without reading them: queue, archive, facts
 word, and the outcome of every message. Words erased since are left out and reported as missing.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from memory_core.events import (
     ContextBuilt,
@@ -48,6 +50,8 @@ class RebuiltFact:
     sources: tuple[tuple[str, int], ...]
     """Session id and sequence number of each message it was learned from."""
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,8 @@ class Past:
             origin=fact.added.origin,
             sources=tuple(sorted(fact.sources)),
             topics=fact.topics,
+            key=reader.text(fact.added.key) if fact.added.key is not None else None,
+            metadata=json.loads(reader.text(fact.metadata) or "{}") if fact.metadata is not None else {},
         )
 
     def _outcomes(self, facts: dict[int, FactState]) -> dict[int, MessageOutcome]:

@@ -212,6 +212,7 @@ def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
             "version": last.version,
             "revisions": revisions,
             "topics": past.topics,
+            "metadata": last.metadata,
             "category": past.category,
             "sources": tuple(sorted(seq for session, seq in past.sources if session == past.record.session_id)),
         }

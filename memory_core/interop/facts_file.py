@@ -1,7 +1,8 @@
 """Facts as a CSV or JSON file, out and in.
 
-A file says text, state, pinned, category and topics of each fact; turns, date and tokens are for reading only
-and are not taken in again: they mean nothing in another session. Lines count from 1.
+A file says text, state, pinned, category and topics of each fact, and the key and metadata that a program gave it;
+turns, date and tokens are for reading only and are not taken in again: they mean nothing in another session. Lines
+count from 1.
 """
 
 import csv
@@ -9,17 +10,18 @@ import io
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
 from typing import Any
 
+from memory_core.errors import MessageError
 from memory_core.interop.located_json import Located, Place, check_size, place_words, problem, read_text, read_values
 from memory_core.interop.memory_stores import facts_of, is_reference_memory, observations
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
-from memory_core.planning.facts import STATES, Fact, same_words
+from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_FACTS = 5_000
@@ -28,6 +30,8 @@ MAX_CHARACTERS = 2_000
 """Of one fact. A longer text is a document."""
 
 COLUMNS = ("text", "state", "pinned", "category", "topics", "turns", "created", "tokens")
+PROGRAMS_COLUMNS = ("key", "metadata")
+"""Further columns where a fact has them; metadata is JSON in its cell."""
 
 TOPICS_APART = "; "
 """Between two topics in a cell."""
@@ -50,6 +54,8 @@ class FileFact:
     pinned: bool = False
     category: str = "other"
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,7 @@ class FactsFile:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A fact of a file that is there already, word for word."""
+    """A fact of a file that is there already: word for word, or under its key."""
 
     place: Place
     text: str
@@ -105,12 +111,14 @@ def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) ->
     """
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(COLUMNS)
+    columns = (*COLUMNS, *(name for name in PROGRAMS_COLUMNS if any(getattr(fact, name) for fact in facts)))
+    writer.writerow(columns)
     for fact in facts:
         row = _row(fact, turns)
         turns_of, topics = " ".join(map(str, row["turns"])), TOPICS_APART.join(fact.topics)
         cells = {**row, "pinned": "yes" if fact.pinned else "no", "topics": topics, "turns": turns_of}
-        writer.writerow([_harmless(str(cells[column])) for column in COLUMNS])
+        cells |= {"key": fact.key or "", "metadata": metadata_text(fact.metadata) if fact.metadata else ""}
+        writer.writerow([_harmless(str(cells[column])) for column in columns])
     return out.getvalue()
 
 
@@ -129,6 +137,8 @@ def _row(fact: Fact, turns: Mapping[tuple[str, int], int]) -> dict[str, Any]:
         "turns": sorted({turns[source] for source in fact.sources if source in turns}),
         "created": datetime.fromtimestamp(fact.created_at, UTC).isoformat(timespec="seconds"),
         "tokens": fact.tokens,
+        **({"key": fact.key} if fact.key is not None else {}),
+        **({"metadata": fact.metadata} if fact.metadata else {}),
     }
 
 
@@ -249,7 +259,23 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     topics = _topics(row.get("topics") or ())
     if topics is None:
         return Problem(place, "topics must be texts")
-    return FileFact(place, text, state, pinned in _TRUE, " ".join(storable(category)[0].split()) or "other", topics)
+    key, metadata = row.get("key") or None, _metadata(row.get("metadata") or {})
+    if not isinstance(key, str | None) or (key and storable(key)[0] != key):
+        return Problem(place, "key must be a text")
+    if metadata is None:
+        return Problem(place, "metadata must be a JSON object")
+    category = " ".join(storable(category)[0].split()) or "other"
+    return FileFact(place, text, state, pinned in _TRUE, category, topics, key, metadata)
+
+
+def _metadata(given: Any) -> Mapping[str, Any] | None:
+    """The metadata of a fact, from an object or a cell; None if it is none."""
+    try:
+        read = json.loads(given) if isinstance(given, str) else given
+        metadata_text(read)
+    except (ValueError, RecursionError, MessageError):
+        return None
+    return dict(read)
 
 
 def _topics(given: Any) -> tuple[str, ...] | None:
@@ -262,17 +288,18 @@ def _topics(given: Any) -> tuple[str, ...] | None:
 
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
     """Plan the import of a file given the `known` facts, of every state. Facts that exist already are left out."""
-    by_words = {same_words(fact.text): fact for fact in known}
-    places: dict[str, Place] = {}
+    by_words = {_same(fact.text, fact.key): fact for fact in known}
+    places: dict[tuple[str, str], Place] = {}
     new: list[New] = []
     duplicates: list[Duplicate] = []
     for fact in file.facts:
-        key = same_words(fact.text)
+        key = _same(fact.text, fact.key)
         if key in by_words or key in places:
             duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue
         places[key] = fact.place
-        new.append(New(fact.text, state=fact.state, pinned=fact.pinned, category=fact.category, topics=fact.topics))
+        said = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
+        new.append(New(fact.text, **said))
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
         change=ChangeSet("import", tuple(new)) if new else None,
@@ -282,6 +309,11 @@ def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
         problems=file.problems,
         sentence=_sentence(file, len(new), total, len(duplicates)),
     )
+
+
+def _same(text: str, key: str | None) -> tuple[str, str]:
+    """What a fact is known by: a program's key, or without one its words."""
+    return ("words", same_words(text)) if key is None else ("key", key)
 
 
 def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> str:

@@ -4,16 +4,18 @@ Pure. A change set is made of steps on facts as they were read; `settle` compute
 after all of them. Who stores it compares versions (`memory_core.curation.facts`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, get_args
 
 from memory_core.errors import ConflictError, MessageError
-from memory_core.planning.facts import Fact, same_words
+from memory_core.messages import storable
+from memory_core.planning.facts import Fact, metadata_text, same_words
 
 Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
-    "supersede", "keep_both", "allow", "import", "refuse", "label",
+    "supersede", "keep_both", "allow", "import", "refuse", "label", "put",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -32,6 +34,8 @@ class New:
     origin: str = "written"
     sources: tuple[tuple[str, int], ...] = ()
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class FactStep:
     """More messages that say it."""
     category: str | None = None
     topics: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 Step = New | FactStep
@@ -92,8 +97,9 @@ class After:
     sources: tuple[tuple[str, int], ...] = ()
     """Sources it gained."""
     category: str | None = None
-    """None: as before; so are topics."""
+    """None: as before; so are topics and metadata."""
     topics: tuple[str, ...] | None = None
+    metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
     """Sources it lost."""
 
@@ -101,6 +107,8 @@ class After:
     def same(self) -> bool:
         """Is it as before, but for its sources?"""
         fact = self.before
+        if self.metadata is not None and metadata_text(self.metadata) != metadata_text(fact.metadata):
+            return False
         labels = (self.category or fact.category, fact.topics if self.topics is None else self.topics)
         then = (self.text, self.state, self.pinned, *labels)
         return then == (fact.text, fact.state, fact.pinned, fact.category, fact.topics)
@@ -122,23 +130,56 @@ class FactPlan:
 # -- what a person can wish ----------------------------------------------------------------------
 
 
-def add(text: str, pinned: bool = False, category: str = "other", topics: Sequence[str] = ()) -> ChangeSet:
+def add(
+    text: str,
+    pinned: bool = False,
+    category: str = "other",
+    topics: Sequence[str] = (),
+    *,
+    key: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> ChangeSet:
     """A fact in a person's own words.
 
     Raises:
-        MessageError: there are no words.
+        MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
     """
-    return ChangeSet("add", (New(_words(text), pinned=pinned, category=category, topics=each_topic(topics)),))
+    new = New(_words(text), pinned=pinned, category=category, topics=each_topic(topics))
+    return ChangeSet("add", (replace(new, key=_key(key), metadata=_checked(metadata or {})),))
 
 
-def edit(fact: Fact, text: str) -> ChangeSet:
-    """Other words for a fact.
+def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> ChangeSet:
+    """Other words for a fact, or other metadata; without it, what a program keeps in these words is reworded as well.
 
     Raises:
-        MessageError: there are no words, or they are the same.
+        MessageError: there are no words, both are the same, or the metadata is no JSON object.
     """
     text = _words(text)
-    return _some("edit", [FactStep(fact, text=text)] if text != fact.text else [])
+    metadata = _reworded(fact, text) if metadata is None else _checked(metadata)
+    other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
+    return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a program keeps under a key."""
+
+    text: str
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    category: str = "other"
+    topics: tuple[str, ...] = ()
+
+
+def put(key: str, kept: Kept, known: Fact | None) -> Step:
+    """Keep something in place of the active fact that has the key (`known`), or as a new one.
+
+    Raises:
+        MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
+    """
+    text, metadata, topics = _words(storable(kept.text)[0]), _checked(kept.metadata), each_topic(kept.topics)
+    if known is None:
+        return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
+    return FactStep(known, text=text, category=kept.category, topics=topics, metadata=metadata)
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
@@ -159,7 +200,7 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     others = [fact for fact in facts if fact.id != stays.id]
     steps: list[Step] = []
     if stays.text != text:
-        steps.append(FactStep(stays, text=text))
+        steps += edit(stays, text).steps
     if stays.state != "active":
         steps.append(FactStep(stays, state="active"))
     if not stays.pinned and any(fact.pinned for fact in others):
@@ -337,7 +378,7 @@ def settle(change: ChangeSet) -> FactPlan:
         now = changed.get(fact.id) or After(fact, fact.text, fact.state, fact.pinned)
         if now.before.version != fact.version:
             raise changed_elsewhere(fact)
-        values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics")}
+        values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics", "metadata")}
         values = {name: value for name, value in values.items() if value is not None}
         if step.state is not None:
             values["by"] = step.by
@@ -346,14 +387,32 @@ def settle(change: ChangeSet) -> FactPlan:
     return FactPlan(tuple(changed.values()), tuple(added), change.reason)
 
 
-def find_clash(plan: FactPlan, known: Iterable[Fact]) -> str | None:
-    """A text that two active facts would have word for word, if the plan brings that about.
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """What two active facts would have in common: a key, or without one the words."""
+
+    text: str
+    key: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        shared = f'says "{self.text}"' if self.key is None else f'has the key "{_short(self.key)}"'
+        return f"Another fact {shared}"
+
+    @property
+    def same(self) -> str:
+        """Two that come out equal clash: what has a key may say what another says."""
+        return f"key {self.key}" if self.key is not None else f"words {same_words(self.text)}"
+
+
+def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
+    """What two active facts would have in common, if the plan brings that about.
 
     `known` are all facts before the change; duplicates that existed before are ignored.
     """
     after = {change.before.id: change for change in plan.changed}
-    texts: set[str] = set()
-    fresh: list[str] = [new.text for new in plan.added if new.state == "active"]
+    there: set[str] = set()
+    fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
     gone = {fact.id for fact in plan.removed}
     for fact in known:
         if fact.id in gone:
@@ -363,13 +422,13 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> str | None:
         if state != "active":
             continue
         if change and (change.text != fact.text or fact.state != "active"):
-            fresh.append(text)
+            fresh.append(Clash(text, fact.key))
         else:
-            texts.add(same_words(text))
-    for text in fresh:
-        if same_words(text) in texts:
-            return text
-        texts.add(same_words(text))
+            there.add(Clash(text, fact.key).same)
+    for clash in fresh:
+        if clash.same in there:
+            return clash
+        there.add(clash.same)
     return None
 
 
@@ -392,6 +451,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
             sources=tuple(sorted({*fact.sources, *after.sources})),
             category=after.category or fact.category,
             topics=fact.topics if after.topics is None else after.topics,
+            metadata=fact.metadata if after.metadata is None else after.metadata,
         )
     everything = [*facts, *(after.before for after in plan.changed)]
     active = sorted((fact for fact in found.values() if fact.state == "active"), key=lambda fact: fact.id)
@@ -420,6 +480,8 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
                     version=1,
                     sources=tuple(sorted(set(new.sources))),
                     topics=new.topics,
+                    key=new.key,
+                    metadata=new.metadata,
                 )
             )
     return active
@@ -458,6 +520,7 @@ _SAID = {
     "import": "imported {}",
     "refuse": "refused a rewrite",
     "label": "labelled {}",
+    "put": "put {} under a key",
 }
 
 
@@ -469,7 +532,7 @@ def words_for(action: str, *, changed: int, added: int) -> str:
     """
     if action == "split":
         return _SAID["split"].format(added)
-    count = added if action in ("add", "allow", "import") else changed
+    count = added + changed if action == "put" else added if action in ("add", "allow", "import") else changed
     facts = "a fact" if count == 1 else f"{count:,} facts"
     return _SAID.get(action, "changed {}").format(facts)
 
@@ -482,6 +545,36 @@ def _words(text: str) -> str:
     if not text:
         raise MessageError(EMPTY)
     return text
+
+
+def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
+    """The metadata of a fact that gets other words: where a program keeps or reads the words, it gets the new ones."""
+    if fact.text == " ".join(json.dumps(fact.metadata, sort_keys=True, ensure_ascii=False).split()):
+        try:
+            read = json.loads(text)
+            return _checked(read)
+        except (ValueError, RecursionError) as error:
+            raise MessageError(f"A program reads this fact as a JSON object, and this is none: {error}") from error
+
+    def reworded(value: Any) -> Any:
+        if isinstance(value, str) and " ".join(value.split()) == fact.text:
+            return text
+        if isinstance(value, dict):
+            return {name: reworded(each) for name, each in value.items()}
+        return [reworded(each) for each in value] if isinstance(value, list) else value
+
+    return {name: reworded(value) for name, value in fact.metadata.items()}
+
+
+def _key(key: str | None) -> str | None:
+    if key is not None and (not key or storable(key)[0] != key):
+        raise MessageError(f"{key[:80]!r} cannot be the key of a fact: it is empty, or holds what no database stores.")
+    return key
+
+
+def _checked(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    metadata_text(metadata)
+    return metadata
 
 
 def _some(action: Action, steps: Sequence[Step], reason: str = "") -> ChangeSet:

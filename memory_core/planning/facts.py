@@ -5,11 +5,15 @@ twice, nothing a person rejected comes back, and no rewriting of a list goes uns
 person are in `curation.py`.
 """
 
+import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
+from memory_core.errors import MessageError
+from memory_core.messages import storable
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
@@ -48,6 +52,50 @@ class Fact:
     sources: tuple[tuple[str, int], ...]
     """Session and sequence number of each message it was learned from."""
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    """A caller's name for it. Of a block's active facts no two have the same."""
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """A caller's JSON object."""
+
+
+def metadata_text(metadata: Mapping[str, Any]) -> str:
+    """A caller's metadata as it is stored, and compared: as JSON, in the caller's order.
+
+    Raises:
+        MessageError: it is no JSON object, or nested too deeply.
+    """
+    storable(metadata)
+    try:
+        text = json.dumps(metadata, allow_nan=False)
+        same = json.loads(text) == metadata  # JSON has texts for keys, and lists for tuples
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MessageError(f"metadata must be a JSON object: {error}") from error
+    if not isinstance(metadata, dict) or not same:
+        raise MessageError("metadata must be a JSON object: texts as keys, and lists where there are several values")
+    return text
+
+
+_IN_A_PART = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
+_ESCAPED = re.compile("%(u[0-9A-F]{4}|[0-9A-F]{2})")
+
+
+def key_of(parts: Sequence[str]) -> str:
+    """One key of several parts, such that no two lists of parts have the same.
+
+    >>> key_of(["users", "ada", "a/b"]), parts_of("users/ada/a%2Fb")
+    ('users/ada/a%2Fb', ('users', 'ada', 'a/b'))
+    """
+
+    def escaped(found: re.Match[str]) -> str:
+        code = ord(found[0])
+        return f"%{code:02X}" if code < 256 else f"%u{code:04X}"
+
+    return "/".join(_IN_A_PART.sub(escaped, part) for part in parts)
+
+
+def parts_of(key: str) -> tuple[str, ...]:
+    """The parts that `key_of` joined."""
+    return tuple(_ESCAPED.sub(lambda found: chr(int(found[1].lstrip("u"), 16)), part) for part in key.split("/"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,6 +136,7 @@ class FactRevisionCopy(_Copy):
     at: Seconds
     topics: tuple[Words, ...] = ()
     category: Words | None = None
+    metadata: Hash | None = None
 
 
 class FactCopy(_Copy):
@@ -159,6 +160,8 @@ class FactCopy(_Copy):
     revisions: tuple[FactRevisionCopy, ...]
     sources: tuple[Seq, ...]
     topics: tuple[Words, ...] = ()
+    key: Hash | None = None
+    metadata: Hash | None = None
 
 
 class EntityCopy(_Copy):
@@ -298,8 +301,11 @@ class Rows:
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
-    """Hashes of every wording of a fact."""
-    return {fact.content, *(revision.content for revision in fact.revisions)}
+    """Hashes of every wording of a fact, of its key and of its metadata."""
+    found = {fact.content, fact.key, fact.metadata}
+    for revision in fact.revisions:
+        found |= {revision.content, revision.metadata}
+    return {key for key in found if key is not None}
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:

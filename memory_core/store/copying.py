@@ -395,14 +395,21 @@ def _state(session: SessionCopy, session_id: str, title: str, user_id: str | Non
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
-    """Map facts the user already has (same text and block name, any state) to their ids in this database."""
+    """Map facts the user already has to their ids in this database: same block name and key, or text without one, in
+    any state."""
     if user_id is None or not users:
         return {}
     f = fact_table.c
-    query = select(f.block, f.content, f.id).where(f.scope == user_scope(user_id))
+    query = select(f.block, f.key, f.content, f.id).where(f.scope == user_scope(user_id))
     found = connection.execute(query.order_by(f.state == "active", f.id))  # of several with these words, the active one
-    here = {(block, content): number for block, content, number in found}
-    return {fact.id: here[fact.block, fact.content] for fact in users if (fact.block, fact.content) in here}
+    here = {_same(block, key, content): number for block, key, content, number in found}
+    same = {fact.id: _same(fact.block, fact.key, fact.content) for fact in users}
+    return {id: here[each] for id, each in same.items() if each in here}
+
+
+def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
+    """What facts of one block that count as the same have in common: the key, or without one the words."""
+    return block, key is not None, content if key is None else key
 
 
 def _number_everything(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select, update
 
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
+from memory_core.messages import content_hash
 from memory_core.planning.facts import Fact
 from memory_core.store.database import chunks
 from memory_core.store.facts import read_scope_events, scope_sessions
@@ -31,8 +32,9 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
-        found = w.connection.execute(select(table.c.content).where(table.c.fact_id == fact.id)).scalars()
-        hashes.setdefault(fact.scope, set()).update(found)
+        found = w.connection.execute(select(table.c.content, table.c.metadata).where(table.c.fact_id == fact.id))
+        hashes.setdefault(fact.scope, set()).update(key for row in found for key in row if key)
+        hashes[fact.scope] |= {content_hash(fact.key)} if fact.key else set()
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)

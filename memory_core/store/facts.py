@@ -1,8 +1,8 @@
 """Facts in the database: each with its words, state, sources and history."""
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, insert, literal, select, update
@@ -25,8 +25,9 @@ from memory_core.events import (
     FactSuperseded,
     ranges,
 )
+from memory_core.messages import content_hash
 from memory_core.planning.curation import changed_elsewhere
-from memory_core.planning.facts import Fact
+from memory_core.planning.facts import Fact, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log import RECORD_COLUMNS, as_records
 from memory_core.store.tables import event_table, fact_revision_table, fact_source_table, fact_table, session_table
@@ -41,6 +42,7 @@ _SOURCES = (
     .where(fact_source_table.c.fact_id.in_(bindparam("facts", expanding=True)))
     .order_by(fact_source_table.c.fact_id, fact_source_table.c.seq)
 )
+_STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class FactRevision:
     category: str | None = None
     """None where it was not stored: the fact's own category, which nothing could change at that version."""
     topics: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class NewFact:
     origin: str = "extracted"
     state: str = "active"
     topics: tuple[str, ...] = ()
+    key: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 def read_facts(
@@ -91,7 +96,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
     """All versions of a fact, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
-    words = read_texts(connection, scope, (row.content for row in rows))
+    words = read_texts(connection, scope, (key for row in rows for key in (row.content, row.metadata) if key))
     return [
         FactRevision(
             version=r.version,
@@ -104,9 +109,18 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
             at=r.at,
             category=r.category,
             topics=_topics(r.topics),
+            metadata=_metadata(words, r.metadata),
         )
         for r in rows
     ]
+
+
+def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:
+    """The active facts of a block that have these keys, by key."""
+    hashes = [content_hash(key) for key in keys]
+    queries = [_OF_BLOCK.where(_f.key.in_(some), _f.state == "active") for some in chunks(hashes)]
+    rows = [row for query in queries for row in connection.execute(query, {"scope": scope, "block": block})]
+    return {fact.key: fact for fact in _facts(connection, rows) if fact.key is not None}
 
 
 def read_wordings(connection: Connection, scope: str, block: str | None = None) -> set[str]:
@@ -128,6 +142,8 @@ def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[i
 def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
     """Store a fact and record it; return its id."""
     content = w.store_text(new.text, scope=scope)
+    key = w.store_text(new.key, scope=scope) if new.key is not None else None
+    metadata = _store_metadata(w, scope, new.metadata)
     values = {
         "scope": scope,
         "block": block,
@@ -144,6 +160,8 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
         "updated_at": w.now,
         "version": 1,
         "topics": _as_json(new.topics),
+        "key": key,
+        "metadata": metadata,
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, new.sources)
@@ -161,18 +179,21 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
             origin=new.origin,
             state=new.state,
             topics=new.topics,
+            key=key,
+            metadata=metadata,
         ),
         actor=actor,
     )
     return id
 
 
-def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int]) -> None:
+def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int], actor: Actor = "engine") -> None:
     """Confirm a fact that was said again: update its date, add sources."""
     w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=w.now))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
-    w.record(FactConfirmed(fact=fact.id, block=fact.block, similarity=round(similarity, 3), sources=ranges(sources)))
+    confirmed = FactConfirmed(fact.id, fact.block, similarity=round(similarity, 3), sources=ranges(sources))
+    w.record(confirmed, actor=actor)
 
 
 def hand_on_sources(w: Writing, facts: Sequence[Fact], into: int) -> None:
@@ -208,6 +229,7 @@ def revise(
     category: str | None = None,
     topics: Sequence[str] | None = None,
     slot: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> int:
     """Change a fact; None leaves a value unchanged. Each changed value is a version and an event; return the last
     version.
@@ -219,11 +241,14 @@ def revise(
         ConflictError: it was changed elsewhere since `fact` was read.
     """
     changes: list[tuple[dict[str, object], Event]] = []
-    if text is not None and text != fact.text:
+    text = fact.text if text is None else text
+    metadata = fact.metadata if metadata is None else metadata
+    if text != fact.text or metadata_text(metadata) != metadata_text(fact.metadata):
         before, content = w.store_text(fact.text, scope=fact.scope), w.store_text(text, scope=fact.scope)
-        tokens = fact.tokens if tokens is None else tokens
-        changed = FactChanged(fact=fact.id, block=fact.block, before=before, after=content, tokens=tokens)
-        changes.append(({"content": content, "tokens": tokens, "slot": fact.slot or slot}, changed))
+        tokens, data = fact.tokens if tokens is None else tokens, _store_metadata(w, fact.scope, metadata)
+        changed = FactChanged(fact.id, fact.block, before=before, after=content, tokens=tokens, metadata=data)
+        values = {"content": content, "tokens": tokens, "slot": fact.slot or slot, "metadata": data}
+        changes.append((values, changed))
     category = fact.category if category is None else category
     topics = fact.topics if topics is None else tuple(topics)
     if (category, topics) != (fact.category, fact.topics):
@@ -331,7 +356,7 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
 
 def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
     """Store the present state of a fact as a version."""
-    copied = ("version", "content", "state", "pinned", "category", "topics")
+    copied = ("version", "content", "state", "pinned", "category", "topics", "metadata")
     made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
     new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())
     stands = select(*(_f[name] for name in copied), *new).where(_f.id == fact_id)
@@ -346,24 +371,34 @@ def _topics(stored: str) -> tuple[str, ...]:
     return tuple(json.loads(stored))
 
 
+def _store_metadata(w: Writing, scope: str, metadata: Mapping[str, Any]) -> str | None:
+    return w.store_text(metadata_text(metadata), scope=scope) if metadata else None
+
+
+def _metadata(words: Mapping[str, str], key: str | None) -> dict[str, Any]:
+    """The metadata under a hash; nothing where there was none or its words were erased."""
+    text = words.get(key or "")
+    return dict(json.loads(text)) if text else {}
+
+
 def _add_sources(w: Writing, fact_id: int, seqs: Iterable[int]) -> None:
     rows = [{"fact_id": fact_id, "session_id": w.session.id, "seq": seq} for seq in sorted(set(seqs))]
     w.database.insert_if_new(w.connection, fact_source_table, rows)
 
 
 def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
-    scopes = {row.scope for row in rows}
-    words = {
-        (scope, key): text
-        for scope in scopes
-        for key, text in read_texts(connection, scope, (row.content for row in rows if row.scope == scope)).items()
-    }
+    hashes: dict[str, set[str]] = {}
+    for row in rows:
+        hashes.setdefault(row.scope, set()).update(key for key in (row.content, row.key, row.metadata) if key)
+    words = {scope: read_texts(connection, scope, keys) for scope, keys in hashes.items()}
     sources = _sources(connection, [row.id for row in rows])
     return [
         Fact(
-            **{name: value for name, value in row._mapping.items() if name not in ("content", "topics")},
-            text=words.get((row.scope, row.content), ""),
+            **{name: value for name, value in row._mapping.items() if name not in _STORED_OTHERWISE},
+            text=words[row.scope].get(row.content, ""),
             topics=_topics(row.topics),
+            key=words[row.scope].get(row.key) if row.key else None,
+            metadata=_metadata(words[row.scope], row.metadata),
             sources=tuple(sources.get(row.id, ())),
         )
         for row in rows

@@ -33,6 +33,8 @@ _NO_WORDS = """
         UNION ALL SELECT 'the block "' || name || '"', 'session:staged', text FROM mi_block
         UNION ALL SELECT 'the block "' || name || '"', 'session:staged', state FROM mi_block
         UNION ALL SELECT 'fact ' || id, scope, content FROM mi_fact
+        UNION ALL SELECT 'fact ' || id, scope, key FROM mi_fact
+        UNION ALL SELECT 'fact ' || id, scope, metadata FROM mi_fact
         UNION ALL SELECT 'entity ' || id, scope, name FROM mi_entity
         UNION ALL SELECT 'entity ' || e.id, scope, value FROM mi_entity AS e, json_each(aliases)
         UNION ALL SELECT 'relation ' || id, scope, predicate FROM mi_relation

@@ -230,6 +230,10 @@ class FactRow(SQLModel, table=True):
     version: int = 1
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
     """Topics as JSON."""
+    key: str | None = None
+    """Hash of the caller's key."""
+    metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))  # SQLModel has the name itself
+    """Hash of the caller's metadata, as JSON; None without any."""
 
 
 class FactSourceRow(SQLModel, table=True):
@@ -253,6 +257,7 @@ class FactRevisionRow(SQLModel, table=True):
     topics: str = Field(default="[]", sa_column=Column(Text, nullable=False, server_default="[]"))
     category: str | None = None
     """Category at that version; None in rows of schema version 1: the fact's own, which nothing could change then."""
+    metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))
 
 
 class EntityRow(SQLModel, table=True):
@@ -433,6 +438,7 @@ NEW_COLUMNS = {
     4: (vector_table.c.heard,),
     5: (session_table.c.watched,),
     6: (session_table.c.probes,),
+    7: (fact_table.c.key, fact_table.c.metadata, fact_revision_table.c.metadata),
 }
 """Columns added by each schema version to existing tables."""
 

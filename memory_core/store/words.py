@@ -60,7 +60,10 @@ def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
     """Hashes named by rows of a scope and, for a session's scope, by rows of the session."""
     fact, past = fact_table.c, fact_revision_table.c
     yield select(fact.content).where(fact.scope == scope)
-    yield select(past.content).where(past.fact_id.in_(select(fact.id).where(fact.scope == scope)))
+    of_scope = past.fact_id.in_(select(fact.id).where(fact.scope == scope))
+    yield select(past.content).where(of_scope)
+    yield select(fact.key).where(fact.scope == scope, fact.key.is_not(None))
+    yield select(past.metadata).where(of_scope, past.metadata.is_not(None))
     kind, _, id = scope.partition(":")
     if kind == "session":
         session, block = session_table.c, block_table.c

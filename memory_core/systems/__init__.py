@@ -2,6 +2,7 @@
 
 from memory_core.systems.chat_buffers import ChatMemoryBuffer, ChatSummaryMemoryBuffer
 from memory_core.systems.consolidating import ConsolidatingMemory
+from memory_core.systems.knowledge_graph import KnowledgeGraph
 from memory_core.systems.self_editing import SelfEditingMemory
 from memory_core.systems.user_memories import UserMemories
 from memory_core.systems.vector_memory import VectorMemory
@@ -10,6 +11,7 @@ __all__ = [
     "ChatMemoryBuffer",
     "ChatSummaryMemoryBuffer",
     "ConsolidatingMemory",
+    "KnowledgeGraph",
     "SelfEditingMemory",
     "UserMemories",
     "VectorMemory",

@@ -10,7 +10,7 @@ collect_ignore = (
         "test_autogen_memory.py",
         "test_google_adk_memory.py",
         "test_langchain_agent.py",
-        "test_mcp_server.py",
+        "test_langgraph_agent.py",
         "test_openai_agents_session.py",
     ]
 )

@@ -1,13 +1,21 @@
 """Agno's agent on this engine's user memories, against a scripted endpoint."""
 
+import asyncio
+import copy
+
 import agno.agent as agno
 import agno.db.schemas.memory as schemas
+import agno.db.sqlite as agno_db
 import agno.models.openai as openai
+import httpx
 import pytest
-from models.scripted_server import ScriptedServer, completion
+from adapters.frameworks import QUESTIONS, RESULT, script, words
+from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
-from memory_core import NotFoundError
+from memory_core import Database, Memory, NotFoundError, Services
 from memory_core.adapters.agno import InspectedMemoryManager
+from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.openai_message import message_from_openai
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # Agno's own
 
@@ -33,6 +41,80 @@ def test_what_is_said_on_monday_is_known_on_tuesday_after_a_restart(tmp_path):
     assert [all(fact in text for fact in known) for text in system] == [False, True, False]
     fact = tuesday.of("chandra").get_user_memories()[0]
     assert fact.sources == (("agno:chandra", 1),)
+
+
+def forecast(place: str) -> str:
+    """The weather of a place."""
+    return RESULT
+
+
+def told(manager, url, question, *, stream=False, session_id="mon", **given):
+    async def run():
+        async with httpx.AsyncClient() as client:
+            model = openai.OpenAIChat(id="m", base_url=url, api_key="x", max_retries=0, http_client=client)
+            return await talker(model).arun(question, user_id="chandra", session_id=session_id)
+
+    def talker(model):
+        return agno.Agent(
+            model=manager.recorded(model),
+            memory_manager=manager,
+            tools=[forecast],
+            add_memories_to_context=True,
+            telemetry=False,
+            **given,
+        )
+
+    if not stream:
+        return asyncio.run(run())
+    model = openai.OpenAIChat(id="m", base_url=url, api_key="x", max_retries=0)
+    return list(talker(model).run(question, user_id="chandra", session_id=session_id, stream=True))
+
+
+def recorded(uri, session_id):
+    kept = Memory.open(session_id, Database.open(uri), services=Services())
+    return kept, kept.events(kinds=["context_built"])
+
+
+def as_ours(body):
+    return words(to_openai([message_from_openai(message) for message in body["messages"]]))
+
+
+def test_what_a_recorded_model_is_sent_is_what_the_app_shows(tmp_path):
+    uri = f"sqlite:///{tmp_path}/agno.db"
+    history = {"db": agno_db.SqliteDb(db_file=f"{tmp_path}/own.db"), "add_history_to_context": True}
+    with ScriptedServer(*script(1), streamed("It is ", "sunny.")) as server:
+        told(InspectedMemoryManager(database_uri=uri), server.url, QUESTIONS[0], **history)
+        told(InspectedMemoryManager(database_uri=uri), server.url, QUESTIONS[1], stream=True, **history)
+    kept, built = recorded(uri, "agno:chandra:mon")
+    assert len(built) == len(server.bodies) == 3
+    for record, body in zip(built, server.bodies, strict=True):
+        assert words(to_openai(kept.log.prompt(record).messages)) == as_ours(body)
+        assert record.event.known == "observed"
+    said = [(message.role, message.content) for message in kept.get_all()]
+    assert said[-2:] == [("user", QUESTIONS[1]), ("assistant", "It is sunny.")]
+    assert [role for role, _ in said[-6:]] == ["user", "assistant", "tool", "assistant", "user", "assistant"]
+    assert kept.events(kinds=["agent_attached"])[0].event.source == "adapter"
+
+
+def test_a_call_that_fails_is_recorded_without_words_and_a_recorder_that_fails_is_a_warning(tmp_path, caplog):
+    uri = f"sqlite:///{tmp_path}/agno.db"
+    with ScriptedServer(refusal(400, "secret words"), completion("Hi."), completion("Hi again.")) as server:
+        manager = InspectedMemoryManager(database_uri=uri)
+        told(manager, server.url, "Hello")
+        kept, _ = recorded(uri, "agno:chandra:mon")
+        assert [call.event.error for call in kept.events(kinds=["model_called"])] == ["ModelProviderError"]
+        Memory.from_defaults("agno:chandra:taken", database_uri=uri)
+        told(manager, server.url, "Hello", session_id="taken")
+        agno_model = manager.recorded(openai.OpenAIChat(id="m", base_url=server.url, api_key="x", max_retries=0))
+        assert manager.recorded(agno_model) is agno_model, "two agents may share one model"
+        talker = agno.Agent(model=copy.deepcopy(agno_model), telemetry=False)
+        manager.of = lambda user: 1 / 0
+        assert talker.run("Hello", user_id="chandra", session_id="mon").content == "Hi again."
+    warned = [record.getMessage() for record in caplog.records if record.name == "memory_core.adapters.prompts"]
+    assert len(warned) == 2
+    assert "agno:chandra:taken" in warned[0]
+    assert "ZeroDivisionError" in warned[1]
+    assert len(server.bodies) == 3
 
 
 def test_memories_are_added_searched_changed_and_put_away(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 
 import google.adk.agents as agents
+import google.adk.apps as apps
 import google.adk.models as models
 import google.adk.runners as runners
 import google.adk.sessions as sessions
@@ -12,6 +13,7 @@ import pydantic
 import pytest
 from adapters.frameworks import RESULT
 
+from memory_core import Database, Memory, Services
 from memory_core.adapters.google_adk import InspectedMemoryService
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
@@ -38,9 +40,12 @@ def forecast(place: str) -> str:
 
 async def talk(uri, model, session_id, *questions):
     service = InspectedMemoryService(database_uri=uri)
-    agent = agents.LlmAgent(name="weather", model=model, tools=[forecast, preload.PreloadMemoryTool()])
+    agent = agents.LlmAgent(
+        name="weather", model=model, instruction="Be brief.", tools=[forecast, preload.PreloadMemoryTool()]
+    )
+    app = apps.App(name="app", root_agent=agent, plugins=[service.prompts()])
     store = sessions.InMemorySessionService()
-    runner = runners.Runner(app_name="app", agent=agent, session_service=store, memory_service=service)
+    runner = runners.Runner(app=app, session_service=store, memory_service=service)
     await store.create_session(app_name="app", user_id="ada", session_id=session_id)
     for question in questions:
         content = types.Content(role="user", parts=[types.Part(text=question)])
@@ -63,3 +68,56 @@ def test_what_was_said_in_one_session_is_found_from_another_after_a_restart(tmp_
     found = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="Where do I live?"))
     assert found.memories[0].content.parts[0].text == "The user lives in Faro"
     assert not asyncio.run(service.search_memory(app_name="app", user_id="ben", query="Where do I live?")).memories
+
+
+def sent(request):
+    """A request as the model got it: the instruction, then what each said, called or answered."""
+    contents = [("system", request.config.system_instruction)] if request.config.system_instruction else []
+    for content in request.contents:
+        for part in content.parts:
+            result = part.function_response
+            role = "tool" if result else {"model": "assistant"}.get(content.role, content.role)
+            contents.append((role, part.text or (result.response["result"] if result else part.function_call.name)))
+    return contents
+
+
+def shown(memory, record):
+    """A recorded prompt, in the same form."""
+    return [
+        (str(message.role), message.content or message.tool_calls[0].tool_name)
+        for message in memory.log.prompt(record).messages
+    ]
+
+
+def test_what_the_model_is_sent_is_what_the_app_shows(tmp_path):
+    uri = f"sqlite:///{tmp_path}/adk.db"
+    model = Scripted(model="scripted")
+    asyncio.run(talk(uri, model, "monday", "I live in Faro. How is the weather?", "And tomorrow?"))
+    asyncio.run(talk(uri, model, "tuesday", "Where do I live?"))
+    found = []
+    for session_id in ("adk:app:ada:monday", "adk:app:ada:tuesday"):
+        memory = Memory.open(session_id, Database.open(uri), services=Services())
+        found += [shown(memory, record) for record in memory.events(kinds=["context_built"])]
+        called = memory.events(kinds=["model_called"])
+        assert {call.event.model for call in called} == {"scripted"}
+        assert len(called) == len(memory.events(kinds=["context_built"]))
+    assert found == [sent(request) for request in model.asked]
+    assert found[3][0][0] == "system"
+    assert ("tool", RESULT) in found[3]
+    assert "The user lives in Faro" in str(found[4])
+    monday = Memory.open("adk:app:ada:monday", Database.open(uri), services=Services())
+    assert [str(message.role) for message in monday.get_all()].count("assistant") == 4, "each answer stands once"
+
+
+class Failing(models.BaseLlm):
+    async def generate_content_async(self, llm_request, stream=False):
+        raise ConnectionError("secret words")
+        yield
+
+
+def test_a_call_that_fails_is_recorded_without_words(tmp_path):
+    uri = f"sqlite:///{tmp_path}/adk.db"
+    with pytest.raises(ConnectionError):
+        asyncio.run(talk(uri, Failing(model="failing"), "monday", "Hello"))
+    memory = Memory.open("adk:app:ada:monday", Database.open(uri), services=Services())
+    assert [call.event.error for call in memory.events(kinds=["model_called"])] == ["ConnectionError"]

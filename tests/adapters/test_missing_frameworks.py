@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
         ("llamaindex", "llama_index", "llamaindex"),
         ("openai_agents", "agents", "openai-agents"),
         ("langchain", "langchain", "langchain"),
+        ("langgraph", "langgraph", "langgraph"),
         ("autogen", "autogen_core", "autogen"),
         ("agno", "agno", "agno"),
         ("google_adk", "google", "google-adk"),

@@ -95,7 +95,7 @@ def test_it_opens_on_the_most_mentioned_entity_with_its_relations_in_words(famil
     assert "6 entities, 5 relations." in text
     assert chosen(app, "Focus").value == id_of(family, "Ana")
     assert "Ana → brother → Rui" in text
-    assert "person in turn 1" in text
+    assert "written in turn 1" in text
     assert "Rui → allergic to → fish" not in text  # two steps away
     assert app.query_params["entity"] == str(id_of(family, "Ana"))
 

@@ -1,5 +1,6 @@
 """The Timeline page, drawn and clicked in this process."""
 
+import json
 import re
 from types import SimpleNamespace
 
@@ -8,11 +9,13 @@ from engine_fakes import NoteExtractor
 from pages_driver import button, joined, message_texts, opened, press, turn_picked
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session
+from memory_core.curation.known_facts import FactsAsked
 from memory_core.events import ContextBuilt, DeliveryDone, FactAdded, FlushPlanned, ModelCalled, Retrieved, UnknownEvent
+from memory_core.planning.curation import Kept
 from ui import services
 from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.text import plain
+from ui.text import plain, short
 from ui.theme import DARK, LIGHT
 from ui.timeline import opened as drawer_state
 from ui.turns import play
@@ -113,6 +116,24 @@ def test_an_empty_session_says_what_will_be_here(home):
     assert "Nothing has happened yet." in joined(app)
     assert "Every decision memory makes will be listed here." in joined(app)
     assert list(app.dataframe) == []
+
+
+def test_a_program_that_keeps_facts_without_a_conversation_is_seen(demo_home):
+    database = services.engine().database
+    block = FactExtractionMemoryBlock(name="items")
+    memory = Memory.from_defaults("store", database=database, memory_blocks=[block])
+    metadata = {"text": NASTY, "n": 3}
+    memory.facts.desk("items").put({f"users/{NASTY}": Kept(NASTY, metadata)})
+    memory.facts.record_reads("items", [FactsAsked(memory.facts.read("items"), query=NASTY), FactsAsked((), key="x")])
+    app = timeline(session="store")
+    assert "4 events about facts, kept by a program: no conversation yet." in joined(app)
+    assert sentences(app)[:2] == [
+        "items was asked under x, and had nothing",
+        f"items was asked for “{short(NASTY, 60)}”: 1 fact",
+    ]
+    facts = opened(page="facts", session="store")
+    assert f":small[:gray[Under the key] {plain('users/' + NASTY)}]" in [each.value for each in facts.markdown]
+    assert metadata in [json.loads(code.value) for code in facts.code]
 
 
 def test_the_first_cut_is_told_by_its_rule(demo_home):

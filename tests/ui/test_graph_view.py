@@ -206,8 +206,8 @@ def test_a_relation_says_whether_it_holds_and_what_replaced_it():
     [
         ({}, Heard(3, "user"), "said in turn 3 by the user"),
         ({"sources": (("s", 3), ("s", 9))}, Heard(3, "user"), "said 2 times, first in turn 3 by the user"),
-        ({"origin": "written", "sources": ()}, None, "written by a person in turn 3"),
-        ({"origin": "written", "sources": (), "turn": 0}, None, "written by a person"),
+        ({"origin": "written", "sources": ()}, None, "written in turn 3"),
+        ({"origin": "written", "sources": (), "turn": 0}, None, "written, not learned"),
         ({"sources": (("other", 3),)}, None, "said in another session"),
         ({"sources": ()}, None, "said in turn 3"),
         ({"sources": (), "turn": 0}, None, "source message deleted"),

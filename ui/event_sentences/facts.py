@@ -18,6 +18,7 @@ from memory_core.events import (
     FactsCondensed,
     FactsCurated,
     FactsExtracted,
+    FactsRead,
     FactSuperseded,
     ProposalRefused,
     SummaryRewritten,
@@ -136,6 +137,18 @@ def _(event: FactHeldBack, words: Words) -> Line:
 
 
 @describe.register
+def _(event: FactsRead, words: Words) -> Line:
+    key, query = (None if text is None else words.said.get(text, "…") for text in (event.key, event.query))
+    by = f" for “{short(query, QUOTED)}”" if query is not None else ""
+    by += f" under {short(key, QUOTED)}" if key else ""
+    asked = f"{short(event.block)} was asked{by or ' for everything'}"
+    details = tuple(fact_words(fact, words) for fact in event.facts)
+    if not event.found:
+        return Line("search_off", f"{asked}, and had nothing", "waiting")
+    return Line("search", f"{asked}: {count(event.found, 'fact')}", details=details)
+
+
+@describe.register
 def _(event: FactsCurated, words: Words) -> Line:
     facts = f"{count(len(event.facts), 'fact')} of {short(event.block)}"
     if event.undoes is not None:
@@ -161,6 +174,7 @@ CURATED = {
     "import": "Imported",
     "refuse": "Refused a rewrite of",
     "label": "Labelled",
+    "put": "Kept under keys:",
 }
 """What a person did to facts at once, as a sentence begins."""
 

@@ -109,7 +109,7 @@ def _(event: GraphCurated, words: Words) -> Line:
     if event.undoes is not None:
         return Line("undo", f"{'Did again' if event.again else 'Undid'} a change of {touched} of {short(event.block)}")
     done = GRAPH_CURATED.get(event.action, event.action)
-    return Line("hub", f"{done} by hand: {touched} of {short(event.block)}")
+    return Line("hub", f"{done}: {touched} of {short(event.block)}")
 
 
 GRAPH_CURATED = {

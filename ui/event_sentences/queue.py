@@ -43,7 +43,7 @@ def _(event: SessionCreated, words: Words) -> Line:
 
 @describe.register
 def _(event: AgentAttached, words: Words) -> Line:
-    how = {"proxy": "the recording proxy"}.get(event.source, event.source)
+    how = {"proxy": "the recording proxy", "adapter": "its framework's adapter"}.get(event.source, event.source)
     return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
 
 

@@ -1,5 +1,6 @@
 """The right side of Facts: one fact with its text, sources, use and history, or several ticked facts."""
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,6 +9,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.history.facts import made_by
+from memory_core.history.rebuild import RebuiltFact
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from ui import nav, probing
@@ -36,6 +38,9 @@ from ui.text import ago, count, plain, short, tokens
 from ui.view import View
 
 LONGEST_TITLE = 160
+LONGEST_METADATA = 4_000
+"""Characters shown of it, and lines before it scrolls."""
+METADATA_LINES = 6
 SHOWN_SOURCES = 2
 SHOWN_SELECTED = 8
 FIELD_PIXELS = 80
@@ -49,11 +54,12 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         heading(struck(short(row.text, LONGEST_TITLE), effect), help=plain(reason(effect)) or None)
         _states(row)
         _labels(desk, row, fact)
+        _given(fact or desk.then.get(row.id))
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
         if fact is not None and not desk.past and (others := others_of(desk, fact.id)):
             draw_choices(desk, fact, others, keys=False)
-        _sources(desk, row)
+        _sources(desk, row, fact or desk.then.get(row.id))
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
         if fact is not None and not desk.past:
             _edit(desk, fact)
@@ -158,6 +164,19 @@ def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
                 _label(desk, fact, mark)
 
 
+def _given(fact: Fact | RebuiltFact | None) -> None:
+    """Draw what a program gave a fact: its key, and its metadata."""
+    if fact is None:
+        return
+    if fact.key is not None:
+        st.markdown(f":small[:gray[Under the key] {plain(short(fact.key, LONGEST_TITLE))}]")
+    if fact.metadata:
+        text = json.dumps(fact.metadata, ensure_ascii=False, indent=2)
+        st.code(
+            text[:LONGEST_METADATA], language="json", height=FIELD_PIXELS * 2 if text.count("\n") > 6 else "content"
+        )
+
+
 def _label(desk: Desk, fact: Fact, mark: str) -> None:
     categories = [fact.category, *desk.categories, *categories_count(desk.rows)]
     topics = [*fact.topics, *topics_count(desk.rows)]
@@ -176,7 +195,7 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
     st.button("Apply labels", key=f"facts__save_labels_{mark}", on_click=changes.label, args=(desk, fact, *keys))
 
 
-def _sources(desk: Desk, row: Row) -> None:
+def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
     """Draw the source messages, with the fact's words highlighted."""
     found = sources_of(desk, row.id)
     for source in found[:SHOWN_SOURCES]:
@@ -186,7 +205,8 @@ def _sources(desk: Desk, row: Row) -> None:
     if not found and not row.here:
         st.markdown(":small[:gray[Learned in another session.]]")
     elif not found:
-        learned = {"person": "Written by a person", "condensed": "Written when facts were condensed"}.get(row.source)
+        written = "Written by a person" if fact is None or fact.key is None else "Kept by a program"
+        learned = {"person": written, "condensed": "Written when facts were condensed"}.get(row.source)
         said = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
         st.markdown(f":small[:gray[{plain(said)}]]")
 

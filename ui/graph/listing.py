@@ -76,7 +76,8 @@ def how_many(seen: Seen) -> str | None:
 def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
     """Author of a relation, and its turn: `said in turn 3 by the user`."""
     if relation.origin == "written":
-        return f"written by a person in turn {tokens(relation.turn)}" if relation.turn else "written by a person"
+        # The user, or an agent with the tools of a memory server: the log knows.
+        return f"written in turn {tokens(relation.turn)}" if relation.turn else "written, not learned"
     times = f"said {tokens(len(relation.sources))} times, first" if len(relation.sources) > 1 else "said"
     if heard is not None:
         return f"{times} in turn {tokens(heard.turn)} by {SAID_BY.get(heard.role, heard.role)}"

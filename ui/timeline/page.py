@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from memory_core.events import Family
 from memory_core.history.by_turn import TurnRecord
 from ui import baseline, nav
 from ui.components import empty
@@ -12,22 +13,25 @@ from ui.text import Beside, count, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
-from ui.timeline.listing import NEWER
+from ui.timeline.listing import GROUPS, NEWER, Index
 from ui.timeline.opened import opened, take_link
 from ui.timeline.timeline_cache import remembered
 from ui.view import View
 from ui.watching import draw_watched
+
+LIVED: tuple[Family, ...] = ("messages", "facts", "relations")
+"""Something has happened in a session with an event of these: a program may keep facts in it without a conversation."""
 
 
 def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
-    if not timeline.index.groups["Messages"]:
+    if not any(timeline.index.groups[GROUPS[family].name] for family in LIVED):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
-    st.markdown(_sentence(view))
+    st.markdown(_sentence(view) if view.history.turns else _kept(timeline.index))
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
@@ -59,6 +63,14 @@ def _sentence(view: View) -> str:
     until = [*before, view.then] if view.then is not None else before
     sums = _sums(until, baseline.beside(session_id, view.shown_turn))
     return f"{told} Up to turn {tokens(view.shown_turn)}: {sums}."
+
+
+def _kept(index: Index) -> str:
+    """The same of a session without a conversation: `9 events about facts, kept by a program.`"""
+    named: tuple[Family, ...] = ("facts", "relations")
+    sizes = {family: index.groups[GROUPS[family].name] for family in named}
+    told = " and ".join(f"{count(size, 'event')} about {what}" for what, size in sizes.items() if size)
+    return f"{told}, kept by a program: no conversation yet."
 
 
 def _sums(turns: Sequence[TurnRecord], beside: Beside) -> str:

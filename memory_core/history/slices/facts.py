@@ -63,6 +63,8 @@ class FactState:
     added: FactAdded
     content: str
     """Content hash of its current words."""
+    metadata: str | None
+    """Content hash of its current metadata."""
     tokens: int
     pinned: bool
     category: str
@@ -120,6 +122,7 @@ class Facts:
             record=record,
             added=event,
             content=event.content,
+            metadata=event.metadata,
             tokens=event.tokens,
             pinned=event.pinned,
             category=event.category,
@@ -143,7 +146,7 @@ class Facts:
         if event.becomes is not None:
             fact.state = event.becomes
         elif isinstance(event, FactChanged):
-            fact.content, fact.tokens = event.after, event.tokens
+            fact.content, fact.tokens, fact.metadata = event.after, event.tokens, event.metadata
         elif isinstance(event, FactPinned):
             fact.pinned = event.pinned
         elif isinstance(event, FactLabelled):

@@ -1,0 +1,229 @@
+"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`: its names, its schemas, its results."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import MessageError, NotFoundError
+from memory_core.interop.located_json import problem, read_text, read_values
+from memory_core.interop.memory_stores import is_reference_memory
+from memory_core.systems.knowledge_graph import KnowledgeGraph
+
+RESOURCE = "memory://knowledge-graph"
+"""The whole graph, as a resource."""
+
+MAX_BYTES = 20 * 1024 * 1024
+"""Of a file that is brought along."""
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTool:
+    """A tool as the reference server announces it."""
+
+    name: str
+    description: str
+    takes: Schema
+    """By argument; all are required."""
+    gives: Schema
+    """By field of the structured result."""
+    reads: bool = False
+    destroys: bool = False
+
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ").title()
+
+    @property
+    def input_schema(self) -> Schema:
+        return _draft_07(_object(self.takes))
+
+    @property
+    def output_schema(self) -> Schema:
+        return _draft_07(_object(self.gives, closed=True))
+
+
+def _text(description: str | None = None) -> Schema:
+    return {"type": "string"} | ({"description": description} if description else {})
+
+
+def _list(items: Schema, description: str | None = None) -> Schema:
+    return {"type": "array", "items": items} | ({"description": description} if description else {})
+
+
+def _object(properties: Schema, *, closed: bool = False) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    schema |= {"required": list(properties)} if properties else {}
+    return schema | ({"additionalProperties": False} if closed else {})
+
+
+def _draft_07(schema: Schema) -> Schema:
+    return {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+
+
+_ENTITY = {
+    "name": _text("The name of the entity"),
+    "entityType": _text("The type of the entity"),
+    "observations": _list(_text(), "An array of observation contents associated with the entity"),
+}
+_RELATION = {
+    "from": _text("The name of the entity where the relation starts"),
+    "to": _text("The name of the entity where the relation ends"),
+    "relationType": _text("The type of the relation"),
+}
+_TO_ADD = {
+    "entityName": _text("The name of the entity to add the observations to"),
+    "contents": _list(_text(), "An array of observation contents to add"),
+}
+_ADDED = {"entityName": _text(), "addedObservations": _list(_text())}
+_TO_DELETE = {
+    "entityName": _text("The name of the entity containing the observations"),
+    "observations": _list(_text(), "An array of observations to delete"),
+}
+_ENTITIES, _RELATIONS = (_list(_object(each, closed=True)) for each in (_ENTITY, _RELATION))
+_GRAPH = {"entities": _ENTITIES, "relations": _RELATIONS}
+_DONE = {"success": {"type": "boolean"}, "message": _text()}
+
+TOOLS = (
+    GraphTool(
+        "create_entities",
+        "Create multiple new entities in the knowledge graph",
+        {"entities": _list(_object(_ENTITY))},
+        {"entities": _ENTITIES},
+    ),
+    GraphTool(
+        "create_relations",
+        "Create multiple new relations between entities in the knowledge graph. Relations should be in active voice",
+        {"relations": _list(_object(_RELATION))},
+        {"relations": _RELATIONS},
+    ),
+    GraphTool(
+        "add_observations",
+        "Add new observations to existing entities in the knowledge graph",
+        {"observations": _list(_object(_TO_ADD))},
+        {"results": _list(_object(_ADDED, closed=True))},
+    ),
+    GraphTool(
+        "delete_entities",
+        "Delete multiple entities and their associated relations from the knowledge graph",
+        {"entityNames": _list(_text(), "An array of entity names to delete")},
+        _DONE,
+        destroys=True,
+    ),
+    GraphTool(
+        "delete_observations",
+        "Delete specific observations from entities in the knowledge graph",
+        {"deletions": _list(_object(_TO_DELETE))},
+        _DONE,
+        destroys=True,
+    ),
+    GraphTool(
+        "delete_relations",
+        "Delete multiple relations from the knowledge graph",
+        {"relations": _list(_object(_RELATION), "An array of relations to delete")},
+        _DONE,
+        destroys=True,
+    ),
+    GraphTool("read_graph", "Read the entire knowledge graph", {}, _GRAPH, reads=True),
+    GraphTool(
+        "search_nodes",
+        "Search for nodes in the knowledge graph based on a query",
+        {"query": _text("The search query to match against entity names, types, and observation content")},
+        _GRAPH,
+        reads=True,
+    ),
+    GraphTool(
+        "open_nodes",
+        "Open specific nodes in the knowledge graph by their names",
+        {"names": _list(_text(), "An array of entity names to retrieve")},
+        _GRAPH,
+        reads=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool gives back, as text and as values."""
+
+    text: str
+    structured: dict[str, Any]
+
+
+class GraphTools:
+    """The tools over one graph."""
+
+    def __init__(self, graph: KnowledgeGraph) -> None:
+        self._graph = graph
+        self._calls: Mapping[str, Callable[..., Any]] = {tool.name: getattr(graph, tool.name) for tool in TOOLS}
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool; arguments that it does not take are left out, as there.
+
+        Raises:
+            NotFoundError: there is no such tool, or no such entity.
+            MessageError: an argument is missing or of another kind, or something cannot be kept; nothing was changed.
+            StoreError: the database cannot be reached.
+        """
+        tool = next((each for each in TOOLS if each.name == name), None)
+        if tool is None:
+            raise NotFoundError(f"Tool {name[:40]} not found")
+        if wrong := _wrong(_object(tool.takes), dict(arguments), ""):
+            raise MessageError(f"Invalid arguments for tool {name}: {wrong}")
+        result = self._calls[name](*(_only(schema, arguments[field]) for field, schema in tool.takes.items()))
+        if tool.gives == _DONE:
+            message = f"{name.removeprefix('delete_').capitalize()} deleted successfully"
+            return Answer(message, {"success": True, "message": message})
+        return Answer(self.text(result), result if tool.reads else {next(iter(tool.gives)): result})
+
+    def graph(self) -> str:
+        """The whole graph, as the resource has it."""
+        return self.text(self._graph.read_graph())
+
+    def bring(self, data: bytes, *, filename: str) -> None:
+        """Add what a file of the reference server holds, and is not there yet.
+
+        Raises:
+            FormatError: it is no such file, or cannot be read.
+            MessageError: something in it cannot be kept.
+        """
+        values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
+        if not is_reference_memory(values):
+            raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
+        rows = [value.value for value in values]
+        self.call("create_entities", {"entities": [row for row in rows if row["type"] == "entity"]})
+        self.call("create_relations", {"relations": [row for row in rows if row["type"] == "relation"]})
+
+    @staticmethod
+    def text(result: Any) -> str:
+        return json.dumps(result, indent=2, ensure_ascii=False)
+
+
+_KINDS: Mapping[str, Any] = {"string": str, "array": list, "object": dict}
+
+
+def _wrong(schema: Schema, value: Any, place: str) -> str | None:
+    """The first place where a value is not of its schema, in words."""
+    if not isinstance(value, _KINDS[schema["type"]]):
+        return f"expected {schema['type']} at {place or 'the arguments'}"
+    for name, inner in schema.get("properties", {}).items():
+        at = f"{place}.{name}".lstrip(".")
+        if name not in value:
+            return f"expected {inner['type']} at {at}, and there is none"
+        if wrong := _wrong(inner, value[name], at):
+            return wrong
+    for number, item in enumerate(value) if schema["type"] == "array" else ():
+        if wrong := _wrong(schema["items"], item, f"{place}[{number}]"):
+            return wrong
+    return None
+
+
+def _only(schema: Schema, value: Any) -> Any:
+    """A value with what its schema names."""
+    if schema["type"] == "array":
+        return [_only(schema["items"], item) for item in value]
+    if schema["type"] == "object":
+        return {name: _only(inner, value[name]) for name, inner in schema["properties"].items()}
+    return value

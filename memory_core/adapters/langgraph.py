@@ -1,0 +1,197 @@
+"""Facts as the store of LangGraph's agents: `create_agent(model, tools, store=InspectedStore(database_uri=...))`.
+
+Namespace and key of an item are the key of a fact, its value is the fact's metadata, and what `index` names of it are
+the fact's words: whatever an agent puts, gets and looks for is in the log. Putting again makes a version; deleting
+retires the fact, so that it can be restored in the app.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from memory_core.adapters import framework
+from memory_core.blocks import FactExtractionMemoryBlock
+from memory_core.blocks.fact_search import FactHit, rank_facts
+from memory_core.curation.known_facts import FactsAsked
+from memory_core.errors import MessageError
+from memory_core.memory import Memory
+from memory_core.planning.curation import Kept
+from memory_core.planning.facts import Fact, key_of, metadata_text, parts_of
+
+with framework("LangGraph", "langgraph"):
+    from langgraph.store.base import (
+        BaseStore,
+        GetOp,
+        Item,
+        ListNamespacesOp,
+        MatchCondition,
+        Op,
+        PutOp,
+        Result,
+        SearchItem,
+        SearchOp,
+        get_text_at_path,
+    )
+
+BLOCK = "items"
+SEARCHED, UNSEARCHED = "item", "item without words"
+"""Categories of the facts: an item without words has its whole value for a text, and no question finds it."""
+
+_COMPARED: Mapping[str, Callable[[float, float], bool]] = {
+    "$gt": lambda value, other: value > other,
+    "$gte": lambda value, other: value >= other,
+    "$lt": lambda value, other: value < other,
+    "$lte": lambda value, other: value <= other,
+}
+
+
+class InspectedStore(BaseStore):
+    """LangGraph's store over the facts of one session. `settings` are those of `Memory.from_defaults`.
+
+    `fields` are the paths that are searched where a put names none; `$` is the whole value, as in LangGraph.
+    """
+
+    supports_ttl = False
+
+    def __init__(
+        self,
+        *,
+        database_uri: str | None = None,
+        session_id: str = "langgraph",
+        fields: Sequence[str] = ("$",),
+        **settings: Any,
+    ) -> None:
+        blocks = [FactExtractionMemoryBlock(name=BLOCK, priority=1)]
+        made = {"title": "LangGraph store", "memory_blocks": blocks, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **made)
+        self._fields = tuple(fields)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Reads see what was there before; then what is put is put in one change set, of one key the last.
+
+        Raises:
+            MessageError: a value is no JSON object, a key cannot be stored, a filter is unknown, or a put has a
+                time to live; nothing was put.
+            StoreError: the database cannot be reached.
+        """
+        results: list[Result] = []
+        asked: list[FactsAsked] = []
+        kept: dict[str, Kept | None] = {}
+        for op in ops:
+            result: Result = None
+            if isinstance(op, GetOp):
+                key = key_of([*op.namespace, op.key])
+                fact = self.memory.facts.keyed(BLOCK, [key]).get(key)
+                result = None if fact is None else Item(**_item(fact))
+                asked.append(FactsAsked([fact] if fact else [], key=key))
+            elif isinstance(op, SearchOp):
+                found = self._found(op)
+                result = [SearchItem(**_item(fact), score=score) for fact, score in found]
+                asked.append(FactsAsked([fact for fact, _ in found], _beginning(op.namespace_prefix), op.query or None))
+            elif isinstance(op, ListNamespacesOp):
+                result = self._namespaces(op)
+            else:
+                kept[key_of([*op.namespace, op.key])] = self._kept(op)
+            results.append(result)
+        if asked:
+            self.memory.facts.record_reads(BLOCK, asked)
+        if kept:
+            self.memory.facts.desk(BLOCK).put(kept)
+        return results
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        return await asyncio.to_thread(self.batch, list(ops))
+
+    def _kept(self, op: PutOp) -> Kept | None:
+        if op.ttl is not None:
+            raise MessageError("This store keeps an item until it is deleted: put it without a ttl.")
+        if op.value is None:
+            return None
+        value = dict(op.value)
+        metadata_text(value)  # or what it is made of could not be read either
+        paths = () if op.index is False else self._fields if op.index is None else op.index
+        texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
+        words = texts or get_text_at_path(value, "$")
+        return Kept("\n".join(words), value, SEARCHED if texts else UNSEARCHED)
+
+    def _found(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
+        """The items of a search with their scores, best first; behind them those without a score, newest first."""
+        beginning = _beginning(op.namespace_prefix)
+        of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))
+        items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
+        newest = sorted(items, key=lambda id: (items[id].updated_at, id), reverse=True)
+        searched = [fact for fact in items.values() if fact.category != UNSEARCHED]
+        hits: list[FactHit] = []
+        if op.query and searched:
+            session = self.memory.session
+            hits = rank_facts(
+                searched,
+                op.query,
+                database=session.database,
+                services=session.services,
+                top_k=len(searched),
+                threshold=0.0,
+            )
+        scores = {hit.fact.id: hit.score for hit in hits}
+        ranked = [*scores, *(id for id in newest if id not in scores)]
+        return [(items[id], scores.get(id)) for id in ranked[op.offset : op.offset + op.limit]]
+
+    def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
+        fitting = (each for each in every if all(_matches(each, how) for how in op.match_conditions or ()))
+        found = sorted({each[: op.max_depth] for each in fitting})
+        return found[op.offset : op.offset + op.limit]
+
+    def _facts(self) -> list[Fact]:
+        """Items; a fact that a person wrote there has no key, and is none."""
+        return [fact for fact in self.memory.facts.read(BLOCK) if fact.key is not None]
+
+
+def _beginning(namespace: Sequence[str]) -> str:
+    """How the keys of a namespace, and of those within it, begin."""
+    return key_of([*namespace, ""]) if namespace else ""
+
+
+def _item(fact: Fact) -> dict[str, Any]:
+    *namespace, key = parts_of(fact.key or "")
+    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # what is put unchanged is confirmed
+    return {
+        "namespace": tuple(namespace),
+        "key": key,
+        "value": dict(fact.metadata),
+        "created_at": datetime.fromtimestamp(created, UTC),
+        "updated_at": datetime.fromtimestamp(updated, UTC),
+    }
+
+
+def _matches(namespace: tuple[str, ...], how: MatchCondition) -> bool:
+    length = len(how.path)
+    part = namespace[:length] if how.match_type == "prefix" else namespace[-length:] if length else ()
+    return len(part) == length and all(wanted in ("*", own) for own, wanted in zip(part, how.path, strict=True))
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    """Is it the value wanted: of an object the fields named, of a list every element, or by `$` operators?"""
+    if isinstance(wanted, dict) and any(name.startswith("$") for name in wanted):
+        return all(_compares(value, how, other) for how, other in wanted.items())
+    if isinstance(wanted, dict):
+        return isinstance(value, dict) and all(_fits(value.get(name), each) for name, each in wanted.items())
+    if isinstance(wanted, list | tuple):
+        return (
+            isinstance(value, list)
+            and len(value) == len(wanted)
+            and all(_fits(own, each) for own, each in zip(value, wanted, strict=True))
+        )
+    return bool(value == wanted)
+
+
+def _compares(value: Any, how: str, other: Any) -> bool:
+    if how in ("$eq", "$ne"):
+        return bool(value == other) is (how == "$eq")
+    if how not in _COMPARED:
+        raise MessageError(f"A filter cannot compare by {how[:40]}: use $eq, $ne, {', '.join(_COMPARED)}.")
+    try:
+        return _COMPARED[how](float(value), float(other))
+    except (TypeError, ValueError):
+        return False  # what is no number is neither more nor less

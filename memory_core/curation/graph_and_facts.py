@@ -1,0 +1,65 @@
+"""A graph and the facts beside it, read at one moment and changed in one transaction: one change set in each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from memory_core.curation.fact_change_sets import FactChangeSetTransaction, Known
+from memory_core.curation.facts import Curation
+from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_change_sets import GraphChangeSetTransaction
+from memory_core.engine.session import Session
+from memory_core.events import Actor
+from memory_core.planning.curation import Kept
+from memory_core.planning.graph import Graph
+from memory_core.planning.graph_draft import GraphPlan
+from memory_core.store.facts import read_facts
+from memory_core.store.graph import read_graph
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Wished(Generic[Result]):
+    """What a change makes of both, and what it gives back."""
+
+    result: Result
+    plan: GraphPlan = field(default_factory=GraphPlan)
+    action: str = "add"
+    """Of the graph's change set."""
+    kept: Mapping[str, Kept | None] = field(default_factory=dict)
+    """Facts by key; see `Curation.put`."""
+
+
+class GraphAndFacts:
+    """See `Memory.blocks.graph_and_facts`."""
+
+    def __init__(self, session: Session, graph: str, facts: str) -> None:
+        self._session = session
+        self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
+
+    def read(self) -> tuple[Graph, Known]:
+        """The graph, and the facts by id; both in every state."""
+        graph, facts = self._graph, self._facts
+        with self._session.database.read() as connection:
+            known = read_facts(connection, facts.scope, facts.block, states=None)
+            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known}
+
+    def change(self, wish: Callable[[Graph, Known], Wished[Result]], *, actor: Actor = "agent") -> Result:
+        """Change both as a wish says that is given what there is; all or nothing.
+
+        Raises:
+            MessageError: something cannot be kept; also whatever `wish` raises. Nothing was changed.
+        """
+        count = self._session.counter.text
+        with self._session.writing() as w:
+            self._session.refresh(w)
+            graphs = GraphChangeSetTransaction(w, self._graph.scope, self._graph.block, actor)
+            facts = FactChangeSetTransaction(w, self._facts.scope, self._facts.block, actor, count)
+            held = graphs.read()
+            wished = wish(held, facts.read())
+            if wished.plan:
+                graphs.store(held, wished.plan, wished.action)
+            if wished.kept:
+                facts.put(wished.kept)
+            return wished.result

@@ -1,0 +1,290 @@
+"""The names of MCP's reference memory server (`KnowledgeGraphManager`) over a graph block and a facts block.
+
+Relations are the graph's. What is observed of an entity are facts, and so is what kind of thing it is: the graph knows
+few kinds, and knows an entity too that somebody only related to another. Names that differ in case or in a leading
+"the" are one entity.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.blocks import FactExtractionMemoryBlock
+from memory_core.curation.fact_change_sets import Known
+from memory_core.curation.graph_and_facts import Wished
+from memory_core.curation.known_facts import FactsAsked
+from memory_core.errors import MessageError, NotFoundError
+from memory_core.memory import Memory
+from memory_core.messages import storable
+from memory_core.planning import graph_changes
+from memory_core.planning.curation import Kept
+from memory_core.planning.facts import Fact, key_of, parts_of
+from memory_core.planning.graph import LONGEST, Graph, normal_name, normal_predicate
+from memory_core.planning.graph_draft import Draft, GraphPlan
+from memory_core.recipes import recipe
+
+GRAPH, OBSERVATIONS = "Relations", "Observations"
+"""Names of the blocks."""
+
+_NAME, _TYPE, _OBSERVED = "entity", "entityType", "observation"
+"""What the facts' metadata holds: the exact words, as a fact's text is tidied."""
+
+Row = Mapping[str, Any]
+"""An entity, relation or observation as the server's tools write it."""
+
+
+class KnowledgeGraph:
+    """Entities with observations, and relations, in one session. Every change is the agent's, and can be undone."""
+
+    def __init__(
+        self, session_id: str = "knowledge-graph", *, database_uri: str | None = None, **settings: Any
+    ) -> None:
+        """`settings` are those of `Memory.from_defaults`."""
+        made = recipe("graph").made()
+        blocks = [*made.blocks, FactExtractionMemoryBlock(name=OBSERVATIONS, priority=2)]
+        given = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **given)
+        """The engine behind: its events, its changes with their undo, its screens."""
+        self._both = self.memory.blocks.graph_and_facts(GRAPH, OBSERVATIONS)
+
+    # -- changing ---------------------------------------------------------------------------------
+
+    def create_entities(self, entities: Sequence[Row]) -> list[Row]:
+        """Add entities, each with `name`, `entityType` and `observations`; return those that were not there.
+
+        Raises:
+            MessageError: a name cannot be kept.
+        """
+
+        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
+            there, created = _There(graph, facts), list[Row]()
+            for new in entities:
+                id = there.draft.find(_checked(new["name"], "A name"))
+                if id is None or id not in there.entities:
+                    there.declare(new["name"], new["entityType"])
+                    there.observe(new["name"], new["observations"])
+                    created.append(new)
+            return Wished(created, there.draft.plan(), "add", there.kept)
+
+        return self._both.change(wish)
+
+    def create_relations(self, relations: Sequence[Row]) -> list[Row]:
+        """Add relations, each with `from`, `to` and `relationType`; return those that were not there.
+
+        Raises:
+            MessageError: a name or a relation's type cannot be kept, or both ends are one entity.
+        """
+
+        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
+            draft, created = Draft(graph), list[Row]()
+            for new in relations:
+                type = _checked(new["relationType"], "A relation's type")
+                ends = [draft.entity(_checked(new[end], "A name")) for end in ("from", "to")]
+                if ends[0] == ends[1]:
+                    raise MessageError(f'{graph_changes.TWO_DIFFERENT} "{new["from"]}" and "{new["to"]}" are one.')
+                if not any(
+                    (each.subject, each.predicate, each.object, each.state) == (ends[0], type, ends[1], "active")
+                    for each in draft.relations.values()
+                ):
+                    draft.add_relation(ends[0], type, ends[1], origin="written", contradicts=False)
+                    created.append(new)
+            return Wished(created, draft.plan() if created else GraphPlan())
+
+        return self._both.change(wish)
+
+    def add_observations(self, observations: Sequence[Row]) -> list[Row]:
+        """Add `contents` to what is observed of `entityName`; return for each what was new.
+
+        Raises:
+            NotFoundError: there is no such entity; nothing was added.
+        """
+
+        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
+            there, results = _There(graph, facts), list[Row]()
+            for given in observations:
+                name = given["entityName"]
+                known = there.observed(name)
+                if known is None:
+                    raise NotFoundError(f"Entity with name {name} not found")
+                added = [content for content in given["contents"] if content not in known]
+                there.observe(name, added)
+                results.append({"entityName": name, "addedObservations": added})
+            return Wished(results, kept=there.kept)
+
+        return self._both.change(wish)
+
+    def delete_entities(self, names: Sequence[str]) -> None:
+        """Retire entities with their observations and relations; what is not there is left out."""
+
+        def wish(graph: Graph, facts: Known) -> Wished[None]:
+            there = _There(graph, facts)
+            ids = {id for name in names if (id := there.draft.find(name)) is not None}
+            gone = [fact for id in ids for fact in there.facts_of(id)]
+            plan = graph_changes.remove(graph, [graph.entities[id] for id in ids]) if ids else GraphPlan()
+            return Wished(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
+
+        self._both.change(wish)
+
+    def delete_observations(self, deletions: Sequence[Row]) -> None:
+        """Retire `observations` of each `entityName`; what is not there is left out."""
+
+        def wish(graph: Graph, facts: Known) -> Wished[None]:
+            there, gone = _There(graph, facts), dict[str, Kept | None]()
+            for given in deletions:
+                of = there.observations.get(there.draft.find(given["entityName"]) or 0, ())
+                gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in given["observations"]}
+            return Wished(None, kept=gone)
+
+        self._both.change(wish)
+
+    def delete_relations(self, relations: Sequence[Row]) -> None:
+        """Retire relations, each given by `from`, `to` and `relationType`; what is not there is left out."""
+
+        def wish(graph: Graph, facts: Known) -> Wished[None]:
+            draft = Draft(graph)
+            wanted = {(draft.find(each["from"]), each["relationType"], draft.find(each["to"])) for each in relations}
+            gone = [each for each in graph.active() if (each.subject, each.predicate, each.object) in wanted]
+            return Wished(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
+
+        self._both.change(wish)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    def read_graph(self) -> dict[str, list[Row]]:
+        """Everything: `entities` and `relations`."""
+        return self._shown(_There(*self._both.read()))
+
+    def search_nodes(self, query: str) -> dict[str, list[Row]]:
+        """Entities whose name, type or observations hold the query, ignoring case, and relations that touch them."""
+        sought, there = query.lower(), _There(*self._both.read())
+        found = {
+            id
+            for id, row in there.rows()
+            if any(sought in text.lower() for text in (row["name"], row["entityType"], *row["observations"]))
+        }
+        return self._shown(there, found, query)
+
+    def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
+        """Entities of these names, and the relations that touch them."""
+        there = _There(*self._both.read())
+        found = {id for name in names if (id := there.draft.find(name)) in there.entities}
+        return self._shown(there, {id for id in found if id is not None}, ", ".join(names))
+
+    def _shown(self, there: "_There", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
+        rows = {id: row for id, row in there.rows() if only is None or id in only}
+        relations: list[Row] = [
+            {
+                "from": there.graph.name(each.subject),
+                "to": there.graph.name(each.object),
+                "relationType": each.predicate,
+            }
+            for each in there.graph.active()
+            if only is None or {each.subject, each.object} & rows.keys()
+        ]
+        given = [fact for id in rows for fact in there.facts_of(id)]
+        self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given, query=query)])
+        return {"entities": list(rows.values()), "relations": relations}
+
+
+@dataclass(slots=True)
+class _There:
+    """What there is of both, and what is to be kept besides."""
+
+    graph: Graph
+    facts: Known
+    draft: Draft = field(init=False)
+    entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
+    """What each entity is, by its number in the graph; those that only a relation names are not among them. None: it is
+    added now."""
+    observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
+    kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
+    _new: dict[int, list[str]] = field(init=False, default_factory=dict)
+    _last: dict[str, int] = field(init=False, default_factory=dict)
+    """The highest number that an observation of this entity, by key, ever had."""
+
+    def __post_init__(self) -> None:
+        self.draft = Draft(self.graph)
+        for fact in self.facts.values():
+            name, *number = parts_of(fact.key) if fact.key is not None else ("",)
+            if number and number[0].isdigit():
+                self._last[key_of([name])] = max(self._last.get(key_of([name]), 0), int(number[0]))
+            id = self.draft.find(name)
+            if fact.state == "active" and id is not None:
+                if _TYPE in fact.metadata:
+                    self.entities[id] = fact
+                elif _OBSERVED in fact.metadata:
+                    self.observations.setdefault(id, []).append(fact)
+
+    def rows(self) -> Iterable[tuple[int, dict[str, Any]]]:
+        """Each entity as the tools show it, the oldest first."""
+        for id, fact in self.entities.items():
+            if fact is not None:
+                observed = [_observed(each) for each in self.observations.get(id, ())]
+                yield id, {"name": self.graph.name(id), "entityType": _type_of(fact), "observations": observed}
+
+    def facts_of(self, id: int) -> list[Fact]:
+        fact = self.entities.get(id)
+        return [*([fact] if fact is not None else []), *self.observations.get(id, ())]
+
+    def observed(self, name: str) -> list[str] | None:
+        """What is observed of an entity; None where there is none of that name."""
+        id = self.draft.find(name)
+        if id is None or id not in self.entities:
+            return None
+        return [*(_observed(fact) for fact in self.observations.get(id, ())), *self._new.get(id, ())]
+
+    def declare(self, name: str, type: str) -> None:
+        """There is such an entity."""
+        id = self.draft.entity(name, type=type)
+        known = self.draft.entities[id].name
+        if known != name and normal_name(known) == normal_name(name):  # as it is written now
+            self.draft.change_entity(id, name=name)
+        self.entities[id] = None
+        self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))
+
+    def observe(self, name: str, contents: Iterable[str]) -> None:
+        """This is so of an entity that there is."""
+        owner = key_of([name])
+        for content in contents:
+            self._last[owner] = self._last.get(owner, 0) + 1
+            self._new.setdefault(self.draft.find(name) or 0, []).append(content)
+            key = key_of([name, str(self._last[owner])])
+            metadata = {_NAME: name, _OBSERVED: content}
+            self.kept[key] = Kept(_is(name, content), metadata, category=_OBSERVED, topics=(name,))
+
+
+def _is_a(name: str, type: str) -> str:
+    return f"{name} ({type})"
+
+
+def _is(name: str, observation: str) -> str:
+    return f"{name}: {observation}"
+
+
+def _as_kept(text: str) -> str:
+    """Words as facts keep them."""
+    return " ".join(storable(text)[0].split())
+
+
+def _type_of(fact: Fact) -> str:
+    """What an entity is: as it was said, or as a person has reworded it since."""
+    name, type = fact.metadata[_NAME], str(fact.metadata[_TYPE])
+    reworded = re.fullmatch(r".*\((.*)\)", fact.text)
+    return reworded[1] if reworded and fact.text != _as_kept(_is_a(name, type)) else type
+
+
+def _observed(fact: Fact) -> str:
+    """An observation: as it was said, or as a person has reworded it since."""
+    name, observation = fact.metadata[_NAME], str(fact.metadata[_OBSERVED])
+    same = fact.text == _as_kept(_is(name, observation))
+    return observation if same else fact.text.removeprefix(f"{_as_kept(name)}:").strip()
+
+
+def _checked(text: str, what: str) -> str:
+    """A name, or a relation's type, if the graph can keep it."""
+    if not normal_name(text) or not normal_predicate(text) or storable(text)[0] != text:
+        raise MessageError(f"{what} must have letters or digits, and no control character: {text[:LONGEST]!r} has not.")
+    if len(text) > LONGEST:
+        raise MessageError(f"{what} may have {LONGEST} characters, not {len(text)}.")
+    return text
