@@ -369,6 +369,14 @@ class AgentAttached(Event, family="session"):
     source: Literal["proxy"]
 
 
+class SessionTakenOver(Event, family="session"):
+    """A person changes the session in the app from now on, although an agent works in it."""
+
+
+class SessionHandedBack(Event, family="session"):
+    """The session is left to its agent again: the app only shows it while the agent works."""
+
+
 class ConfigurationChanged(Event, family="settings"):
     before: dict[str, Any]
     after: dict[str, Any]

@@ -32,22 +32,16 @@ from memory_core.models.base import ModelCall
 from memory_core.process import per_process
 from memory_core.store.blocks import read_state
 from memory_core.store.deliveries import (
-    LEASE_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     Delivery,
-    claim,
     delivered_messages,
-    holds,
-    lease_key,
-    new_owner,
     pending,
     pending_by_block,
     read_deliveries,
-    release,
-    renew,
     set_state,
     still_there,
 )
+from memory_core.store.leases import LEASE_SECONDS, claim, holds, lease_key, new_owner, release, renew
 from memory_core.store.writing import session_scope, user_scope
 
 WORKERS = 256
