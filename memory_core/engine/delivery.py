@@ -6,6 +6,7 @@ stored), then store the result and acknowledge in one transaction that still hol
 between leaves nothing behind; the next one repeats the work.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -43,6 +44,8 @@ from memory_core.store.deliveries import (
 )
 from memory_core.store.leases import LEASE_SECONDS, claim, holds, lease_key, new_owner, release, renew
 from memory_core.store.writing import session_scope, user_scope
+
+_log = logging.getLogger(__name__)
 
 WORKERS = 256
 """Maximum number of blocks served concurrently. Threads are created on demand. A model that hangs keeps one thread for
@@ -303,6 +306,11 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
+    # After the commit, and by the type alone: the text of an exception may quote what was said, or a key.
+    about = (session.id, attached.name, attempts, type(error).__name__)
+    _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)
+    if parked:
+        _log.warning("Session %r, block %r: parked after attempt %d, which failed with %s.", *about)
     return Served(attached.name, "parked" if parked else "failed", done, problem)
 
 
