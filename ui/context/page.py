@@ -156,7 +156,7 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
         short_of_room = bool(sent.cuts or sent.built.over_by)
         if (
             short_of_room
-            and not view.past
+            and not view.read_only
             and st.button(":small[Change the limit]", icon=":material/tune:", type="tertiary", key="context__limit")
         ):
             settings_dialog(view.memory.session_id)
@@ -189,7 +189,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
-            draw_parts(sent, mode(), effects, partial(trace.words, upto=position), past=view.past)
+            draw_parts(sent, mode(), effects, partial(trace.words, upto=position), read_only=view.read_only is not None)
         pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view.memory, before, sent)}]")

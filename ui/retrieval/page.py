@@ -138,7 +138,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         headline(search, unit=unit) if query else f"**{stored(search.stored, unit)}.** Ask what they would answer."
     )
     _warn(search)
-    draw_others(session_id, search, unit, offline=offline)
+    draw_others(session_id, search, unit, offline=offline, may_embed=not view.read_only)
     if not _draw_found(view, search, unit):
         st.markdown(
             f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
