@@ -158,9 +158,7 @@ def build_context(
             _record(session, context, layout, section)
             _warn(session, layout, failures)
         except StoreError as error:  # on a full disk an agent can go on: the prompt is correct
-            _log.warning(
-                "Session %r: a prompt was built that is not in the log (%s).", session.id, type(error).__name__
-            )
+            _log.warning("A prompt was built that is not in the log. %s", error)  # what the database says of itself
             context = replace(context, unrecorded=str(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
