@@ -906,6 +906,9 @@ class Retrieved(Event, family="vectors"):
     """Weight by boost; empty if none was enabled."""
     token_budget: int | None = None
     """Token budget to fill; None if a number of results was requested instead."""
+    elsewhere: tuple[tuple[str, float], ...] = ()
+    """What it requested of the user's other sessions, best first: hash of the unit's text, score. `candidates` and
+    `gates` are about this session's own units, as its log is."""
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

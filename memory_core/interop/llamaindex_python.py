@@ -92,6 +92,7 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "length_weight": (0, "the score is the embedding's alone there"),
         "unit": ("batch", "what leaves the queue together is stored as one text there"),
         "layout": ("messages", "stored messages stand as elements in the prompt there"),
+        "scope": ("session", "what is stored is the block object's there"),
     },
 }
 """The same for the settings of each kind of block."""

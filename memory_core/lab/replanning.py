@@ -240,8 +240,8 @@ class Replanner:
         fits = budget is not None and budget >= part.tokens - block.frame and not search.gates.get("no_room")
         if same_gates and (top_k is not None or budget == search.token_budget or fits):
             return _Content(part.tokens, part.refs, part)
-        if self._sizes.base.config.accounting != "content":
-            return None
+        if self._sizes.base.config.accounting != "content" or block.values.get("scope") == "user":
+            return None  # what the user's other sessions would have answered is not in this log
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None
