@@ -1,10 +1,12 @@
 """A session that a running agent works in, on the pages: read only until a person takes it over."""
 
 import pytest
+from engine_fakes import until
 from pages_driver import message_texts, opened, said
 from running_agent import running_agent
 
 from ui import services
+from ui.changing import left_to_agent
 
 PAGES = ("context", "timeline", "blocks", "facts", "graph", "retrieval", "trace", "lab")
 
@@ -16,8 +18,9 @@ CHANGING = (
 
 
 @pytest.fixture
-def agent(home):
-    """An agent at work in the session "s", after two turns."""
+def agent(home, monkeypatch):
+    """An agent at work in the session "s", after two turns; the server looks for what is due all the time."""
+    monkeypatch.setattr(services, "RETRY_EVERY_SECONDS", 0.05)
     with running_agent(services.engine().settings.database, "s") as agent:
         agent.say("note 1 of the day")
         agent.say("note 2 of the day")
@@ -60,9 +63,20 @@ def test_every_page_shows_the_agents_session_and_changes_nothing_until_it_is_tak
     assert chat.chat_input[0].disabled
 
 
-def test_it_is_free_again_once_the_agent_has_ended(agent):
+def states():
+    return {delivery.state for delivery in services.engine().open("s").session.deliveries()}
+
+
+def test_it_is_free_again_once_the_agent_has_ended_to_whom_what_is_due_was_left(agent, monkeypatch):
+    looked = []
+    monkeypatch.setattr(services, "left_to_agent", lambda *of: looked.append(of) or left_to_agent(*of))
     assert opened(session="s").chat_input[0].disabled
+    with services.engine().database.write() as connection:  # as if the agent had been interrupted
+        connection.exec_driver_sql("UPDATE mi_delivery SET state = 'pending', next_attempt_at = 0")
+    until(lambda: len(looked) > 2)
+    assert states() == {"pending"}
     agent.kill()
+    until(lambda: states() == {"done"})
     chat = opened(session="s")
     assert not chat.chat_input[0].disabled
     assert not [each for each in chat.button if each.label in ("Take over", "Hand back")]
