@@ -13,6 +13,8 @@ from memory_core.lab.replanning import Replanner
 from memory_core.lab.script import script_of
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import variant_of
+from memory_core.vectors.chroma import ChromaIndex
+from memory_core.vectors.exact import ExactIndex
 
 
 def turns(**values):
@@ -20,7 +22,7 @@ def turns(**values):
     return VectorMemoryBlock(**given | {"scope": "user", "deliver_on": "turn"} | values)
 
 
-def session(database, session_id, user_id="ana", *, clock=None, **values):
+def session(database, session_id, user_id="ana", *, clock=None, index=None, **values):
     return Memory.from_defaults(
         session_id,
         user_id,
@@ -28,7 +30,7 @@ def session(database, session_id, user_id="ana", *, clock=None, **values):
         memory_blocks=[turns(**values)],
         token_limit=2_000,
         tokenizer_fn=str.split,
-        services=Services(embedder=HashEmbedder()),
+        services=Services(embedder=HashEmbedder(), index=index),
         clock=clock or Clock(),
     )
 
@@ -142,6 +144,35 @@ def test_a_trace_of_words_from_another_session_reaches_the_prompt_that_has_them(
     assert said.text == "Said in turn 1 of another session of the user, and stored by turns there."
     assert sent.text.startswith("In the prompt of turn 2, brought by turns")
     assert [cell.state for cell in second.trace.presence("lanterns in the attic").turns] == ["none", "prompt"]
+
+
+@pytest.mark.parametrize("chroma", [False, True])
+def test_sessions_that_begin_or_cease_to_share_are_searched_by_meaning_from_the_next_question_on(tmp_path, chroma):
+    """The vectors of all are one collection to an index, which notices when it is made of others."""
+    index = ChromaIndex(path=tmp_path / "chroma") if chroma else ExactIndex()
+    database, by_meaning = Database.open(), {"index": index, "vector_weight": 1.0, "keyword_weight": 0.0}
+    first, late, second = (
+        session(database, "first", **by_meaning),
+        session(database, "late", scope="session", **by_meaning),
+        session(database, "second", **by_meaning),
+    )
+
+    def found():
+        second.build_context("Which?")
+        return {each.words for each in second.retrieval.search("Which?").elsewhere}
+
+    say(late, "Boats.")
+    say(first, "Lanterns.")
+    say(second, "Anything else.")
+    assert found() == {"Lanterns."}
+    late.blocks.configure("turns", scope="user")
+    assert found() == {"Lanterns.", "Boats."}
+    first.reset()
+    say(late, "Harbours.")
+    assert found() == {"Boats.", "Harbours."}
+    delete_session(database, "late")
+    assert found() == set()
+    index.close()
 
 
 def test_it_needs_a_user_as_facts_do(database):

@@ -317,7 +317,10 @@ def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, na
     """What the search found in other sessions of the user; none can be opened from here, so the best will do."""
     found = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
     texts = _texts(reading, [recall.nodes[each.number] for each in found])
-    asked = _asked_texts(context.plan.cuts, context.plan.granted, name) if context is not None else {}
+    plan = context.plan if context is not None else None
+    cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
+    parts = [part for part in plan.granted if part.name == name] if plan is not None else []
+    asked = _text_outcomes(cut, [piece.ref for part in parts for piece in part.pieces])
     stored = recall.laid_out.borrowed(recall.plan.granted)
     listed = []
     for each in found:
@@ -331,12 +334,10 @@ def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, na
     return tuple(listed)
 
 
-def _asked_texts(cuts: Iterable[Any], granted: Iterable[Any], name: str) -> dict[str, CandidateOutcome]:
+def _text_outcomes(cut: Iterable[Ref], granted: Iterable[Ref]) -> dict[str, CandidateOutcome]:
     """Outcome of each text of another session that the block asked for, by its hash."""
-    gone = [Ref(ref) for cut in cuts if cut.part == name for ref in cut.refs]
-    held = [piece.ref for part in granted if part.name == name for piece in part.pieces]
-    found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in gone if ref.kind == "content"}
-    return found | {ref.hash: "granted" for ref in map(Ref, held) if ref.kind == "content"}
+    found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
+    return found | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
 
 
 def read_ahead(session: Session) -> None:
@@ -537,21 +538,14 @@ def _recorded(
 def _recorded_elsewhere(
     event: Retrieved, built: ContextBuilt | None, words_of_hash: Mapping[str, str]
 ) -> tuple[Elsewhere, ...]:
-    cut = (
-        {
-            Ref(ref).hash
-            for each in built.cuts
-            if each["part"] == event.block
-            for ref in spread(each["refs"])
-            if Ref(ref).kind == "content"
-        }
-        if built is not None
-        else set()
-    )
+    cuts, parts = (built.cuts, built.parts) if built is not None else ((), ())
+    cut = [ref for each in cuts if each["part"] == event.block for ref in spread(each["refs"])]
+    granted = [ref for part in parts if part["name"] == event.block for ref in spread(part["refs"])]
+    asked = _text_outcomes(cut, granted)
     found = []
     for key, score in event.elsewhere:
         stored = words_of_hash.get(key)
-        outcome: CandidateOutcome = "no_prompt" if built is None else "cut" if key in cut else "granted"
+        outcome = asked.get(key, "no_prompt")
         origin = origin_of(stored) if stored is not None else None
         words = stored_item(Ref.of("content", key), stored, str).words if stored is not None else ""
         session_id, turn = origin or ("", 0)
