@@ -109,7 +109,7 @@ def sessions_that_share(connection: Connection, user_id: str, block: str) -> tup
     return tuple(session_id for session_id, settings in rows if json.loads(settings).get("scope") == "user")
 
 
-def count_nodes(connection: Connection, sessions: Sequence[str], block: str) -> tuple[int, int]:
+def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -> tuple[int, int]:
     """Number of stored units of a block of these sessions, and their highest id: one query that shows any new one."""
     count, last = connection.execute(_COUNT, {"sessions": sessions, "block": block}).one()
     return int(count), int(last)
@@ -122,7 +122,7 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 
 
 def read_heard(
-    connection: Connection, sessions: Sequence[str], block: str, *, after: int = 0
+    connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
 ) -> list[tuple[Node, str | None]]:
     """Stored units of a block of these sessions with an id above `after`, oldest first, each with its metadata, where
     that is stored."""
