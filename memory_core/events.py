@@ -370,6 +370,14 @@ class AgentAttached(Event, family="session"):
     """Who saw it: the recording proxy, or an adapter inside of the agent's framework."""
 
 
+class SessionTakenOver(Event, family="session"):
+    """A person changes the session in the app from now on, although an agent works in it."""
+
+
+class SessionHandedBack(Event, family="session"):
+    """The session is left to its agent again: the app only shows it while the agent works."""
+
+
 class ConfigurationChanged(Event, family="settings"):
     before: dict[str, Any]
     after: dict[str, Any]
@@ -922,6 +930,9 @@ class Retrieved(Event, family="vectors"):
     """Token budget to fill; None if a number of results was requested instead."""
     postprocessors: tuple[str, ...] = ()
     """Names of LlamaIndex's postprocessors that ordered and left out, after the gates before `postprocessed`."""
+    elsewhere: tuple[tuple[str, float], ...] = ()
+    """What it requested of the user's other sessions, best first: hash of the unit's text, score. `candidates` and
+    `gates` are about this session's own units, as its log is."""
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -1,3 +1,4 @@
+import json
 import threading
 import time
 
@@ -29,8 +30,8 @@ from memory_core.engine.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
 from memory_core.errors import ConfigError, StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
 from memory_core.models.base import Condensation, CondensedFact
-from memory_core.store.deliveries import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
 from memory_core.store.facts import revise
+from memory_core.store.leases import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
 from memory_core.store.tables import lease_table
 
 
@@ -52,8 +53,10 @@ def told(memory, *kinds):
 
 
 def leases(memory):
+    """The leases on blocks; the one on the session itself says that this process works in it."""
     with memory.session.database.read() as connection:
-        return connection.execute(lease_table.select()).all()
+        held = connection.execute(lease_table.select()).all()
+    return [lease for lease in held if json.loads(lease.key)[0] is not None]
 
 
 class FailingBlock(BaseMemoryBlock[str]):

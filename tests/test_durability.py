@@ -14,7 +14,7 @@ from engine_fakes import blocks, fact_numbers, number_of, on_file, open_memory
 
 from memory_core.events import DeliveryDone, FactsExtracted, VectorsStored, expand
 from memory_core.store.blocks import read_state
-from memory_core.store.deliveries import claim, new_owner
+from memory_core.store.leases import claim, new_owner
 from memory_core.store.tables import lease_table, session_table
 
 ROUNDS = int(os.environ.get("MEMORY_INSPECTOR_KILL_ROUNDS", "20"))

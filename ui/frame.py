@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -15,6 +16,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
 from ui import baseline, connect, live, nav, opening, state, toasts, watching
+from ui.changing import ATTACHED
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -31,7 +33,10 @@ if TYPE_CHECKING:
 WITHOUT_CLOCK = ("sessions",)
 """Pages that do not show a single session at a single turn."""
 
-ATTACHED = "The memory of this agent is its own: here it is only read. A branch of it is a session to change and try."
+TAKEN_OVER = (
+    "An agent works in this session, and you have taken it over: what you change here is in its next prompt. "
+    "It goes on meanwhile."
+)
 
 _WRITTEN = "_written_link"
 _LEFT = "_left_link"
@@ -78,9 +83,12 @@ def draw_header(page: "Page") -> None:
         st.title(page.title, width="content")
         baseline.draw_chip()
         if clock and session_id:
-            _controls(session_id, latest, attached=view is not None and view.attached)
+            _controls(session_id, latest, view)
     _write_link(page.url_path)
-    # Always draw three containers: what follows keeps its place, and an input its typed words.
+    # Always draw the containers: what follows keeps its place, and an input its typed words.
+    with st.container():
+        if view is not None and view.locked is not None and view.locked.because == "agent":
+            _left_to_agent(view.memory.session_id, view.locked.sentence)
     with st.container():
         if view is not None and latest:
             draw_scrubber(view)
@@ -136,14 +144,55 @@ def _opened(session_id: str) -> tuple[View | None, Job | None]:
         return None, None
 
 
-def _controls(session_id: str, latest: int, *, attached: bool) -> None:
+def _left_to_agent(session_id: str, sentence: str) -> None:
+    """Draw why the session is only read here, and the button that takes it over."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="frame__agent"):
+        st.markdown(f":material/visibility: :small[{plain(sentence)}]", width="content")
+        st.button(
+            "Take over",
+            key="frame__take_over",
+            type="tertiary",
+            icon=":material/back_hand:",
+            help="Your changes are then in the agent's next prompt. It goes on; you can hand the session back.",
+            on_click=_take_over,
+            args=(session_id,),
+        )
+
+
+def _take_over(session_id: str) -> None:
+    try:
+        memory_of(session_id).session.take_over()
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done("You have taken this session over.", undo=partial(_hand_back, session_id), session_id=session_id)
+
+
+def _hand_back(session_id: str) -> None:
+    try:
+        memory_of(session_id).session.hand_back()
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def _controls(session_id: str, latest: int, view: View | None) -> None:
     turn = state.selected_turn()
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
         connect.draw_live(session_id)
-        if attached:
-            st.badge("attached", icon=":material/visibility:", color="gray", help=ATTACHED)
+        if view is not None and view.attached:
+            st.badge("attached", icon=":material/visibility:", color="gray", help=ATTACHED.sentence)
+        elif view is not None and view.taken_over:
+            st.badge("taken over", icon=":material/back_hand:", color="orange", help=TAKEN_OVER)
+            st.button(
+                "Hand back",
+                key="frame__hand_back",
+                type="tertiary",
+                help="Leave the session to its agent again: it is then only read here.",
+                on_click=_hand_back,
+                args=(session_id,),
+            )
         if turn is not None and (turn < latest or state.selected_step() is not None):
             st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
@@ -171,8 +220,15 @@ def _controls(session_id: str, latest: int, *, attached: bool) -> None:
                 on_click=_turn_on,
                 args=(1, latest),
             )
-        past = (turn is not None and turn < latest) or attached
-        if st.button("Settings", icon=":material/tune:", type="tertiary", key="frame__settings", disabled=past):
+        read_only = view.read_only if view is not None else None
+        if st.button(
+            "Settings",
+            icon=":material/tune:",
+            type="tertiary",
+            key="frame__settings",
+            disabled=read_only is not None,
+            help=read_only.sentence if read_only is not None else None,
+        ):
             settings_dialog(session_id)
 
 

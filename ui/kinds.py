@@ -211,6 +211,14 @@ VECTOR = Kind(
             },
         ),
         Field(
+            "scope",
+            "Found by",
+            "`scope`: what is said in one session of the user can be found in all of them. It goes with the session in "
+            "which it was said.",
+            "choice",
+            choices={"session": "This session", "user": "All sessions of the user"},
+        ),
+        Field(
             "similarity_top_k",
             "Results",
             "`similarity_top_k`: most of them brought back. Empty: as many as fit into the tokens that are left.",

@@ -13,6 +13,7 @@ import streamlit as st
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.sessions import upkeep
+from ui.changing import left_to_agent
 from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
@@ -41,6 +42,7 @@ class Engine:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.database = Database.open(settings.database)
+        self.database.for_agents = False  # what is written here is a person's
         self.services = Services(index=settings.index)
         self.unsaved = UnsavedDrafts()
         self._jobs = Jobs(max_workers=8)
@@ -153,7 +155,8 @@ class Engine:
                         self.open(session_id).retrieval.resume_vectors()
                     begun = True
                 for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
-                    self.open(session_id).deliver(force=False)
+                    if left_to_agent(self.database, session_id) is None:
+                        self.open(session_id).deliver(force=False)
                 upkeep.erase_remains_of_crashed_work(self.database)
             except MemoryInspectorError as error:  # the next attempt may succeed
                 _log.warning("what waits could not be looked at: %s", error)

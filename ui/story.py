@@ -143,7 +143,9 @@ def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
     lines += _related(values, words)
     lines += _deliveries(values, words)
     if built is not None:
-        lines += [describe(event, words) for event in recalled[-1:] if event.candidates or event.degraded]
+        lines += [
+            describe(event, words) for event in recalled[-1:] if event.candidates or event.elsewhere or event.degraded
+        ]
     lines += _told(values, words, BlockFailed)
     lines += _told(values, words, MemoryStripped)[:1]
     return lines

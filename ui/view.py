@@ -12,8 +12,10 @@ from memory_core import ConfigError, Memory, Services, Status
 from memory_core.events import EventRecord, MessageAdded
 from memory_core.history.by_turn import History, TurnRecord, history_of
 from memory_core.history.log import last_position
+from memory_core.sessions.agents import running_agent
 from memory_core.tracing.effects import Effects
 from ui import state
+from ui.changing import PAST, ReadOnly, read_only, taken_from_agent
 from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.services import engine
@@ -41,8 +43,24 @@ class View:
 
     @property
     def past(self) -> bool:
-        """Whether nothing can be changed: this is an earlier moment, or all there is are records of another's agent."""
+        """Whether all shown is read from the log: this is an earlier moment, or all there is are records of another's
+        agent."""
         return self.turn is not None or self.attached
+
+    @property
+    def read_only(self) -> ReadOnly | None:
+        """Why nothing can be changed on a page of this moment; None if it can."""
+        return self.locked or (PAST if self.turn is not None else None)
+
+    @cached_property
+    def locked(self) -> ReadOnly | None:
+        """Why nothing can be changed in this session, whichever moment is shown; None if it can."""
+        return read_only(self.memory, self.history)
+
+    @cached_property
+    def taken_over(self) -> bool:
+        """Whether an agent works in this session, and a person has taken it over."""
+        return taken_from_agent(self.memory.session.database, self.memory.session_id)
 
     @property
     def attached(self) -> bool:
@@ -176,7 +194,7 @@ def news(session_id: str) -> tuple[object, ...]:
     running = shared.running(session_id)
     waiting = tuple(each.job_id for each in shared.waiting(session_id))
     if running is None:
-        return last_position(shared.database, session_id), waiting
+        return last_position(shared.database, session_id), waiting, running_agent(shared.database, session_id)
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
     return latest_moment(history, running), waiting, running.id, stored

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
 from memory_core.blocks import event_loop
+from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.given import fitting, nearest, out_of_bounds
@@ -549,8 +550,12 @@ def as_content(value: Any, reading: ReadContext) -> Content:
 
 
 def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
-    """Rebuild a custom block's item from its stored text."""
+    """Rebuild a custom block's item, or a unit of another session, from its stored text."""
     data = json.loads(stored)
+    if "unit" in data:
+        heard = [ChatMessage.from_json(text) for text in data["unit"]]
+        words = "\n".join(text for message in heard if (text := message_text(message)))
+        return Item(ref=ref, words=words, parts=unit_parts(heard, safe, data["layout"]))
     if "messages" in data:
         messages = tuple(ChatMessage.from_json(text) for text in data["messages"])
         return Item(ref=ref, words="\n".join(message_text(message) for message in messages), messages=messages)
@@ -558,6 +563,12 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
     words = "\n".join(part.text for part in parts if isinstance(part, TextPart))
     shown = tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
     return Item(ref=ref, words=words, parts=shown)
+
+
+def origin_of(stored: str) -> tuple[str, int] | None:
+    """Session and turn in which a unit of another session was said; None for a text that is none."""
+    data = json.loads(stored)
+    return (str(data["session"]), int(data["turn"])) if "unit" in data else None
 
 
 def from_content(content: Content) -> Any:

@@ -1,7 +1,7 @@
 """Markup of stored pieces in the memory section. Pure: used for reading, and for rebuilding a past context."""
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
@@ -58,6 +58,15 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
             label = safe(said.speaker) if said.speaker else str(message.role)
             lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(said.words))}")
     return (TextPart(text="\n".join(lines)),)
+
+
+def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> tuple[Part, ...]:
+    """Parts of a unit that stands alone: as a line, below its date where it has one."""
+    if layout != "lines":
+        return turn_parts(messages, safe)
+    lines = line_parts(messages, safe)
+    dated = any(parse_message(message).when for message in messages)
+    return (*day_parts(messages, safe), *lines) if dated else lines
 
 
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:

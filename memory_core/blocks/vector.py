@@ -1,9 +1,10 @@
 """A block that stores messages with their vectors and recalls those that answer the question."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -15,7 +16,7 @@ from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
 from memory_core.blocks.vector_parts.postprocessing import NOT_APPLIED, check, postprocess
 from memory_core.blocks.vector_parts.postprocessing import Node as FoundNode
-from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_that_follow
+from memory_core.blocks.vector_parts.storing import learn_units, vectors_of, vectors_of_user, vectors_that_follow
 from memory_core.blocks.vector_parts.unit_cache import Stored, UnitCache
 from memory_core.blocks.vector_parts.units import (
     Unit,
@@ -37,7 +38,7 @@ from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import DatabaseVectors, Node
+from memory_core.store.vectors import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
 from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.exact import ExactIndex
@@ -116,6 +117,10 @@ class Recall:
         """Every stored unit by id."""
         return self.stored.nodes
 
+    def elsewhere(self, number: int) -> bool:
+        """Whether another session of the user stored a unit."""
+        return self.laid_out.elsewhere(number)
+
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
@@ -185,6 +190,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     postprocessed_by: list[str] = Field(default_factory=list)
     """Their names, for processes that do not have them; set by the block."""
     unit: Unit = "message"
+    scope: Literal["session", "user"] = "session"
+    """Whose sessions find what is stored: this one, or all of the user's with a block of this name and scope. It is
+    stored with the session in which it was said, and goes with it."""
     layout: Layout = "lines"
     """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
@@ -253,7 +261,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
-        listed = recall.plan.candidates[:MAX_RECORDED]
+        own = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
+        listed, gates = own[:MAX_RECORDED], Counter(candidate.outcome for candidate in own)
+        texts = recall.laid_out.borrowed(recall.plan.granted)
+        scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
         weights = self.boost_weights
         retrieved = Retrieved(
             block=self.name,
@@ -265,16 +276,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             candidates=tuple(
                 (c.number, _round(c.vector), _round(c.keyword), round(c.score, 4), c.outcome) for c in listed
             ),
-            gates={str(outcome): count for outcome, count in recall.plan.gates.items()},
+            gates={str(outcome): gates[outcome] for outcome in recall.plan.gates},
             degraded=recall.degraded,
             weights=recall.weights,
             boosts=tuple(tuple(round(value, 3) for value in c.boosts) for c in listed) if weights.any else (),
             boost_weights=asdict(weights) if weights.any else {},
             token_budget=reading.token_budget,
             postprocessors=tuple(self.postprocessed_by if self.node_postprocessors else ()),
+            elsewhere=tuple((content_hash(text), round(scores[number], 4)) for number, text in texts.items()),
         )
         layout = None if self.layout == "messages" else self.layout
-        return Content(items, cut_order, events=(retrieved,), keep=(recall.question,), layout=layout)
+        return Content(items, cut_order, events=(retrieved,), keep=(recall.question, *texts.values()), layout=layout)
 
     def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
         """Search the stored units; return each candidate with its outcome. None: no question, or nothing stored.
@@ -301,8 +313,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may know units that were stored since the others were read, or deleted.
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
+        if self.scope == "user":
+            signals = self._said_once(signals, stored, reading)
         known = [stored.nodes[signal.number] for signal in signals]
-        in_queue = {node.number for node in known if reading.queue_seqs and node.covers(reading.queue_seqs)}
+        in_queue = {
+            node.number
+            for node in known
+            if reading.queue_seqs and self._of(node, reading) and node.covers(reading.queue_seqs)
+        }
 
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
             return boosts(matches, stored.traits, stored.places, meant, weights)
@@ -329,6 +347,25 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             laid_out=laid_out,
         )
 
+    def _of(self, node: Node, reading: ReadContext) -> bool:
+        """Whether the session that is read stored a unit."""
+        return node.session_id in ("", reading.session_id)
+
+    def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
+        """The signals without units of other sessions that repeat this one, its queue included, or each other.
+
+        A branch has all that its original has; and what is said in many sessions is worth its tokens once.
+        """
+        known = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
+        known |= _queued(reading.queue, self.unit)
+        found = []
+        for signal in sorted(signals, key=lambda signal: signal.number):
+            own, said = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
+            if own or said not in known:
+                found.append(signal)
+            known.add(said)
+        return found
+
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""
         self.stored(reading)
@@ -339,17 +376,39 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def stored(self, reading: ReadContext) -> Stored:
         """All stored units."""
         with reading.database.read() as connection:
-            return self._cache(reading.services, reading.database, reading.session_id).catch_up(
-                connection,
-                reading.session_id,
-                self.name,
-                lambda connection, new: self._heard(connection, reading, new),
+            sessions = self._sessions(connection, reading)
+            cache = self._cache(reading.services, reading.database, reading.session_id)
+            if self._shared(reading):
+                key = ("units of a user", reading.database.id, reading.user_id, self.name)
+                cache = reading.services.cached(key, UnitCache)
+            return cache.catch_up(
+                connection, sessions, self.name, lambda connection, new: self._heard(connection, reading, new)
             )
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
-        """Vectors of the stored units under the present embedder."""
+        """Vectors of this session's stored units under the present embedder."""
         embedder = self.embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
+
+    def _searched_vectors(self, reading: ReadContext) -> DatabaseVectors:
+        """The vectors that a question is compared with: those of the user's other sessions too, if they are shared."""
+        if not self._shared(reading):
+            return self.source(reading)
+        with reading.database.read() as connection:
+            sessions = self._sessions(connection, reading)
+        embedder = self.embedder(reading.services)
+        return vectors_of_user(reading.database, reading.services, str(reading.user_id), sessions, self.name, embedder)
+
+    def _shared(self, reading: ReadContext) -> bool:
+        return self.scope == "user" and reading.user_id is not None
+
+    def _sessions(self, connection: Connection, reading: ReadContext) -> tuple[str, ...]:
+        """Sessions whose units are read, oldest first."""
+        if not self._shared(reading):
+            return (reading.session_id,)
+        shared = sessions_that_share(connection, str(reading.user_id), self.name)
+        # This one is missing where its scope is only tried.
+        return shared if reading.session_id in shared else (*shared, reading.session_id)
 
     def _searched(
         self,
@@ -396,7 +455,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
         Also a sentence, if the index failed and the database's own vectors were searched instead.
         """
-        source = self.source(reading)
+        source = self._searched_vectors(reading)
         limit = self._candidates
         degraded = None
         used: VectorIndex = index
@@ -504,9 +563,20 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return embedder
 
 
+def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
+    """Of each unit that the queue would make, the number of what it says (see `Stored.said`)."""
+    units: list[list[str]] = []
+    for message in queue:
+        if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
+            units.append([])
+        units[-1].append(parse_message(message).words)
+    return {hash(tuple(stems("\n".join(text for text in several if text)))) for several in units}
+
+
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:
     """The unit as it would be stored."""
-    return Node(number, ranges(message.seq for message in unit), reading.counter.text(words_of(unit)), unit[-1].turn)
+    tokens = reading.counter.text(words_of(unit))
+    return Node(number, ranges(message.seq for message in unit), tokens, unit[-1].turn, reading.session_id)
 
 
 @per_process

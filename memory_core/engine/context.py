@@ -150,13 +150,15 @@ def build_context(
     )
     # 3. Failures of truncation come with the plan, so the list is complete only now.
     failures |= layout.failures
-    context, section = _laid_out(session, plan, layout, pinned, queue, failures, token_budgets)
+    told = {name: sentence(error) for name, error in failures.items()}
+    context, section = _laid_out(session, plan, layout, pinned, queue, told, token_budgets)
     # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
         try:
-            _record(session, context, layout, failures, section)
+            _record(session, context, layout, section)
+            _warn(session, layout, failures)
         except StoreError as error:  # on a full disk an agent can go on: the prompt is correct
-            _log.warning("A prompt was built that is not in the log. %s", error)
+            _log.warning("A prompt was built that is not in the log. %s", error)  # what the database says of itself
             context = replace(context, unrecorded=str(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
@@ -176,8 +178,8 @@ class _Layout:
         self.read = read
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
-        self.failures: dict[str, str] = {}
-        """Reason in one sentence for each block whose own truncation failed; it is left out."""
+        self.failures: dict[str, Exception] = {}
+        """What each block's own truncation failed with, where it did; the block is left out."""
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}
@@ -211,7 +213,7 @@ class _Layout:
             try:
                 shorter = block.shorten(content, over, self.reading, state)
             except Exception as error:  # a custom block may raise anything; it is recorded and shown
-                self.failures[block.name] = sentence(error)
+                self.failures[block.name] = error
                 return None
             self.items.update((item.ref, item) for item in shorter.items)
             self.keep += shorter.keep
@@ -261,7 +263,7 @@ def reading_of(session: Session, query: str) -> ReadContext:
 
 def _read_blocks(
     session: Session, reading: ReadContext, *, taken: int
-) -> tuple[dict[str, Content], dict[str, str], dict[str, int]]:
+) -> tuple[dict[str, Content], dict[str, Exception], dict[str, int]]:
     """Read all enabled blocks; return contents and failures in block order, and the token budgets that were filled.
 
     Blocks are read concurrently, except those that fill a budget: they come last, one after the other, the one that is
@@ -283,7 +285,7 @@ def _read_blocks(
         token_budgets[attached.name] = token_budget
         outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
     read: dict[str, Content] = {}
-    failures: dict[str, str] = {}
+    failures: dict[str, Exception] = {}
     for attached in enabled:
         outcome = outcomes[attached.name]
         if isinstance(outcome, Content):
@@ -300,8 +302,8 @@ def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
-def _asked(name: str, content: Content | str, reading: ReadContext) -> int:
-    if isinstance(content, str) or not content.items:
+def _asked(name: str, content: Content | Exception, reading: ReadContext) -> int:
+    if isinstance(content, Exception) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
     return sum(sizes) + _frame(name, reading)
@@ -322,14 +324,14 @@ def _frame(name: str, reading: ReadContext) -> int:
     return frame_tokens(name, reading.counter, reading.accounting)
 
 
-def _read(attached: SessionBlock, reading: ReadContext) -> Content | str:
-    """A block's content, or one sentence why it could not be read; the context is then built without it."""
+def _read(attached: SessionBlock, reading: ReadContext) -> Content | Exception:
+    """A block's content, or why it could not be read; the context is then built without it."""
     try:
         if attached.block is None:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
     except Exception as error:  # a custom block may raise anything; it is recorded and shown
-        return sentence(error)
+        return error
 
 
 def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
@@ -406,19 +408,13 @@ def _was_neutralised(item: Item) -> bool:
     return "&lt;" not in item.words and any(isinstance(p, TextPart) and "&lt;" in p.text for p in item.parts)
 
 
-def _record(
-    session: Session,
-    context: Context,
-    layout: _Layout,
-    failures: Mapping[str, str],
-    section: str | None,
-) -> None:
+def _record(session: Session, context: Context, layout: _Layout, section: str | None) -> None:
     plan, reading, read = context.plan, layout.reading, layout.read
     with session.writing(patience=RECORDING_SECONDS) as w:
         for words in layout.keep:
             w.store_text(words)
         events: list[Event] = [event for content in read.values() for event in content.events]
-        events += [BlockFailed(block=name, error=error) for name, error in failures.items()]
+        events += [BlockFailed(block=name, error=error) for name, error in context.failures.items()]
         events.append(
             ContextBuilt(
                 pinned=ranges(context.pinned_seqs),
@@ -464,6 +460,18 @@ def _record(
             )
         )
         w.record(*events)
+
+
+def _warn(session: Session, layout: _Layout, failures: Mapping[str, Exception]) -> None:
+    """One warning for each recorded failure, by its type alone: the text of an exception may quote what was said."""
+    for name, error in failures.items():
+        kind = type(error).__name__
+        _log.warning(
+            "Session %r, block %r: left out of a prompt, as reading it failed with %s.", session.id, name, kind
+        )
+    for name, content in layout.read.items():
+        if any(getattr(event, "degraded", None) is not None for event in content.events):
+            _log.warning("Session %r, block %r: a search was done without its index or its embedder.", session.id, name)
 
 
 def _row(*cells: object) -> str:

@@ -6,6 +6,7 @@ stored), then store the result and acknowledge in one transaction that still hol
 between leaves nothing behind; the next one repeats the work.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -32,24 +33,20 @@ from memory_core.models.base import ModelCall
 from memory_core.process import per_process
 from memory_core.store.blocks import read_state
 from memory_core.store.deliveries import (
-    LEASE_SECONDS,
     LONGEST_BACKOFF_SECONDS,
     Delivery,
-    claim,
     delivered_messages,
-    holds,
-    lease_key,
-    new_owner,
     pending,
     pending_by_block,
     read_deliveries,
-    release,
-    renew,
     set_state,
     still_there,
 )
+from memory_core.store.leases import LEASE_SECONDS, claim, holds, lease_key, new_owner, release, renew
 from memory_core.store.model_outputs import StoredOutput, keep_outputs
 from memory_core.store.writing import session_scope, user_scope
+
+_log = logging.getLogger(__name__)
 
 WORKERS = 256
 """Maximum number of blocks served concurrently. Threads are created on demand. A model that hangs keeps one thread for
@@ -312,6 +309,11 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
+    # After the commit, and by the type alone: the text of an exception may quote what was said, or a key.
+    about = (session.id, attached.name, attempts, type(error).__name__)
+    _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)
+    if parked:
+        _log.warning("Session %r, block %r: parked after attempt %d, which failed with %s.", *about)
     return Served(attached.name, "parked" if parked else "failed", done, problem)
 
 

@@ -91,6 +91,7 @@ def create_or_join(
 
 def attach(session: Session, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
     """Add a block to an existing session."""
+    _check_user(session, block)
     made = block.as_made(session.whole_id)
     _add(session, w, made, position=position, actor=actor)
     session.adopt([block], initial={block.name: made.state_json()})
@@ -130,8 +131,7 @@ def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> N
             w.session.revision += 1
     moved = _takes_order(w, [block.name for block in given])
     for position, block in enumerate(given):
-        if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
-            raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
+        _check_user(session, block)
         known = stored.get(block.name)
         if known is None:
             _add(session, w, block, position=position)
@@ -257,6 +257,11 @@ def _constructor_values(block: Block) -> str:
 
 def _fact_scope(block: FactExtractionMemoryBlock, state: SessionState) -> str:
     return scope_of(block.scope, state.id, state.user_id, block.name)
+
+
+def _check_user(session: Session, block: Block) -> None:
+    if getattr(block, "scope", "session") == "user" and not session.user_id:
+        raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
 
 
 def _check_names(blocks: Sequence[Block]) -> None:

@@ -187,7 +187,7 @@ class Folding:
             told[f"{event.adds}_added"] += 1
         elif isinstance(event, Retrieved):
             told["searches"] += (record,)
-            self._recalled[event.block] = int(event.gates.get("granted", 0))
+            self._recalled[event.block] = int(event.gates.get("granted", 0)) + len(event.elsewhere)
             told["recalled"] = sum(self._recalled.values())
         if record.actor == "user":
             told["edited"] += (record,)

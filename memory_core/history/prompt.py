@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from memory_core.blocks.base import Item, item_tokens
+from memory_core.blocks.base import Item, item_tokens, origin_of
 from memory_core.events import (
     BlockFailed,
     ContextBuilt,
@@ -54,6 +54,8 @@ class Entry:
     """The messages it consists of, if any."""
     attached: tuple[str, ...] = ()
     """Types of its non-text parts: `image`, `audio`, ..."""
+    origin: tuple[str, int] | None = None
+    """Session and turn of a stored turn that another session of the user said; None for all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +304,12 @@ class _Reading:
             score=scores.get(ref.number) if unit else None,
             messages=tuple(self.reader.messages(seqs)) if seqs else item.messages if item else (),
             attached=_attached(item) if item else (),
+            origin=self._origin(ref),
         )
+
+    def _origin(self, ref: Ref) -> tuple[str, int] | None:
+        stored = self.reader.words(ref.hash) if ref.kind == "content" else None
+        return None if stored is None else origin_of(stored)
 
     def _message(self, seq: int, *, cut: bool) -> Entry:
         added, message = self.reader.pieces.added(seq), self.reader.message(seq)

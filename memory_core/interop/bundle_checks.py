@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from memory_core.blocks import BUILT_IN
-from memory_core.blocks.base import BaseMemoryBlock, stored_item
+from memory_core.blocks.base import BaseMemoryBlock, origin_of, stored_item
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, MessageError
 from memory_core.events import (
@@ -315,6 +315,7 @@ class RowChecks:
             if ref.kind == "content" and (words := self._staged.word(ref.hash)) is not None:
                 try:
                     stored_item(ref, words, str)
+                    origin_of(words)
                 except (ValueError, TypeError, KeyError, RecursionError) as error:
                     raise WrongRowError(f"data: the words of {ref} cannot be read") from error
         return held

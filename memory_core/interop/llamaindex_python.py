@@ -93,6 +93,7 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "postprocessed_by": ([], "give the block its node_postprocessors: they are objects of your program"),
         "unit": ("batch", "what leaves the queue together is stored as one text there"),
         "layout": ("messages", "stored messages stand as elements in the prompt there"),
+        "scope": ("session", "what is stored is the block object's there"),
     },
 }
 """The same for the settings of each kind of block."""

@@ -247,6 +247,8 @@ class Replanner:
             return _Content(part.tokens, part.refs, part)
         if self._sizes.base.config.accounting != "content" or search.postprocessors:
             return None
+        if block.values.get("scope") == "user":  # what the user's other sessions would have answered is not in this log
+            return None
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None

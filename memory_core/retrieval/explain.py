@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from memory_core.blocks.base import ReadContext
+from memory_core.blocks.base import ReadContext, origin_of, stored_item
 from memory_core.blocks.vector import BOOST_FIELDS, Recall, VectorMemoryBlock
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.engine.context import Context, build_context, reading_of
@@ -25,13 +25,16 @@ from memory_core.events import (
     Actor,
     ContextBuilt,
     EventRecord,
+    Ref,
     Retrieved,
     VectorsRemoved,
     VectorsStored,
     expand,
     numbers,
+    spread,
 )
 from memory_core.history.slices.contexts import is_context
+from memory_core.messages import content_hash
 from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
@@ -44,6 +47,9 @@ from memory_core.vectors.base import Revision, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""
+
+MAX_ELSEWHERE = 50
+"""Maximum number of results listed from other sessions of the user."""
 
 MAX_DRAWN = 2_000
 """Maximum number of points on a map; more cannot be distinguished, and take seconds to draw."""
@@ -98,6 +104,8 @@ class Search:
     """The question's vector."""
     token_budget: int | None = None
     """Token budget to fill; None if a number of results is requested instead."""
+    elsewhere: tuple["Elsewhere", ...] = ()
+    """What it found in other sessions of the user, best first; of a recorded search, what it requested of them."""
 
     @property
     def candidates(self) -> int:
@@ -131,6 +139,18 @@ class Search:
         if self.settings.similarity_top_k is not None and ahead >= self.settings.similarity_top_k:
             changes["similarity_top_k"] = ahead + 1
         return changes
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A stored turn of another session of the user, for one question."""
+
+    session_id: str
+    turn: int
+    words: str
+    """Empty if they were erased since."""
+    score: float
+    outcome: CandidateOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +198,12 @@ def search(
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
-        nodes = found_in.stored(reading).nodes
+        nodes = _own(session, found_in.stored(reading).nodes)
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
         return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
     found, unknown = _found(found_in, reading, recall, _asked_units(context, name))
+    nodes = _own(session, recall.nodes)
     return Search(
         block=name,
         query=query,
@@ -190,7 +211,7 @@ def search(
         weights=recall.weights,
         found=found,
         counts=_counts(found),
-        stored=len(recall.nodes),
+        stored=len(nodes),
         proposed=recall.proposed,
         embedder=recall.embedder,
         index=recall.index,
@@ -200,6 +221,7 @@ def search(
         context=context,
         vector=recall.query,
         token_budget=token_budget,
+        elsewhere=_elsewhere(reading, recall, context, name),
     )
 
 
@@ -258,7 +280,8 @@ def _found(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
     """Every stored turn with scores and outcome, best first; the number of turns without a vector of this embedder."""
-    numbers = np.sort(np.fromiter(recall.nodes, np.int64))
+    nodes = {number: node for number, node in recall.nodes.items() if not recall.elsewhere(number)}
+    numbers = np.sort(np.fromiter(nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
     if recall.query is not None and by_meaning:
@@ -271,18 +294,50 @@ def _found(
     scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
     candidates = []
     for each in recall.plan.candidates:
+        if each.number not in nodes:
+            continue
         outcome: CandidateOutcome = each.outcome
         if outcome == "granted":
             # A turn missing from the second search was deleted in between: it is in no prompt.
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
-        candidates.append(
-            RankedTurn(each.number, 0, 0, "", recall.nodes[each.number].tokens, *own, outcome, each.boosts)
-        )
+        candidates.append(RankedTurn(each.number, 0, 0, "", nodes[each.number].tokens, *own, outcome, each.boosts))
     rest = ~np.isin(numbers, [each.number for each in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
-    return _ranked(reading, recall.nodes, candidates, others), unknown
+    return _ranked(reading, nodes, candidates, others), unknown
+
+
+def _own(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
+    """The stored turns of this session among those that it reads."""
+    return {number: node for number, node in nodes.items() if node.session_id in ("", session.id)}
+
+
+def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
+    """What the search found in other sessions of the user; none can be opened from here, so the best will do."""
+    found = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
+    texts = _texts(reading, [recall.nodes[each.number] for each in found])
+    plan = context.plan if context is not None else None
+    cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
+    parts = [part for part in plan.granted if part.name == name] if plan is not None else []
+    asked = _text_outcomes(cut, [piece.ref for part in parts for piece in part.pieces])
+    stored = recall.laid_out.borrowed(recall.plan.granted)
+    listed = []
+    for each in found:
+        outcome: CandidateOutcome = each.outcome
+        if outcome == "granted":
+            text = stored.get(each.number)
+            outcome = asked.get(content_hash(text), "no_prompt") if text is not None else "no_prompt"
+        turn, words = texts.get(each.number, (0, ""))
+        session_id = recall.nodes[each.number].session_id
+        listed.append(Elsewhere(session_id, turn, words, each.score, outcome))
+    return tuple(listed)
+
+
+def _text_outcomes(cut: Iterable[Ref], granted: Iterable[Ref]) -> dict[str, CandidateOutcome]:
+    """Outcome of each text of another session that the block asked for, by its hash."""
+    found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
+    return found | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
 
 
 def read_ahead(session: Session) -> None:
@@ -333,7 +388,7 @@ def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContex
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.retrieval.neighbours`."""
     block, reading = _looking(session, name)
-    nodes = block.stored(reading).nodes
+    nodes = _own(session, block.stored(reading).nodes)
     if number not in nodes:
         raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)
@@ -403,10 +458,11 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
         if not searches:
             return []
-        queries = read_texts(connection, scope, {event.query for event, _ in searches})
+        said = {key for event, _ in searches for key, _ in event.elsewhere}
+        queries = read_texts(connection, scope, {event.query for event, _ in searches} | said)
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
         texts = texts_of(connection, session.id, session.services, nodes.values())
-    return [_recorded(event, built, queries.get(event.query), nodes, texts) for event, built in searches]
+    return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
 
 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:
@@ -430,7 +486,7 @@ def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Col
 def _recorded(
     event: Retrieved,
     built: ContextBuilt | None,
-    query: str | None,
+    words_of_hash: Mapping[str, str],
     nodes: Mapping[int, Node],
     texts: Mapping[int, tuple[int, str]],
 ) -> Search:
@@ -458,7 +514,7 @@ def _recorded(
     weights = {BOOST_FIELDS[term]: weight for term, weight in event.boost_weights.items() if term in BOOST_FIELDS}
     return Search(
         block=event.block,
-        query=query,
+        query=words_of_hash.get(event.query),
         settings=SearchSettings(
             event.top_k,
             event.threshold,
@@ -475,7 +531,26 @@ def _recorded(
         index=event.index,
         degraded=event.degraded,
         token_budget=event.token_budget,
+        elsewhere=_recorded_elsewhere(event, built, words_of_hash),
     )
+
+
+def _recorded_elsewhere(
+    event: Retrieved, built: ContextBuilt | None, words_of_hash: Mapping[str, str]
+) -> tuple[Elsewhere, ...]:
+    cuts, parts = (built.cuts, built.parts) if built is not None else ((), ())
+    cut = [ref for each in cuts if each["part"] == event.block for ref in spread(each["refs"])]
+    granted = [ref for part in parts if part["name"] == event.block for ref in spread(part["refs"])]
+    asked = _text_outcomes(cut, granted)
+    found = []
+    for key, score in event.elsewhere:
+        stored = words_of_hash.get(key)
+        outcome = asked.get(key, "no_prompt")
+        origin = origin_of(stored) if stored is not None else None
+        words = stored_item(Ref.of("content", key), stored, str).words if stored is not None else ""
+        session_id, turn = origin or ("", 0)
+        found.append(Elsewhere(session_id, turn, words, score, outcome))
+    return tuple(found)
 
 
 # -- forgetting ----------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
-from memory_core.sessions import switch_recipe
+from memory_core.sessions import agents, switch_recipe
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recording import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
@@ -149,6 +149,17 @@ class SessionHandle:
         with self._session.writing() as w:
             w.record(SessionRenamed(before=w.session.title, after=title), actor=actor)
             w.session.title = title
+
+    def take_over(self) -> None:
+        """Record that a person changes the session from now on, whatever agent works in it; the app asks for it.
+
+        The agent goes on: its next prompt has what was changed.
+        """
+        agents.take_over(self._session)
+
+    def hand_back(self) -> None:
+        """Record that the session is left to its agent again."""
+        agents.hand_back(self._session)
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
         """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.

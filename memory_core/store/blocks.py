@@ -180,7 +180,7 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
     texts = connection.execute(select(func.count()).select_from(block_revision_table).where(of_block)).scalar_one()
     holding = Holding(texts=texts, waiting=len(due), flushes=sum(delivery.trigger == "flush" for delivery in due))
     if kind == "vector":
-        return replace(holding, turns=count_nodes(connection, session_id, block)[0])
+        return replace(holding, turns=count_nodes(connection, (session_id,), block)[0])
     if kind == "graph":
         entities, relations = count_graph(connection, scope, block)
         newest = _newest_relation(connection, scope, block)

@@ -71,6 +71,11 @@ class Database:
         self._schema = schema
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
+        self.for_agents = not shared_connection
+        """Whether what this process writes is an agent's, to whom an app leaves its sessions. An app says no; and no
+        app can open a database in memory."""
+        self.noted: dict[str, float] = {}
+        """Sessions that this process works in, and when that was stored last; see `memory_core.store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
         view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reading = self.engine.execution_options(**view)
@@ -239,6 +244,7 @@ class Database:
 
     def _after_fork(self) -> None:
         """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
+        self.noted = {}
         if self._turns is None:
             self.engine.dispose(close=False)
         else:

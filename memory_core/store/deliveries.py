@@ -1,13 +1,5 @@
-"""Deliveries in the database: messages due to each block, and the lease of the process serving it.
+"""Deliveries in the database: messages due to each block."""
 
-A lease belongs to one block of one scope. It expires unless renewed, so a process that dies blocks the others only
-briefly; a dead owner on the same machine is detected at once.
-"""
-
-import json
-import os
-import socket
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,13 +7,10 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 
 from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
-from memory_core.store.database import Database, chunks
+from memory_core.store.database import chunks
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
-from memory_core.store.tables import delivery_table, lease_table, message_table
+from memory_core.store.tables import delivery_table, message_table
 from memory_core.store.writing import Writing
-
-LEASE_SECONDS = 15.0
-"""Duration of a lease in seconds; its holder renews it after a third of that."""
 
 LONGEST_BACKOFF_SECONDS = 300.0
 """Longest pause in seconds between two attempts. A later next attempt means the clock was set back: it is due now."""
@@ -201,66 +190,3 @@ def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
     )
     messages, tokens = connection.execute(query).one()
     return int(messages), int(tokens)
-
-
-# -- leases --------------------------------------------------------------------------------------
-
-
-def new_owner() -> str:
-    """A unique name for a lease holder: machine, process, random id."""
-    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
-
-
-def lease_key(scope: str, block: str) -> str:
-    """Key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
-    return json.dumps([scope, block], ensure_ascii=False)
-
-
-def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
-    """Take the lease if it is free, expired, or its owner is dead."""
-    query = select(lease_table).where(lease_table.c.key == key).with_for_update()
-    while True:
-        database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
-        row = connection.execute(query).one_or_none()
-        if row is not None:  # else its holder released it between these two statements
-            break
-    held = now < row.until < now + 2 * LEASE_SECONDS  # further off only where the clock was set back since
-    if held and row.owner != owner and not _dead(row.owner):
-        return False
-    values = {"owner": owner, "until": now + LEASE_SECONDS}
-    connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
-    return True
-
-
-def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
-    """Extend the lease; return False if another owner has it."""
-    with database.write() as connection:
-        where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
-        changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
-        return changed.rowcount == 1
-
-
-def holds(connection: Connection, key: str, owner: str) -> bool:
-    """Whether the lease is still ours. Locks its row until the transaction ends."""
-    query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
-    return connection.execute(query).scalar_one_or_none() == owner
-
-
-def release(connection: Connection, key: str, owner: str) -> None:
-    where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
-    connection.execute(delete(lease_table).where(where))
-
-
-def _dead(owner: str) -> bool:
-    """Whether the owner is a process of this machine that no longer runs."""
-    host, _, rest = owner.partition("/")
-    pid = rest.partition("/")[0]
-    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False

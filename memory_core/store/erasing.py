@@ -15,6 +15,7 @@ from memory_core.store.deliveries import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
 from memory_core.store.facts import drop_sources, read_by_ids
 from memory_core.store.graph import erase_all_graphs, forget_sources
+from memory_core.store.leases import forget_agent
 from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.summaries import empty_summaries
 from memory_core.store.tables import (
@@ -134,6 +135,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         count_gone(database, connection, session_id)
+        forget_agent(connection, session_id)
     of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
     for table in (baseline_table, model_output_table, *of_session):
         _erase_all(pieces, table, table.c.session_id == session_id)

@@ -6,13 +6,14 @@ from collections.abc import Collection, Iterator, Mapping, MutableSet, Sequence,
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
-from memory_core.store.tables import block_table, collection_table, vector_table
+from memory_core.store.tables import block_table, collection_table, session_table, vector_table
 from memory_core.store.writing import Writing
 from memory_core.vectors.base import Revision, StoredVector, Vector
 
@@ -25,13 +26,15 @@ NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 _v = vector_table.c
 
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
-_NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn)
-_GONE = select(collection_table.c.deleted).where(collection_table.c.name == bindparam("collection"))
+_NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
+_GONE = select(func.sum(collection_table.c.deleted)).where(
+    collection_table.c.name.in_(bindparam("collections", expanding=True))
+)
 _REVISION = select(func.count(), func.coalesce(func.max(_v.id), 0), _GONE.scalar_subquery()).where(
-    _v.collection == bindparam("collection")
+    _v.collection.in_(bindparam("collections", expanding=True))
 )
 _COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
-    _v.session_id == bindparam("session"), _v.block == bindparam("block")
+    _v.session_id.in_(bindparam("sessions", expanding=True)), _v.block == bindparam("block")
 )
 
 
@@ -43,6 +46,8 @@ class Node:
     seqs: Ranges
     tokens: int
     turn: int
+    session_id: str = ""
+    """The session that stored it; empty: the one that is read."""
 
     def covers(self, seqs: Set[int]) -> bool:
         """Whether all of its messages are among these."""
@@ -91,9 +96,22 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
     return [int(number) for number in w.connection.execute(_INSERT, values).scalars()]
 
 
-def count_nodes(connection: Connection, session_id: str, block: str) -> tuple[int, int]:
-    """Number of a block's stored units and their highest id: one query that shows whether any is new."""
-    count, last = connection.execute(_COUNT, {"session": session_id, "block": block}).one()
+def sessions_that_share(connection: Connection, user_id: str, block: str) -> tuple[str, ...]:
+    """Ids of the user's sessions with a vector block of this name whose scope is the user, oldest first."""
+    b, s = block_table.c, session_table.c
+    query = (
+        select(s.id, b.settings)
+        .join(block_table, b.session_id == s.id)
+        .where(s.user_id == user_id, s.deleted_at.is_(None), b.name == block, b.type == "vector")
+        .order_by(s.created_at, s.id)
+    )
+    rows = connection.execute(query)
+    return tuple(session_id for session_id, settings in rows if json.loads(settings).get("scope") == "user")
+
+
+def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -> tuple[int, int]:
+    """Number of stored units of a block of these sessions, and their highest id: one query that shows any new one."""
+    count, last = connection.execute(_COUNT, {"sessions": sessions, "block": block}).one()
     return int(count), int(last)
 
 
@@ -103,9 +121,12 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
     return _nodes(connection.execute(query.order_by(_v.id)).all())
 
 
-def read_heard(connection: Connection, session_id: str, block: str, *, after: int = 0) -> list[tuple[Node, str | None]]:
-    """Stored units of a block with an id above `after`, oldest first, each with its metadata, where that is stored."""
-    query = _NODE.add_columns(_v.heard).where(_v.session_id == session_id, _v.block == block)
+def read_heard(
+    connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
+) -> list[tuple[Node, str | None]]:
+    """Stored units of a block of these sessions with an id above `after`, oldest first, each with its metadata, where
+    that is stored."""
+    query = _NODE.add_columns(_v.heard).where(_v.session_id.in_(sessions), _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
 
@@ -159,7 +180,7 @@ def read_nodes_without_vector(
 def _nodes(rows: Sequence[Any]) -> list[Node]:
     spans = json.loads(f"[{','.join(row.seqs for row in rows)}]")  # one text for all: parsed four times as fast
     return [
-        Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn)
+        Node(row.id, tuple((first, last) for first, last in seqs), row.tokens, row.turn, row.session_id)
         for row, seqs in zip(rows, spans, strict=True)
     ]
 
@@ -250,6 +271,7 @@ def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: 
 class DatabaseVectors:
     """One collection as a `VectorSource`, of vectors with that many `dimensions` (None: any).
 
+    `joined`: it is made of these collections, and not stored itself. A copy of it begins again when they are others.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """
@@ -260,9 +282,12 @@ class DatabaseVectors:
         collection: str,
         dimensions: int | None = None,
         unusable: MutableSet[int] | None = None,
+        joined: Sequence[str] | None = None,
     ) -> None:
         self._database = database
         self._collection = collection
+        self._of = [collection] if joined is None else list(joined)
+        self._makeup = 0 if joined is None else crc32("\x00".join(joined).encode())
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
 
@@ -272,11 +297,11 @@ class DatabaseVectors:
 
     def revision(self) -> Revision:
         with self._database.read() as connection:
-            count, last, gone = connection.execute(_REVISION, {"collection": self._collection}).one()
-            return Revision(int(count), int(last), int(gone or 0))
+            count, last, gone = connection.execute(_REVISION, {"collections": self._of}).one()
+            return Revision(int(count), int(last), int(gone or 0) + self._makeup)
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
-        where = (_v.collection == self._collection) & (_v.id > after)
+        where = _v.collection.in_(self._of) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
         for some in chunks(rows, 2_000):
@@ -287,7 +312,7 @@ class DatabaseVectors:
         found: list[StoredVector] = []
         with self._database.read() as connection:
             for chunk in chunks(numbers):
-                where = (_v.collection == self._collection) & _v.id.in_(chunk)
+                where = _v.collection.in_(self._of) & _v.id.in_(chunk)
                 found += self._all_stored(
                     connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
                 )

@@ -17,6 +17,7 @@ from memory_core.events import Actor, Event
 from memory_core.messages import content_hash
 from memory_core.planning.flush import Queue
 from memory_core.store.database import Database, chunks
+from memory_core.store.leases import note_agent
 from memory_core.store.tables import content_table, event_table, session_table
 from memory_core.tokens import Accounting, total_tokens
 
@@ -190,6 +191,9 @@ def writing(
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()
+        # 4. Last, as it is remembered in this process: what failed before is not taken for stored.
+        if session.deleted_at is None:
+            note_agent(database, connection, session_id, transaction.now)
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:

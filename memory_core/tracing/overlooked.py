@@ -53,7 +53,7 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
         _empty(search)
         for turn in history.turns.values()
         for search in turn.searches
-        if search.position <= position and not search.event.gates.get("granted")  # type: ignore[attr-defined]
+        if search.position <= position and not (search.event.gates.get("granted") or search.event.elsewhere)  # type: ignore[attr-defined]
     ]
     aside: dict[tuple[str, str], int] = {}
     flips: Counter[int] = Counter()

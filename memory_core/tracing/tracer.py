@@ -9,7 +9,7 @@ from typing import Any
 from unicodedata import normalize
 
 from memory_core.blocks import WITH_TEXT
-from memory_core.blocks.base import stored_item
+from memory_core.blocks.base import origin_of, stored_item
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
@@ -458,13 +458,21 @@ class _Gathering:
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
 
     def _texts_saying(self, wanted: Phrase) -> dict[tuple[str, Ref], Matched]:
-        """Pieces of the blocks' texts of the time that say a phrase."""
-        return {
+        """Pieces of the blocks' texts of the time that say a phrase, and what was asked for of other sessions."""
+        found: dict[tuple[str, Ref], Matched] = {
             (block.name, ref): "words"
             for block in self._moment.blocks.values()
             if block.text
             for ref in saying(wanted, pieces_of(block.kind, block.text, self.words(block.text)))
         }
+        given = {ref: name for ref, name in self._moment.held.items() if ref.kind == "content"}
+        given |= {ref: cut.part for ref, cut in self._moment.cut.items() if ref.kind == "content"}
+        self._load(ref.hash for ref in given)
+        for ref, name in given.items():
+            stored = self.words(ref.hash)
+            if stored is not None and origin_of(stored) is not None and wanted.said_in(content_text(ref, stored)):
+                found[name, ref] = "words"
+        return found
 
     def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
         """At most `MAX_CARRIERS` of these: those in the prompt, then those cut from it, then the newest."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from memory_core.blocks.base import origin_of
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
@@ -395,10 +396,16 @@ class Tracing:
         block = self.moment.blocks.get(name) or self.history.blocks_ever(self.history.position)[name]
         came = came_in(self.versions(name), ref)
         if ref.kind == "content":
-            carrier = Carrier("block", name, ref, content_text(ref, self.words(ref.hash)), matched)
+            stored = self.words(ref.hash)
+            carrier = Carrier("block", name, ref, content_text(ref, stored), matched)
+            origin = origin_of(stored) if stored is not None else None
             own = f"Given by {name}: what it was made of, only the block knows."
             learned = stage("learned", "passed", own, knowledge="observed")
-            return Track(carrier, (learned, *self._with_answer(self._given(name, ref), carrier)))
+            if origin is not None:
+                there = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
+                learned = stage("learned", "passed", there)
+            end = self._given(name, ref, "brought by" if origin is not None else "in the text of")
+            return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by a version whose words were erased since
@@ -416,9 +423,9 @@ class Tracing:
             return Track(carrier, tuple(stages))
         return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
 
-    def _given(self, name: str, ref: Ref) -> Stage:
+    def _given(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
         """Whether a piece of a text is in the prompt, and which rule keeps it out."""
-        end = granted(self.moment, name, ref, f"in the text of {name}")
+        end = granted(self.moment, name, ref, f"{how} {name}")
         return end or stage(
             "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
         )

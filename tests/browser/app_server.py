@@ -92,8 +92,10 @@ def running(server):
 
 
 def behind(server):
-    """What the session makers need, from this process: the server's database."""
-    return SimpleNamespace(database=Database.open(server.database_url), services=Services(embedder=HashEmbedder()))
+    """What the session makers need, from this process: the server's database, as another app opens it."""
+    database = Database.open(server.database_url)
+    database.for_agents = False
+    return SimpleNamespace(database=database, services=Services(embedder=HashEmbedder()))
 
 
 def opened(server, session_id):

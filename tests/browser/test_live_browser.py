@@ -2,10 +2,12 @@
 
 import json
 import re
+import uuid
 
 import pytest
 from app_server import behind, healthy, idle
 from playwright.sync_api import expect
+from running_agent import running_agent
 
 from memory_core import ChatMessage, delete_session
 from ui.new_session import new_memory
@@ -94,3 +96,36 @@ def test_reading_a_file_can_be_cancelled(served, visitor):
     expect(reading).to_have_count(0)
     idle(tab)
     healthy(tab)
+
+
+def test_a_running_agents_session_is_read_only_until_it_is_taken_over_and_then_an_edit_is_in_its_next_prompt(
+    served, visitor
+):
+    """The agent is a third process, which knows nothing of the app."""
+    session_id = uuid.uuid4().hex  # another one where the test is tried again
+    with running_agent(served.database_url, session_id) as agent:
+        agent.say("note 1 of the day")
+        tab = visitor.open(f"{served.url}/blocks?session={session_id}")
+        take_over = tab.get_by_role("button", name="Take over")
+        expect(take_over).to_be_visible()
+        expect(tab.get_by_text(f"An agent works in this session (process {agent.pid})")).to_be_visible()
+        edit = tab.locator(".st-key-blocks__edit_rules button")
+        expect(edit).to_have_count(0)
+        idle(tab)
+        take_over.click()
+        hand_back = tab.get_by_role("button", name="Hand back")
+        expect(hand_back).to_be_visible()
+        edit.click()
+        dialog = tab.get_by_role("dialog")
+        dialog.get_by_role("textbox", name="Text").fill("Answer in rhymes.")
+        dialog.get_by_role("button", name="Save").click()
+        expect(dialog).to_have_count(0)
+        prompt, _ = agent.say("note 2 of the day")
+        assert "Answer in rhymes." in prompt
+        assert "Be brief." not in prompt
+        hand_back.click()
+        expect(take_over).to_be_visible()
+        agent.kill()
+        expect(take_over).to_have_count(0)  # without a reload
+        expect(edit).to_be_visible()
+        healthy(tab)

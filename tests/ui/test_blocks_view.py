@@ -277,7 +277,7 @@ def test_every_setting_on_screen_is_one_that_the_block_has(kind):
 
 def test_every_own_setting_of_a_vector_block_is_on_screen():
     own = set(VectorMemoryBlock(name="X").settings()) - set(BaseMemoryBlock.model_fields) - {"postprocessed_by"}
-    fields = {field.setting: field for field in fields_of("vector", has_user=False)}
+    fields = {field.setting: field for field in fields_of("vector", has_user=True)}
     assert own <= set(fields)
     assert (fields["similarity_top_k"].optional, fields["similarity_top_k"].without) == (True, "as many as fit")
     for name, field in fields.items():

@@ -214,6 +214,8 @@ def _empty(view: View) -> Drawer | None:
         "Messages that leave the queue are kept, but never reach the prompt again.",
         icon="view_agenda",
     )
+    if view.read_only:
+        return None
     chosen = None
     with st.container(horizontal=True, horizontal_alignment="center"):
         for kind, says in (("static", "instructions"), ("facts", "facts"), ("vector", "earlier turns")):
@@ -237,7 +239,7 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
             help="The numbers are priorities (`priority`): 0 is never cut. Which end goes first is set in "
             "Settings (`truncation_order`).",
         )
-        if view.past:
+        if view.read_only:
             return None
         with st.container(horizontal=True, width="content", gap="small"):
             ordering = st.button("Change order", key="blocks__order", icon=":material/format_list_numbered:")
@@ -263,7 +265,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
                 st.markdown(f":small[{said}]")
             for line in each.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
-        if view.past and kind_of(each.kind).page is None:
+        if view.read_only and kind_of(each.kind).page is None:
             return None
         with st.container(horizontal=True, gap="small"):
             return _actions(view, each, standing)
@@ -297,7 +299,7 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
     page = kind_of(each.kind).page
     if page is not None and st.button("Open", key=f"blocks__open_{name}"):
         nav.go(page)
-    if view.past:
+    if view.read_only:
         return None
     editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
     if each.waiting:

@@ -62,7 +62,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
     messages = [stored for stored in messages if reply is None or not stored.id.startswith(f"{reply}{STEP}")]
     with box:
         if not messages:
-            _nothing_said(memory)
+            _nothing_said(memory, read_only=view.read_only is not None)
             ending()
             return
         if (before := messages[0].seq - 1) > 0:
@@ -224,8 +224,10 @@ def _image(part: ImagePart) -> None:
     st.text(part.url[:200])
 
 
-def _nothing_said(memory: Memory) -> None:
+def _nothing_said(memory: Memory, *, read_only: bool) -> None:
     heading("Nothing said yet.")
+    if read_only:
+        return
     st.markdown("Write a message, or play a conversation. The budget fills as you go.")
     if memory.session.recording() is not None:
         return

@@ -9,14 +9,14 @@ from memory_core import ConfigError
 from ui.chat.conversation import draw_conversation
 from ui.chat.guide import draw_guide
 from ui.chat.memory_panel import draw_actions, draw_prompt, draw_story, draw_story_actions
-from ui.chat.player import draw_failed, draw_input, draw_player, draw_unfinished
+from ui.chat.player import draw_failed, draw_input, draw_no_input, draw_player, draw_unfinished
 from ui.chat.replying import draw_coming
 from ui.components import filled, unseen_heading
 from ui.model import Chosen, chosen_model
 from ui.text import plain
 from ui.view import View
 
-ABOVE, SCRUBBER, GUIDE, PLAYER, INPUT = 127, 49, 78, 54, 102
+ABOVE, SCRUBBER, GUIDE, PLAYER, AGENT, INPUT = 127, 49, 78, 54, 56, 102
 """Pixels of the window reserved for the header, and for each of the others if it is drawn, so that player and input
 stay above the fold."""
 
@@ -34,15 +34,22 @@ def draw(view: View) -> None:
         chosen = chosen_model()
     except ConfigError as error:
         st.error(plain(str(error)))
-    memory, running = view.memory, view.running
+    memory, running, read_only = view.memory, view.running, view.read_only
+    agents = read_only is not None and read_only.because == "agent"  # its conversation goes on, without words from here
     recording = memory.session.recording(upto=view.last_seq)
     with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
-        guided = not view.past and draw_guide(view, recording)
+        guided = not read_only and draw_guide(view, recording)
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         unseen_heading("Conversation")
-        beside = {SCRUBBER: bool(view.latest_turn), GUIDE: guided, PLAYER: recording is not None and not view.past}
-        minus = ABOVE + sum(pixels for pixels, there in beside.items() if there) + (MARGIN if view.past else INPUT)
+        beside = {
+            SCRUBBER: bool(view.latest_turn),
+            GUIDE: guided,
+            PLAYER: recording is not None and not read_only,
+            AGENT: agents,
+        }
+        below = INPUT if agents or not read_only else MARGIN
+        minus = ABOVE + sum(pixels for pixels, there in beside.items() if there) + below
         box = filled("chat__box", minus=minus, least=LOWEST, border=True, autoscroll=True, gap="xsmall")
 
         def coming() -> None:
@@ -50,18 +57,20 @@ def draw(view: View) -> None:
                 draw_coming(view)
 
         draw_conversation(box, view, ending=coming)
-        if not view.past and chosen is not None:
+        if not read_only and chosen is not None:
             with box, st.empty().container(gap="xsmall"):  # keeps its place when empty, so that it disappears at once
                 draw_unfinished(memory, chosen, running)
             with st.container():  # always drawn, so that the input below keeps the words being typed
                 draw_failed(view)
                 draw_player(view, recording)
             draw_input(memory, chosen, running)
+        elif agents:
+            draw_no_input()
     with right:
         with st.container(border=True, gap="xsmall", key="chat__budget"):
             draw_prompt(view)
         with st.container(border=True, gap="small", key="chat__story"):
             draw_story(view)
-            if not view.past:
+            if not read_only:
                 draw_story_actions(memory, running)
                 draw_actions(memory, view.status, running)

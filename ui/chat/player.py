@@ -141,6 +141,11 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
             st.button("Stop", icon=":material/stop_circle:", on_click=_cancel, args=(session_id,))
 
 
+def draw_no_input() -> None:
+    """Draw the input of a session that is left to its agent; the whole reason stands in the header."""
+    st.chat_input("An agent works here: take over to write", key="chat__no_input", disabled=True)
+
+
 def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
     """Show an interrupted or failed reply, with a button to retry."""
     left = turns.unanswered(memory, running=running is not None)

@@ -159,7 +159,7 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
         short_of_room = bool(sent.cuts or sent.built.over_by)
         if (
             short_of_room
-            and not view.past
+            and not view.read_only
             and st.button(":small[Change the limit]", icon=":material/tune:", type="tertiary", key="context__limit")
         ):
             settings_dialog(view.memory.session_id)
@@ -195,7 +195,8 @@ def _draw_detail(view: View, sent: Prompt) -> None:
             of_block = partial(_beside, view, sent)
             beside = {part.name: words.granted_beside(part, of_block(), of_block) for part in sent.parts}
             told = partial(trace.words, upto=position)
-            draw_parts(view.memory.session_id, sent, mode(), effects, told, past=view.past, beside=beside)
+            read_only = view.read_only is not None
+            draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only, beside=beside)
         pointing.listen()
     if before is not None:
         st.markdown(f":small[{_same_start(view, before, sent)}]")

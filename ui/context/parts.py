@@ -39,7 +39,7 @@ def draw_parts(
     effects: Effects,
     words: WordsOf,
     *,
-    past: bool,
+    read_only: bool,
     beside: Mapping[str, str],
 ) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
@@ -52,7 +52,7 @@ def draw_parts(
         opened = st.expander(part_label(part, mode, than), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
-                _draw_part(sent, part, effects, past=past)
+                _draw_part(sent, part, effects, read_only=read_only)
                 _draw_not_sent(effects, part, words)
                 if part.kind not in (QUEUE, PINNED):
                     key = f"context__{_short_hash(part)}"
@@ -68,7 +68,7 @@ def _short_hash(part: PromptPart) -> str:
     return content_hash(f"{part.kind}/{part.name}")[:10]
 
 
-def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, past: bool) -> None:
+def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, read_only: bool) -> None:
     if part.failure is not None:
         st.error(plain(part.failure))
     if not part.entries:
@@ -78,7 +78,7 @@ def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, past: bool) 
     with st.container(gap="xsmall"):
         for entry in entries:
             if entry.ref.kind in _OPENED:
-                _draw_opened(part, entry, effects, past=past)
+                _draw_opened(part, entry, effects, read_only=read_only)
             elif entry.cut:
                 _draw_struck(part, entry)
                 _follow(entry, effects)
@@ -87,7 +87,7 @@ def _draw_part(sent: Prompt, part: PromptPart, effects: Effects, *, past: bool) 
     if part.kind == "vector":
         nav.link("retrieval", ":small[See what was searched]", icon=":material/manage_search:", query=asked(sent))
     elif part.kind in WITH_TEXT:
-        nav.link("blocks", f":small[{'Open' if past else 'Edit'} in Blocks]", icon=":material/view_agenda:")
+        nav.link("blocks", f":small[{'Open' if read_only else 'Edit'} in Blocks]", icon=":material/view_agenda:")
 
 
 def _follow(entry: Entry, effects: Effects) -> None:
@@ -148,7 +148,7 @@ _OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
 """By the kind of a ref: the page where a person can open what it names, and that page's parameter."""
 
 
-def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, past: bool) -> None:
+def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, read_only: bool) -> None:
     page, parameter = _OPENED[entry.ref.kind]
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if entry.cut:
@@ -159,7 +159,7 @@ def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, past: bool
                 st.markdown(plain(entry_words(entry)))
             if entry.tokens is not None:
                 st.markdown(f":small[:gray[{count(entry.tokens, 'token')}]]", width="content")
-        says = "Edit" if page == "facts" and not past else "Open"
+        says = "Edit" if page == "facts" and not read_only else "Open"
         query: Any = {parameter: str(entry.ref.number)}
         nav.link(page, f":small[{says}]", **query)
         _follow(entry, effects)

@@ -352,6 +352,8 @@ def entry_note(entry: Entry) -> str:
     notes = [part for part in (_message_number(entry), who) if part]
     if entry.turn is not None:
         notes.append(f"turn {tokens(entry.turn)}")
+    if entry.origin is not None:
+        notes.append(f"turn {tokens(entry.origin[1])} of another session")
     notes += _score(entry)
     if entry.tokens is not None:
         notes.append(count(entry.tokens, "token"))

@@ -84,6 +84,11 @@ def _(event: Retrieved, words: Words) -> Line:
         line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored {unit} fits")
     else:
         line = Line("search_off", f"Recalled nothing: {_why_nothing(event)}")
+    if event.elsewhere:
+        there = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
+        highest = f", best {max(score for _, score in event.elsewhere):.2f}"
+        also = f"{line.text}, and {there}" if granted else f"Recalled {there}{highest}"
+        line = Line("search", also, more=line.more)
     if event.degraded:
         return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
     return line

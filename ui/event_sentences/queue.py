@@ -23,9 +23,11 @@ from memory_core.events import (
     SessionBranched,
     SessionClosed,
     SessionCreated,
+    SessionHandedBack,
     SessionImported,
     SessionRenamed,
     SessionReset,
+    SessionTakenOver,
     expand,
 )
 from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, describe, in_quotes, listed, seconds
@@ -45,6 +47,16 @@ def _(event: SessionCreated, words: Words) -> Line:
 def _(event: AgentAttached, words: Words) -> Line:
     how = {"proxy": "the recording proxy", "adapter": "its framework's adapter"}.get(event.source, event.source)
     return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
+
+
+@describe.register
+def _(event: SessionTakenOver, words: Words) -> Line:
+    return Line("back_hand", "Took the session over from the agent that works in it")
+
+
+@describe.register
+def _(event: SessionHandedBack, words: Words) -> Line:
+    return Line("back_hand", "Handed the session back to its agent")
 
 
 @describe.register

@@ -37,7 +37,7 @@ SETTINGS = {
     "categories": "the categories",
     "show": "the facts in the prompt",
     "top_k": "the most facts in the prompt",
-    "scope": "the owner of its facts",
+    "scope": "whose memory it is",
     "similarity_top_k": "the number of results",
     "similarity_threshold": "the threshold",
     "postprocessed_by": "the postprocessors",

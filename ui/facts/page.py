@@ -36,7 +36,7 @@ def draw(view: Shown) -> None:
             f"No facts block {when}.",
             "It learns facts from messages when they leave the queue.",
             icon="fact_check",
-            act=lambda: nav.link("blocks", "Add facts", icon=":material/add:"),
+            act=None if view.read_only else lambda: nav.link("blocks", "Add facts", icon=":material/add:"),
         )
         return
     desk = _desk(view, _block(view, blocks))
@@ -104,9 +104,9 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     """Draw the views, the search and the buttons in one row; return the view shown."""
     place = desk.place
     labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
-    offered = [each for each in labels if not view.past or each in PAST_VIEWS]
+    offered = [each for each in labels if not view.read_only or each in PAST_VIEWS]
     shown = tab.at(place).view if tab.at(place).view in offered else "active"
-    key = tab.key(place, "past_view" if view.past else "view")
+    key = tab.key(place, "past_view" if view.read_only else "view")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
         st.segmented_control(
             "View",
@@ -126,9 +126,11 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
             draw_search(place, desk.rows, shown, elsewhere=desk.elsewhere)
         else:
             st.space("stretch")
-        if not view.past:
+        if not view.read_only:
             _undo(desk)
             _add(desk, primary=shown != "review")
+        elif not view.past:
+            _more(desk, ["Try extraction", "Export"])
     return shown
 
 
@@ -169,9 +171,13 @@ def _undo(desk: Desk) -> None:
 def _add(desk: Desk, *, primary: bool) -> None:
     if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
         dialogs.add_dialog(desk)
+    _more(desk, ["Changes", "Try extraction", "Edit as table", "Import", "Export"])
+
+
+def _more(desk: Desk, offered: Sequence[str]) -> None:
     chosen = st.menu_button(
         "More for these facts",
-        ["Changes", "Try extraction", "Edit as table", "Import", "Export"],
+        offered,
         key="facts__more",
         icon=":material/more_horiz:",
         type="tertiary",
@@ -193,14 +199,14 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         unseen_heading("List of facts")
-        rows = draw_list(desk.place, desk.rows, shown, view.effects, several=not desk.past)
+        rows = draw_list(desk.place, desk.rows, shown, view.effects, several=not desk.read_only)
         if not desk.past:
             draw_meanings(desk, tab.at(desk.place).wanted.words.strip())
     picked = tab.at(desk.place).picked
     ticked = [row for row in rows if row.id in picked.ticked]
     tab.write_link(desk.place, picked.open)
     with right:
-        if len(ticked) > 1 and not desk.past:
+        if len(ticked) > 1 and not desk.read_only:
             draw_selection(desk, ticked)
         elif (row := _open_row(rows, ticked, picked)) is not None:
             draw_panel(view, desk, row)
@@ -225,7 +231,7 @@ def _nothing(view: Shown, shown: View) -> None:
         "No facts yet.",
         f"Facts are learned when messages leave the queue. {room}",
         icon="fact_check",
-        act=(lambda: _flush_button(view)) if status.queue_messages else None,
+        act=(lambda: _flush_button(view)) if status.queue_messages and not view.read_only else None,
     )
     if view.running is not None:
         st.markdown(":shimmer[Learning from what leaves the queue]")

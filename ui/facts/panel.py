@@ -57,11 +57,11 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         _given(fact or desk.then.get(row.id))
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
-        if fact is not None and not desk.past and (others := others_of(desk, fact.id)):
+        if fact is not None and not desk.read_only and (others := others_of(desk, fact.id)):
             draw_choices(desk, fact, others, keys=False)
         _sources(desk, row, fact or desk.then.get(row.id))
         st.markdown(f":small[:gray[{plain(used(row.carried, row.cut))}]]")
-        if fact is not None and not desk.past:
+        if fact is not None and not desk.read_only:
             _edit(desk, fact)
         stage_text = plain(effect.stage.text) if effect is not None else "Where did it go?"
         nav.follow_link(Ref.of("fact", row.id), f":small[{stage_text}]", help=stage_text)
@@ -153,7 +153,7 @@ def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
             st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
         for topic in row.topics:
             st.badge(plain(short(topic)), color="gray", icon=":material/sell:")
-        if fact is None or desk.past or fact.state in PUT_AWAY:
+        if fact is None or desk.read_only or fact.state in PUT_AWAY:
             return
         mark = f"{fact.id}_{fact.version}_{tab.at(desk.place).generation}"
         opened = st.popover(

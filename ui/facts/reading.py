@@ -55,6 +55,7 @@ class Desk:
     block: str
     rows: tuple[Row, ...]
     past: bool = False
+    read_only: bool = False
     facts: Mapping[int, Fact] = field(default_factory=dict)
     then: Mapping[int, RebuiltFact] = field(default_factory=dict)
     """Facts at a past turn, by id."""
@@ -151,6 +152,7 @@ def read_desk(view: View, block: str) -> Desk:
         memory=memory,
         block=block,
         rows=rows,
+        read_only=view.read_only is not None,
         decisions=kept.value("decisions", position, lambda: _decisions(view, block)),
         facts={fact.id: fact for fact in facts},
         review=review,
@@ -192,6 +194,7 @@ def read_past(view: View, block: str) -> Desk:
         block=block,
         rows=rows,
         past=True,
+        read_only=True,
         decisions=kept.value("past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)),
         then={fact.id: fact for fact in facts},
         elsewhere=any(not row.here for row in rows),

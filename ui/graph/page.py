@@ -72,7 +72,9 @@ def _no_block(view: View) -> None:
         if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
             add_block(view.memory.session_id, "graph")
 
-    empty(f"No graph block {when}.", "It learns who is related to what.", icon="hub", act=None if view.past else add)
+    empty(
+        f"No graph block {when}.", "It learns who is related to what.", icon="hub", act=None if view.read_only else add
+    )
 
 
 def _nothing(view: View, desk: Desk) -> None:
@@ -108,7 +110,7 @@ def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
                 on_change=lambda: tab.blocks.put(session_id, st.session_state[widget]),
                 width=180,
             )
-        if view.past:
+        if view.read_only:
             return
         if st.button("Import", key="graph__import", type="tertiary", icon=":material/upload:"):
             files.import_dialog(desk)
@@ -254,9 +256,11 @@ def _pick(place: tab.ListPosition, widget: str) -> None:
 
 def _undo_line(desk: Desk) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
+    if desk.read_only:
+        return
     newest = next_undo(desk.changes)
     with st.container(horizontal=True, gap="small", key="graph__undo"):
-        if newest is not None and not desk.past:
+        if newest is not None:
             st.button(
                 f"Undo: {plain(short(newest.sentence.removesuffix('.'), 90))}",
                 key="graph__undo_button",

@@ -116,7 +116,7 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
                 st.markdown(f":small[:gray[{plain(standing(graph, relation))}]]", width="content")
         _sources(desk, relation)
         _ends(desk, relation)
-        if not desk.past:
+        if not desk.read_only:
             _relation_actions(desk, relation)
 
 
@@ -203,7 +203,7 @@ def draw_entity(desk: Desk, entity: Entity) -> None:
     with st.container(border=True, gap="xsmall", key="graph__panel"):
         heading(plain(short(desk.graph.name(entity.id), 80)))
         st.markdown(f":small[:gray[{' · '.join(entity_lines(desk.graph, entity))}]]")
-        if desk.past:
+        if desk.read_only:
             return
         with st.container(horizontal=True, gap="small"):
             if st.button("Edit", key="graph__entity_edit", help="Its name, its other names, its type."):

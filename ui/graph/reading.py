@@ -28,7 +28,7 @@ class Desk:
     graph: Graph
     heard: Mapping[int, Heard] = field(default_factory=dict)
     """Role and turn of each message, by sequence number."""
-    past: bool = False
+    read_only: bool = False
     changes: tuple[AppliedChangeSet, ...] = ()
     """Change sets, newest first."""
 
@@ -71,9 +71,9 @@ def read_desk(view: View, block: str) -> Desk:
         if isinstance(record.event, MessageAdded)
     }
     if view.past:
-        return Desk(view.memory, block, past_graph(view, block), heard, past=True)
-    desk = view.memory.blocks.graph(block)
-    return Desk(view.memory, block, desk.graph(), heard, changes=tuple(desk.changes()))
+        return Desk(view.memory, block, past_graph(view, block), heard, read_only=True)
+    desk, read_only = view.memory.blocks.graph(block), view.read_only is not None
+    return Desk(view.memory, block, desk.graph(), heard, read_only=read_only, changes=tuple(desk.changes()))
 
 
 def past_graph(view: View, block: str) -> Graph:

@@ -216,7 +216,7 @@ def _draw_results(
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     draw_probes(view, results, probes)
-    draw_taking(memory, variants[current], changes, apply=partial(_apply, memory.session_id, changes), past=view.past)
+    draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
     _draw_prompts(view, current, results[OWN], results[current])
 
 

@@ -4,18 +4,17 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from memory_core import Memory
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from ui import nav
 from ui.components import heading
 from ui.text import plain
+from ui.view import View
 
 
-def draw_taking(
-    memory: Memory, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None], past: bool
-) -> None:
+def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
     """Draw what can be done with a configuration that was tried."""
+    memory, read_only = view.memory, view.read_only
     heading(f"Use {plain(variant.name)}")
     blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -26,8 +25,8 @@ def draw_taking(
                 "Use it from the next turn",
                 key="lab__use",
                 type="primary",
-                disabled=not changes or past,
-                help="Changed at the latest turn only." if past else None if changes else "Nothing is changed yet.",
+                disabled=not changes or read_only is not None,
+                help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
                 on_click=apply,
             )
         st.download_button(

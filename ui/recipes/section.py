@@ -182,8 +182,8 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
                 f":material/do_not_disturb_on: {plain(recipe.limits)}]"
             )
         with right:
-            if view.past:
-                st.markdown(":small[:gray[Recipes are switched at the latest turn.]]")
+            if view.read_only:
+                st.markdown(f":small[:gray[{plain(view.read_only.sentence)}]]")
             else:
                 given = _given(view, recipe)
                 plan, refused = plan_for(view.memory, recipe.key, **given)

@@ -93,6 +93,8 @@ def _draw_words(view: View, search: Search, found: RankedTurn, unit: str, sought
             key="retrieval__near",
             alt=f"The {stored_plural(unit)} nearest to this one by meaning",
         )
+    if view.read_only:
+        return
     if st.button(f"Delete stored {unit}", icon=":material/delete:", key="retrieval__delete", type="tertiary"):
         delete_dialog(view.memory.session_id, search.block, found.number, found.turn, found.words, unit)
 
@@ -139,7 +141,7 @@ _LIMITS_TRIED = 4
 def _draw_larger_limit(view: View, search: Search, found: RankedTurn) -> None:
     """Draw a token limit under which the turn would be in the next prompt for this question, with its effect."""
     limit = limit_to_keep(search, found.number)
-    if limit is None or search.context is None or view.running is not None:
+    if limit is None or search.context is None or view.running is not None or view.read_only:
         return
     asked = ChatMessage(role="user", content=search.query or "")
     for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so more is requested

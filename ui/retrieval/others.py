@@ -15,19 +15,21 @@ FOLLOW_SECONDS = 0.5
 """Interval, in seconds, between progress updates; shorter work is waited for."""
 
 
-def draw_others(session_id: str, search: Search, unit: str, *, offline: bool) -> None:
+def draw_others(session_id: str, search: Search, unit: str, *, offline: bool, may_embed: bool) -> None:
     """Warn about stored units that can be found by keyword only, and draw the button that re-embeds them."""
     if engine().running(_key(session_id, search.block)) is not None:
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif engine().open(session_id).retrieval.vectors_pending(search.block):
         st.fragment(_coming, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
     elif search.other_embedder:
-        costs = "" if offline else " Embedding them again calls the embedding model."
+        costs = "" if offline or not may_embed else " Embedding them again calls the embedding model."
         st.warning(
             f"{stored(search.other_embedder, unit)} can be found by keyword only: another embedding model "
             f"stored them, or none answered then.{costs}"
         )
-        st.button("Embed them again", key="retrieval__embed", on_click=_embed, args=(session_id, search.block, unit))
+        if may_embed:
+            args = (session_id, search.block, unit)
+            st.button("Embed them again", key="retrieval__embed", on_click=_embed, args=args)
 
 
 def _key(session_id: str, block: str) -> str:

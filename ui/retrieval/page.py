@@ -15,6 +15,7 @@ from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.overlooked import draw_overlooked
 from ui.retrieval import asking, tuning
 from ui.retrieval.detail import draw_detail
+from ui.retrieval.elsewhere import also, draw_elsewhere
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
 from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within, without_effect
@@ -133,16 +134,20 @@ def _draw_live(view: View, name: str, unit: str) -> None:
     if not search.stored:
         line.empty()
         _nothing_stored(view, unit)
+        draw_elsewhere(search, unit)
         return
     line.markdown(
-        headline(search, unit=unit) if query else f"**{stored(search.stored, unit)}.** Ask what they would answer."
+        headline(search, unit=unit) + also(search)
+        if query
+        else f"**{stored(search.stored, unit)}.** Ask what they would answer."
     )
     _warn(search)
-    draw_others(session_id, search, unit, offline=offline)
+    draw_others(session_id, search, unit, offline=offline, may_embed=not view.read_only)
     if not _draw_found(view, search, unit):
         st.markdown(
             f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
         )
+    draw_elsewhere(search, unit)
     before = asking.searched(memory, view.status.position, name, query, {}) if tried else search
     tuning.draw(view, block, before, search, unit)
 
@@ -211,7 +216,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
         return
     place = _recorded_place(view.memory.session_id, turn, len(searches))
     search = searches[place]
-    st.markdown(headline(search, past=True, unit=unit))
+    st.markdown(headline(search, past=True, unit=unit) + also(search))
     st.text(search.query if search.query is not None else "(The question was erased.)")
     notes = ["As it was recorded. Questions can be tried on the latest turn."]
     if search.candidates > len(search.found):
@@ -219,6 +224,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
     _warn(search)
     _draw_found(view, search, unit)
+    draw_elsewhere(search, unit)
 
 
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:

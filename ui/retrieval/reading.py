@@ -367,7 +367,7 @@ def in_prompt(context: Context, number: int) -> bool:
     return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 
-_THEN: dict[CandidateOutcome, str] = {
+THEN: dict[CandidateOutcome, str] = {
     "granted": "In the prompt",
     "cut": "Cut",
     "no_prompt": "Recalled, in no prompt",
@@ -387,7 +387,7 @@ def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[di
             "Question": _cell(words.get(one.query, "")),
             "Place": place_of(one.rank) if one.rank is not None else "",
             "Score": one.score,
-            "Outcome": _THEN.get(one.outcome, one.outcome),
+            "Outcome": THEN.get(one.outcome, one.outcome),
         }
         for one in found
     ]

@@ -76,7 +76,8 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         st.button(
             "Apply from the next turn",
             key="retrieval__apply",
-            disabled=not changes,
+            disabled=not changes or view.read_only is not None,
+            help=view.read_only.sentence if view.read_only is not None else None,
             on_click=_apply,
             args=(session_id, name, changes, opened),
         )

@@ -12,6 +12,7 @@ from memory_core import StoreError
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
 from ui import baseline, nav, state
+from ui.changing import left_to_agent
 from ui.components import filled_rows, heading, unseen_heading
 from ui.connect import draw_card
 from ui.demo import DEMO_SESSION
@@ -180,6 +181,7 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
         ("Save as page", "ios_share", page_dialog),
         last,
     ]
+    left = left_to_agent(engine().database, session_id)
     with st.container(horizontal=True, gap="small", key="sessions__actions"):
         opens = st.button(
             "Open",
@@ -196,7 +198,9 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
                 says,
                 icon=f":material/{icon}:",
                 key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
-                disabled=dialog in (dialogs.branch_dialog, page_dialog) and picked.status.turns == 0,
+                disabled=(dialog in (dialogs.branch_dialog, page_dialog) and picked.status.turns == 0)
+                or (left is not None and dialog is last[2]),
+                help=left.sentence if left is not None and dialog is last[2] else None,
             )
         ]
         pinned = baseline.is_pinned(session_id)

@@ -112,6 +112,8 @@ def _granted(asked: int, granted: int) -> str:
 
 def _search(event: Retrieved) -> list[Row]:
     rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
+    if event.elsewhere:
+        rows.append(("From other sessions", tokens(len(event.elsewhere))))
     rows.append(("Results requested", "as many as fit" if event.top_k is None else tokens(event.top_k)))
     if event.token_budget is not None:
         rows.append(("Token budget", count(event.token_budget, "token")))

@@ -197,13 +197,13 @@ def _draw_fixes(view: View, trace: Trace) -> None:
         st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
         return
     for number, fix in enumerate(fixes.offered):
-        _draw_fix(session_id, fixes, fix, number)
+        _draw_fix(view, fixes, fix, number)
     st.markdown(
         f":small[:gray[Foretold as if {again} now. Nothing changes before you press; what was sent stays as it was.]]"
     )
 
 
-def _draw_fix(session_id: str, fixes: Fixes, fix: Fix, number: int) -> None:
+def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"trace__fix_{number}"):
         st.button(
             plain(fix.label),
@@ -211,7 +211,9 @@ def _draw_fix(session_id: str, fixes: Fixes, fix: Fix, number: int) -> None:
             type="primary" if number == 0 else "secondary",
             wrap=True,
             on_click=_apply,
-            args=(session_id, fix),
+            args=(view.memory.session_id, fix),
+            disabled=view.locked is not None,
+            help=view.locked.sentence if view.locked is not None else None,
         )
         if fix.foretold is not None and fixes.now is not None:
             st.markdown(f":small[{effect_sentence(fixes.now.context, fix.foretold.context)}]", width="stretch")

@@ -9,7 +9,6 @@ import threading
 import time
 
 from memory_core.blocks.vector_parts.units import node_words
-from memory_core.errors import MemoryInspectorError
 from memory_core.events import VectorsReplaced
 from memory_core.models.base import Embedder, embedded
 from memory_core.process import per_process, renewed
@@ -34,6 +33,8 @@ MAX_PAUSE_SECONDS = 5.0
 seconds): on two cores a concurrent put takes twice as long."""
 
 _log = logging.getLogger(__name__)
+
+_BY_KEYWORD = "Stored units are found by keyword only until they can be embedded, which failed with %s."
 
 
 class Following:
@@ -93,10 +94,9 @@ class Following:
                         self._settled.set()
                         return
                     self._again = False
-        except MemoryInspectorError as error:  # what is needed is gone: the next use tries again
-            _log.warning("Stored units are found by keyword only until they can be embedded. %s", error)
-        except Exception:
-            _log.exception("Stored units are found by keyword only: embedding them failed.")
+        except Exception as error:  # what is needed is gone: the next use tries again
+            # By its type alone: the text of an exception may quote what was said.
+            _log.warning(_BY_KEYWORD, type(error).__name__)
         finally:
             self._wanted.clear()
             self._settled.set()

@@ -3,15 +3,17 @@
 As lines, in conversation order under a date line for each episode; as messages, best first.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
-from memory_core.blocks.base import Item, ReadContext, item_tokens
+from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
 from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
-from memory_core.events import Ref
-from memory_core.messages import TextPart
+from memory_core.events import Ranges, Ref
+from memory_core.messages import TextPart, content_hash
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
 from memory_core.store.messages import StoredMessage
 
@@ -30,6 +32,7 @@ class PackedUnits:
 
     def __init__(self, reading: ReadContext, stored: Stored, layout: Layout) -> None:
         self._reading, self._stored, self._layout = reading, stored, layout
+        self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
@@ -64,7 +67,7 @@ class PackedUnits:
         # 1. The order of the prompt is that of the conversation; each date line stands above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
-        for number in sorted(best_first, key=lambda number: (self._stored.nodes[number].seqs, number)):
+        for number in sorted(best_first, key=self._place):
             head = self._head(number)
             if head is not None and head not in lines:
                 lines[head] = self._day(number)
@@ -87,6 +90,25 @@ class PackedUnits:
         """Words of units; those without messages are missing."""
         return {number: item.words for number, item in self._units(numbers).items()}
 
+    def _place(self, number: int) -> tuple[bool, int, Ranges, int]:
+        """What orders the prompt: other sessions before this one, each in the order in which it was said."""
+        node, own = self._stored.nodes[number], not self.elsewhere(number)
+        return own, 0 if own else self._stored.places[number], node.seqs, number
+
+    @cached_property
+    def _dated(self) -> bool:
+        """Whether any unit of this session has a time."""
+        return any(not self.elsewhere(number) for number in self._stored.days)
+
+    def borrowed(self, numbers: Sequence[int]) -> dict[int, str]:
+        """Text of each of these units that another session stored, by unit id (see `blocks.base.stored_item`)."""
+        self._units([number for number in numbers if self.elsewhere(number)])
+        return {number: text for number in numbers if (text := self._borrowed_texts.get(number)) is not None}
+
+    def elsewhere(self, number: int) -> bool:
+        """Whether another session stored a unit."""
+        return self._stored.nodes[number].session_id not in ("", self._reading.session_id)
+
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
         """The best units whose stored sizes fit together."""
         found, left = [], token_budget
@@ -105,23 +127,48 @@ class PackedUnits:
 
         If some have a time, the others get a line of their own, so that they do not seem to be of the same day.
         """
-        if self._layout != "lines" or not self._stored.days:
+        if self._layout != "lines" or not self._dated or self.elsewhere(number):
             return None
         _, day = self._stored.days.get(number, (number, UNDATED))
         return self._stored.traits[number].episode, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Units as items; those without messages are missing."""
-        known = {n: item for n in numbers if (item := self._stored.rendered.get((n, *self._how))) is not None}
-        missing = [number for number in numbers if number not in known]
+        known: dict[int, Item] = {}
+        missing: list[int] = []
+        for number in numbers:
+            found = self._stored.rendered.get(self._key(number))
+            if found is None:
+                missing.append(number)
+                continue
+            known[number], text = found
+            if text:
+                self._borrowed_texts[number] = text
         for number, unit in self._messages(missing).items() if missing else ():
+            if self.elsewhere(number):
+                known[number], text = self._of_other(unit)
+                self._borrowed_texts[number] = text
+                self._stored.rendered.keep(self._key(number), known[number], text)
+                continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
             parts = parts_of([message.message for message in unit], self._reading.safe)
             tokens = self._stored.nodes[number].tokens
-            item = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
-            self._stored.rendered.keep((number, *self._how), item)
-            known[number] = item
+            known[number] = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
+            self._stored.rendered.keep(self._key(number), known[number])
         return known
+
+    def _key(self, number: int) -> tuple[Hashable, ...]:
+        """Key of a rendered unit: one that several sessions read looks otherwise in its own."""
+        return (number, self.elsewhere(number), *self._how)
+
+    def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
+        """A unit of another session, and its text. This session's log tells nothing of it, so it is named by the text,
+        which the prompt keeps: it can be read again whatever becomes of the other session."""
+        first, texts = unit[0], [message.message.to_json() for message in unit]
+        origin = {"session": first.session_id, "turn": first.turn}
+        stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
+        item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
+        return self._counted(item), stored
 
     def _messages(self, numbers: Sequence[int]) -> dict[int, list[StoredMessage]]:
         reading, nodes = self._reading, [self._stored.nodes[number] for number in numbers]

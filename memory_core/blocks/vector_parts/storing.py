@@ -28,7 +28,7 @@ from memory_core.store.vectors import (
     read_nodes_without_vector,
     replace_vectors,
 )
-from memory_core.store.writing import Writing
+from memory_core.store.writing import Writing, user_scope
 from memory_core.vectors.base import Vector
 
 MAX_CAUGHT_UP = 200
@@ -106,6 +106,17 @@ def vectors_of(
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
     return DatabaseVectors(database, collection, embedder.dimensions, unusable)
+
+
+def vectors_of_user(
+    database: Database, services: Services, user_id: str, sessions: Sequence[str], block: str, embedder: Embedder
+) -> DatabaseVectors:
+    """The same of all of these sessions of a user together."""
+    owner = user_scope(user_id)
+    unusable = unusable_vectors(database, services, owner, block, embedder)
+    joined = [collection_name(database, session_id, block, embedder.id) for session_id in sessions]
+    collection = collection_name(database, owner, block, embedder.id)
+    return DatabaseVectors(database, collection, embedder.dimensions, unusable, joined)
 
 
 def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:

@@ -6,6 +6,7 @@ The database is the truth: the cache compares counts at each use, and reads only
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from threading import Lock
 
 from sqlalchemy import Connection
@@ -27,22 +28,25 @@ NOTHING_HEARD = UnitMetadata((), 0.0, frozenset(), frozenset(), False, None, Non
 
 
 class Rendered:
-    """Least recently used cache of rendered units. Thread-safe."""
+    """Least recently used cache of rendered units, each with the text that names it where another session stored it.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._items: OrderedDict[tuple[Hashable, ...], Item] = OrderedDict()
+        self._items: OrderedDict[tuple[Hashable, ...], tuple[Item, str]] = OrderedDict()
 
-    def get(self, key: tuple[Hashable, ...]) -> Item | None:
+    def get(self, key: tuple[Hashable, ...]) -> tuple[Item, str] | None:
         with self._lock:
-            item = self._items.get(key)
-            if item is not None:
+            found = self._items.get(key)
+            if found is not None:
                 self._items.move_to_end(key)
-            return item
+            return found
 
-    def keep(self, key: tuple[Hashable, ...], item: Item) -> None:
+    def keep(self, key: tuple[Hashable, ...], item: Item, text: str = "") -> None:
         with self._lock:
-            self._items[key] = item
+            self._items[key] = item, text
             if len(self._items) > MAX_RENDERED:
                 self._items.popitem(last=False)
 
@@ -64,6 +68,10 @@ class Stored:
     """Folded names of all speakers with a name."""
     last: UnitMetadata | None = None
     """The last unit of `order`."""
+    sessions: frozenset[str] = frozenset()
+    """Sessions that stored any."""
+    said: Mapping[int, int] = field(default_factory=dict)
+    """Of each unit a number that is equal where the same was said."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 
@@ -75,10 +83,8 @@ class Stored:
 
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """A copy with new units appended in conversation order; the owner adds them to the shared keyword index."""
-        known = [self.last] if self.last is not None else []
-        heard = [*known, *(one for _, one in new)]
-        found = episodes([(one.when, one.time, one.stored) for one in heard])[len(known) :]
         first = self.traits[self.order[-1]].episode if self.order else 0
+        found = self._episodes(new)
         described = {
             node.number: Traits(
                 number=node.number,
@@ -108,9 +114,25 @@ class Stored:
             days=days,
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
+            sessions=self.sessions.union(node.session_id for node, _ in new),
+            said={**self.said, **{node.number: hash(one.stems) for node, one in new}},
             keywords=self.keywords,
             rendered=self.rendered,
         )
+
+    def _episodes(self, new: Sequence[tuple[Node, UnitMetadata]]) -> list[int]:
+        """Episodes of new units, counted from the last one's; units of two sessions are never of one."""
+        found: list[int] = []
+        before = self.nodes[self.order[-1]].session_id if self.order else None
+        last = self.last
+        for session, several in groupby(new, key=lambda pair: pair[0].session_id):
+            heard = [one for _, one in several]
+            known = [last] if last is not None and session == before else []
+            counted = episodes([(one.when, one.time, one.stored) for one in (*known, *heard)])[len(known) :]
+            begun = (found[-1] if found else 0) + (0 if known or before is None else 1)
+            found += [begun + episode for episode in counted]
+            before, last = session, heard[-1]
+        return found
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """A copy with unsaved units appended. For previews."""
@@ -118,29 +140,37 @@ class Stored:
 
 
 class UnitCache:
-    """Cache of the stored units of one block of one session. Thread-safe."""
+    """Cache of the stored units of a block, of one session or of those of a user that share it. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._stored = Stored()
+        self._sessions: tuple[str, ...] = ()
 
     def clear(self) -> None:
         """Empty the cache; the next use reads the database again."""
         with self._lock:
             self._stored = Stored()
 
-    def catch_up(self, connection: Connection, session_id: str, block: str, listen: Listen) -> Stored:
-        """All stored units, brought up to date with the database."""
+    def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
+        """All stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
-            count, last = count_nodes(connection, session_id, block)
+            if sessions != self._sessions:
+                self._stored, self._sessions = Stored(), sessions
+            count, last = count_nodes(connection, sessions, block)
             known = max(self._stored.nodes, default=0)
             if (count, last) != (len(self._stored.nodes), known):
-                new = read_heard(connection, session_id, block, after=known)
-                end = self._stored.nodes[self._stored.order[-1]].seqs[0][0] if self._stored.order else 0
-                grew = len(self._stored.nodes) + len(new) == count and all(node.seqs[0][0] >= end for node, _ in new)
+                rank = {session: place for place, session in enumerate(sessions)}
+
+                def place(node: Node) -> tuple[int, int]:
+                    return rank[node.session_id], node.seqs[0][0]
+
+                new = read_heard(connection, sessions, block, after=known)
+                end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
+                grew = len(self._stored.nodes) + len(new) == count and all(place(node) >= end for node, _ in new)
                 if not grew:  # some were removed, or belong between those that are known: begin again
-                    self._stored, new = Stored(), read_heard(connection, session_id, block)
-                new.sort(key=lambda pair: (pair[0].seqs[0][0], pair[0].number))
+                    self._stored, new = Stored(), read_heard(connection, sessions, block)
+                new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
                 found = _heard(connection, new, listen)
                 self._stored.keywords.add_all({node.number: one.stems for node, one in found})
                 self._stored = self._stored.with_units(found)

@@ -1,6 +1,7 @@
 """Units of a vector block, the messages stored together, and their metadata: words, speakers, time."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -97,12 +98,19 @@ def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[Store
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
 ) -> dict[int, list[StoredMessage]]:
-    """Messages of stored units by unit id, read together; units whose messages are gone are missing."""
-    spans = {node.number: expand(node.seqs) for node in nodes}
-    seqs = sorted({seq for several in spans.values() for seq in several})
-    by_seq = {message.seq: message for message in read_messages(connection, session_id, cache, seqs=seqs)}
-    units = {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
-    return {number: unit for number, unit in units.items() if unit}
+    """Messages of stored units by unit id, read together; units whose messages are gone are missing.
+
+    `session_id` is the session of those that name none.
+    """
+    of: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
+    for node in nodes:
+        of[node.session_id or session_id][node.number] = expand(node.seqs)
+    found: dict[int, list[StoredMessage]] = {}
+    for session, spans in of.items():
+        seqs = sorted({seq for several in spans.values() for seq in several})
+        by_seq = {message.seq: message for message in read_messages(connection, session, cache, seqs=seqs)}
+        found |= {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
+    return {number: unit for number, unit in found.items() if unit}
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:

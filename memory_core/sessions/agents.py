@@ -1,0 +1,41 @@
+"""The agent that works in a session, in a process of its own, and whether a person has taken over from it."""
+
+import time
+
+from memory_core.engine.session import Session
+from memory_core.events import SessionBranched, SessionHandedBack, SessionTakenOver
+from memory_core.store import leases
+from memory_core.store.database import Database
+from memory_core.store.leases import RunningAgent
+from memory_core.store.log import read_events
+from memory_core.store.writing import Clock
+
+_HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, SessionBranched))
+"""Kinds of events after which a session is in other hands; nobody has taken over a branch yet."""
+
+
+def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:
+    """The process, other than this one, that works in a session.
+
+    That is the last one to write to it, other than an app's: within `leases.AGENT_SECONDS`, and only until it ends if
+    it runs on this machine.
+    """
+    with database.read() as connection:
+        return leases.running_agent(connection, session_id, clock())
+
+
+def taken_over(database: Database, session_id: str) -> bool:
+    """Whether a person has taken the session over from its agent, and not handed it back."""
+    with database.read() as connection:
+        last = read_events(connection, session_id, kinds=_HANDS, limit=1, newest_first=True)
+    return any(record.kind == SessionTakenOver.kind for record in last)
+
+
+def take_over(session: Session) -> None:
+    with session.writing() as w:
+        w.record(SessionTakenOver(), actor="user")
+
+
+def hand_back(session: Session) -> None:
+    with session.writing() as w:
+        w.record(SessionHandedBack(), actor="user")

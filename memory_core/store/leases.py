@@ -1,0 +1,147 @@
+"""Leases in the database: which process serves a block, and which one works in a session.
+
+A lease expires unless renewed, so a process that dies is in the way of others only briefly; a dead owner on the same
+machine is detected at once.
+"""
+
+import json
+import os
+import socket
+import uuid
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select, update
+
+from memory_core.store.database import Database
+from memory_core.store.tables import lease_table
+
+LEASE_SECONDS = 15.0
+"""Duration of a block's lease in seconds; its holder renews it after a third of that."""
+
+AGENT_SECONDS = 600.0
+"""Seconds after a program's last write to a session until the session counts as left: the program may have crashed on
+another machine. A person's pause in a chat is rarely longer."""
+
+NOTED_SECONDS = 15.0
+"""Seconds within which a program's further writes do not renew its lease on a session: a put costs nothing more."""
+
+MOST_NOTED = 10_000
+"""Sessions whose renewal a process remembers; beyond that it begins again, which renews each once more."""
+
+
+def new_owner() -> str:
+    """A unique name for a lease holder: machine, process, random id."""
+    return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
+
+
+def lease_key(scope: str, block: str) -> str:
+    """Key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
+    return json.dumps([scope, block], ensure_ascii=False)
+
+
+def claim(database: Database, connection: Connection, key: str, owner: str, now: float) -> bool:
+    """Take the lease if it is free, expired, or its owner is dead."""
+    query = select(lease_table).where(lease_table.c.key == key).with_for_update()
+    while True:
+        database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
+        row = connection.execute(query).one_or_none()
+        if row is not None:  # else its holder released it between these two statements
+            break
+    held = now < row.until < now + 2 * LEASE_SECONDS  # further off only where the clock was set back since
+    if held and row.owner != owner and not _dead(row.owner):
+        return False
+    values = {"owner": owner, "until": now + LEASE_SECONDS}
+    connection.execute(update(lease_table).where(lease_table.c.key == key).values(values))
+    return True
+
+
+def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
+    """Extend the lease; return False if another owner has it."""
+    with database.write() as connection:
+        where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
+        changed = connection.execute(update(lease_table).where(where).values(until=now + LEASE_SECONDS))
+        return changed.rowcount == 1
+
+
+def holds(connection: Connection, key: str, owner: str) -> bool:
+    """Whether the lease is still ours. Locks its row until the transaction ends."""
+    query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
+    return connection.execute(query).scalar_one_or_none() == owner
+
+
+def release(connection: Connection, key: str, owner: str) -> None:
+    where = (lease_table.c.key == key) & (lease_table.c.owner == owner)
+    connection.execute(delete(lease_table).where(where))
+
+
+def _dead(owner: str) -> bool:
+    """Whether the owner is a process of this machine that no longer runs."""
+    host, pid = _process(owner)
+    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+# -- agents --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAgent:
+    """A process that works in a session."""
+
+    machine: str
+    process: int
+    """Its number on that machine."""
+
+    @property
+    def here(self) -> bool:
+        """Whether it runs on this machine."""
+        return self.machine == socket.gethostname()
+
+
+def note_agent(database: Database, connection: Connection, session_id: str, now: float) -> None:
+    """Renew this process's lease on a session that it has just written to, under the session's lock.
+
+    Nothing is noted in a database that no other process can open, and in one opened by an app (`Database.for_agents`).
+    """
+    if not database.for_agents or 0 <= now - database.noted.get(session_id, float("-inf")) < NOTED_SECONDS:
+        return
+    key, owner = _agent_key(session_id), new_owner()
+    database.insert_if_new(connection, lease_table, [{"key": key, "owner": owner, "until": now + AGENT_SECONDS}])
+    where = lease_table.c.key == key
+    connection.execute(update(lease_table).where(where).values(owner=owner, until=now + AGENT_SECONDS))
+    if len(database.noted) >= MOST_NOTED:
+        database.noted.clear()
+    database.noted[session_id] = now
+
+
+def running_agent(connection: Connection, session_id: str, now: float) -> RunningAgent | None:
+    """The other process that works in a session; None if none does, or it has ended."""
+    row = connection.execute(select(lease_table).where(lease_table.c.key == _agent_key(session_id))).one_or_none()
+    if row is None or not now < row.until < now + 2 * AGENT_SECONDS or _dead(row.owner):
+        return None
+    machine, process = _process(row.owner)
+    agent = RunningAgent(machine, int(process))
+    return None if agent.here and agent.process == os.getpid() else agent
+
+
+def forget_agent(connection: Connection, session_id: str) -> None:
+    """Remove the lease on a session that is deleted."""
+    connection.execute(delete(lease_table).where(lease_table.c.key == _agent_key(session_id)))
+
+
+def _agent_key(session_id: str) -> str:
+    """Key of the lease on a session; no block's key has a null in it."""
+    return json.dumps([None, session_id], ensure_ascii=False)
+
+
+def _process(owner: str) -> tuple[str, str]:
+    """Machine and number of the process that `new_owner` named."""
+    machine, _, rest = owner.partition("/")
+    return machine, rest.partition("/")[0]
