@@ -1000,6 +1000,10 @@ class BlockEdited(Event, family="blocks"):
     """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
     """The earlier revision that a person restored, if any."""
+    written_at: float | None = None
+    """When the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
+    note: str | None = None
+    """Hash of who wrote it elsewhere, and why."""
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

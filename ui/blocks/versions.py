@@ -115,7 +115,8 @@ def _draw_origin(revision: SummaryRevision) -> None:
 def _version(revision: TextRevision, latest: int, summary: SummaryRevision | None = None) -> str:
     when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
     now = ", now" if revision.revision == latest else ""
-    who = by_whom(summary) if summary is not None else _ACTORS.get(revision.actor, revision.actor)
+    who = by_whom(summary) if summary is not None else short(revision.note or "", 60)
+    who = who or _ACTORS.get(revision.actor, revision.actor)
     return f"{revision.revision}{now} · {when} · {who} · {ago(revision.at, time.time())}"
 
 

@@ -116,6 +116,8 @@ def _(event: MemoryStripped, words: Words) -> Line:
 @describe.register
 def _(event: FlushPlanned, words: Words) -> Line:
     moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
+    if event.trigger == "elsewhere":
+        return Line("keyboard_tab", f"{moved}: they had left the queue of the store they come from")
     why = {
         "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
         "asked": "flushed by hand",

@@ -107,9 +107,11 @@ def _progress(session_id: str, playing: Job) -> None:
     if recording is not None:
         played, total = recording.played, len(recording.messages)
         st.progress(played / total, text=f"Playing without pauses: {tokens(played)} of {count(total, 'message')}")
+    else:
+        st.markdown(":shimmer[Its blocks learn from what was archived]")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Cancel", key="making__cancel", on_click=playing.cancel.set, disabled=playing.cancel.is_set())
-        st.markdown(":small[:gray[What was played stays; the rest can be played later.]]", width="content")
+        st.markdown(":small[:gray[What was done stays; the rest can be done later.]]", width="content")
 
 
 def _job() -> Job | None:
