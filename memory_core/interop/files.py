@@ -8,19 +8,21 @@ from typing import Literal
 from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
+from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.interop.stored import StoredConversation, read_stored
 
-Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "bundle", "configuration"]
+Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "bundle", "configuration"]
 
 _LABELS: dict[Kind, str] = {
     "openai": "OpenAI-format messages",
     "chat_store": "LlamaIndex chat store",
     "chat_table": "LlamaIndex message table",
     "agent_store": "Conversations of an agent framework",
+    "agent_file": "Letta agent file",
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
@@ -73,7 +75,7 @@ def read_file(name: str, data: bytes) -> Preview:
         stored = read_table(data, filename=name, others=conversations_of)
         kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
         return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
-    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES))
+    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES), name)
     values = read_values(text, filename=name)
     if len(values) == 1:
         value = values[0].value
@@ -82,17 +84,20 @@ def read_file(name: str, data: bytes) -> Preview:
         if is_chat_store(value):
             stored = read_chat_store(value, filename=name)
             return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+        if is_agent_file(value):
+            stored = read_agent_file(value, filename=name)
+            return Preview(name, "agent_file", tuple(each.listed for each in stored), _stored=stored)
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
 
 
-def _unwrapped(text: str) -> str:
-    """A chat store that was saved as JSON inside a JSON text, as older versions of LlamaIndex do."""
+def _unwrapped(text: str, name: str) -> str:
+    """A file that was saved as JSON inside a JSON text, as older versions of LlamaIndex and some of Letta do."""
     if not text.lstrip().startswith('"{'):
         return text
     try:
         inner = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    except (ValueError, RecursionError) as error:
+        raise problem(name, "holds JSON inside a JSON text that is damaged or ends too early.") from error
     return inner if isinstance(inner, str) else text

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory_core.attach.mirroring import MirroredBlock
+from memory_core.blocks.base import RESERVED_NAMES
 from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
 from memory_core.interop.located_json import problem
 from memory_core.interop.openai_format import Conversation, Listed, Note, Skipped, one_line
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,25 @@ def _timed(message: ChatMessage, at: float | None) -> ChatMessage:
         return message
     written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
     return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "time": written}})
+
+
+class BlockNames:
+    """Names for blocks, after those that a store has: each allowed, and each different."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def free(self, wanted: Any) -> str:
+        """A name like the one that is wanted."""
+        text = str(storable(wanted)[0]) if isinstance(wanted, str) else ""
+        name = " ".join(text.replace("<", "‹").replace(">", "›").split()) or "Block"
+        number = 1
+        found = name = f"{name} block" if name in RESERVED_NAMES else name
+        while found in self._taken:
+            number += 1
+            found = f"{name} {number}"
+        self._taken.add(found)
+        return found
 
 
 def counted(names: Sequence[str], shown: int = 5) -> str:

@@ -715,3 +715,18 @@ def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):
     home.mkdir()
     (home / "memory.db").mkdir()
     assert glance() == "('database_off', 'Database not reachable')"
+
+
+def test_an_agent_file_is_imported_as_it_stands_after_what_comes_and_what_does_not_was_said(demo_home):
+    drawn = uploaded("loop.af", shared("stores/loop.af").read_bytes())
+    told_before = joined(drawn).replace("\\", "")
+    assert "3 messages in the queue, 0 archived. 9 memory blocks: about_user, " in told_before
+    assert "Token limit 90,000." in told_before
+    assert "9 tools are not carried over" in told_before
+    assert len(sessions()) == 1
+    button(drawn, "Import as it stands").click().run()
+    memory = services.engine().open(opened_by(drawn))
+    assert memory.session.status().queue_messages == 2
+    blocks = opened(page="blocks", session=memory.session_id)
+    assert not blocks.exception
+    assert "241 of 20,000 characters" in joined(blocks)

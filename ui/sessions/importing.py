@@ -23,7 +23,7 @@ from ui.jobs import Job
 from ui.new_session import new_config, recorded_session
 from ui.services import Engine, engine
 from ui.sessions import making
-from ui.stored import common, stored, unit_of
+from ui.stored import beginning, common, stored, unit_of
 from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
@@ -36,7 +36,7 @@ SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
 SHOWN_BLOCKS = 6
 
-ENDINGS = ["json", "jsonl", "txt", "zip", "db", "sqlite", "sqlite3"]
+ENDINGS = ["json", "jsonl", "af", "txt", "zip", "db", "sqlite", "sqlite3"]
 """File name endings offered by the picker; the actual type is detected from the content."""
 
 Found = TypeVar("Found")
@@ -74,6 +74,7 @@ def import_dialog() -> None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
             "sessions of OpenAI Agents, LangChain and Agno (SQLite; the first two also as JSON) · "
+            "Letta agent file (.af) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
         )
@@ -174,10 +175,10 @@ def _conversation(file_id: str, preview: Preview) -> None:
     conversation = sized.conversation
     st.markdown(f"**{plain(conversation.title)}**")
     st.markdown(plain(conversation_sentence(sized)))
-    _notes(conversation)
     if conversation.stands:
         _standing(conversation, preview.label)
         return
+    _notes(conversation)
     cost = play_cost(conversation.messages, sized.sizes, new_config())
     st.markdown(plain(_cost_sentence(cost)))
     shared, chosen = engine(), model.chosen_model()
@@ -200,6 +201,7 @@ def _standing(conversation: Conversation, source: str) -> None:
     """Offer a conversation that comes with a state of memory as it stands, or its messages to be played."""
     shared, chosen = engine(), model.chosen_model()
     st.markdown(plain(standing_sentence(conversation)))
+    _notes(conversation)
     learn = False
     if conversation.archived:
         learn = st.checkbox(
@@ -270,7 +272,7 @@ def _notes(conversation: Conversation) -> None:
     for note in conversation.notes[:SHOWN_NOTES]:
         message = f"Message {note.index + 1}: " if note.index is not None else ""
         where = message if note.line is None else f"Line {note.line}: "
-        st.markdown(f":small[:gray[{plain(where + note.text)}]]")
+        st.markdown(f":small[:gray[{plain(beginning(where + note.text))}]]")
     if len(conversation.notes) > SHOWN_NOTES:
         st.markdown(f":small[:gray[And {count(len(conversation.notes) - SHOWN_NOTES, 'more note')}.]]")
 
