@@ -1,6 +1,7 @@
 """One way in for every file: what it is shows in its content, whatever it is called."""
 
 import json
+import sqlite3
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Literal
@@ -8,6 +9,7 @@ from typing import Literal
 from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
+from memory_core.interop.langgraph import threads_of
 from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
@@ -72,7 +74,7 @@ def read_file(name: str, data: bytes) -> Preview:
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data), MAX_BYTES)
     if data.startswith(SQLITE_MAGIC):
-        stored = read_table(data, filename=name, others=conversations_of)
+        stored = read_table(data, filename=name, others=lambda table: _of_frameworks(table, name))
         kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
         return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
     text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES), name)
@@ -90,6 +92,10 @@ def read_file(name: str, data: bytes) -> Preview:
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
+
+
+def _of_frameworks(connection: sqlite3.Connection, name: str) -> list[StoredConversation]:
+    return [*conversations_of(connection), *threads_of(connection, name)]
 
 
 def _unwrapped(text: str, name: str) -> str:

@@ -73,7 +73,7 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            "sessions of OpenAI Agents, LangChain and Agno (SQLite; the first two also as JSON) · "
+            "sessions of OpenAI Agents, LangChain, LangGraph and Agno (SQLite; the first two also as JSON) · "
             "Letta agent file (.af) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
