@@ -13,11 +13,12 @@ from memory_core.interop.langgraph import threads_of
 from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
+from memory_core.interop.notes import is_notes_archive, read_archive
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.interop.stored import StoredConversation, read_stored
 
-Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "bundle", "configuration"]
+Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
 
 _LABELS: dict[Kind, str] = {
     "openai": "OpenAI-format messages",
@@ -25,6 +26,7 @@ _LABELS: dict[Kind, str] = {
     "chat_table": "LlamaIndex message table",
     "agent_store": "Conversations of an agent framework",
     "agent_file": "Letta agent file",
+    "notes": "Folder of notes",
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
@@ -70,6 +72,9 @@ def read_file(name: str, data: bytes) -> Preview:
         FormatError: it is none of these, is damaged, or is too large; one sentence says which.
     """
     name = PureWindowsPath(name).name or "The file"
+    if data.startswith(_ZIP_MAGICS) and is_notes_archive(data):
+        check_size(len(data), MAX_BYTES)
+        return _notes(name, read_archive(data, filename=name))
     if data.startswith(_ZIP_MAGICS):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data), MAX_BYTES)
@@ -92,6 +97,10 @@ def read_file(name: str, data: bytes) -> Preview:
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
+
+
+def _notes(name: str, stored: StoredConversation) -> Preview:
+    return Preview(name, "notes", (stored.listed,), _stored=(stored,))
 
 
 def _of_frameworks(connection: sqlite3.Connection, name: str) -> list[StoredConversation]:

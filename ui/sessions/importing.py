@@ -74,7 +74,7 @@ def import_dialog() -> None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
             "sessions of OpenAI Agents, LangChain, LangGraph and Agno (SQLite; the first two also as JSON) · "
-            "Letta agent file (.af) · "
+            "Letta agent file (.af) · folder of notes (.zip, with its .git) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
         )
@@ -174,7 +174,8 @@ def _conversation(file_id: str, preview: Preview) -> None:
         return
     conversation = sized.conversation
     st.markdown(f"**{plain(conversation.title)}**")
-    st.markdown(plain(conversation_sentence(sized)))
+    if sized.sizes or sized.conversation.skipped:
+        st.markdown(plain(conversation_sentence(sized)))
     if conversation.stands:
         _standing(conversation, preview.label)
         return
@@ -213,7 +214,9 @@ def _standing(conversation: Conversation, source: str) -> None:
         )
     with st.container(horizontal=True, vertical_alignment="center"):
         _import_button(
-            lambda job: _stood(shared, conversation, source, chosen, learn=learn), says="Import as it stands"
+            lambda job: _stood(shared, conversation, source, chosen, learn=learn),
+            says="Import as it stands",
+            page="chat" if conversation.messages else "blocks",
         )
         st.button(
             "Import to play",
@@ -231,14 +234,16 @@ def _standing(conversation: Conversation, source: str) -> None:
 def standing_sentence(conversation: Conversation) -> str:
     """The state that comes: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
     queued = len(conversation.messages) - len(conversation.archived)
-    said = [f"{count(queued, 'message')} in the queue, {tokens(len(conversation.archived))} archived."]
+    said = []
+    if conversation.messages:
+        said.append(f"{count(queued, 'message')} in the queue, {tokens(len(conversation.archived))} archived.")
     if conversation.blocks:
         names = [short(block.name) for block in conversation.blocks]
         more = f" and {len(names) - SHOWN_BLOCKS} more" if len(names) > SHOWN_BLOCKS else ""
         said.append(f"{count(len(names), 'memory block')}: {', '.join(names[:SHOWN_BLOCKS])}{more}.")
         versions = sum(len(block.versions) for block in conversation.blocks)
         if versions > len(names):
-            said.append(f"They have {count(versions, 'version')}.")
+            said.append(f"{count(versions, 'version')} of their texts.")
     return " ".join([*said, f"Token limit {tokens(token_limit(conversation))}."])
 
 
@@ -382,5 +387,7 @@ def _configured(shared: Engine, configuration: Configuration, title: str) -> str
     return memory.session_id
 
 
-def _import_button(work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False) -> None:
-    st.button(says, type="primary", on_click=making.begin, args=(work,), disabled=disabled, key="import__go")
+def _import_button(
+    work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False, page: str = "chat"
+) -> None:
+    st.button(says, type="primary", on_click=making.begin, args=(work, page), disabled=disabled, key="import__go")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from memory_core.events import AgentAttached, SessionImported
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.slices.contexts import context_of
 from ui import baseline, nav
@@ -24,7 +25,7 @@ def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
-    if not timeline.index.groups["Messages"]:
+    if not timeline.index.groups["Messages"] and not _came_from_elsewhere(view):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
@@ -48,6 +49,11 @@ def draw(view: View) -> None:
     position = opened()
     if position is not None:
         event_drawer(view, position)
+
+
+def _came_from_elsewhere(view: View) -> bool:
+    """Whether there is a past although nothing was said here: texts that another store had."""
+    return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
 
 
 def _sentence(view: View) -> str:
