@@ -366,7 +366,9 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy"]
+    source: Literal["proxy", "file"]
+    name: str = ""
+    """Of the file, without its folder."""
 
 
 class ConfigurationChanged(Event, family="settings"):

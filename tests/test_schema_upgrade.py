@@ -19,7 +19,7 @@ from memory_core.store.tables import SCHEMA_VERSION, TABLES
 NEW_TABLES = ("mi_relation_source", "mi_relation", "mi_entity", "mi_word_vector")
 NEW_COLUMNS = (
     ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
-    ("mi_session", "watched"), ("mi_session", "probes"),
+    ("mi_session", "watched"), ("mi_session", "probes"), ("mi_session", "opened_from"),
 )  # fmt: skip
 FACT_COLUMNS_OF_1 = {
     "id", "scope", "block", "content", "tokens", "category", "slot", "state", "pinned", "origin", "turn", "created_at",

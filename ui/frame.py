@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
+from memory_core.events import AgentAttached
 from memory_core.sessions.overview import has_graph
 from ui import connect, live, nav, opening, state, toasts, watching
 from ui.chat import guide
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 WITHOUT_CLOCK = ("sessions",)
 """Pages that do not show a single session at a single turn."""
-
-ATTACHED = "The memory of this agent is its own: here it is only read. A branch of it is a session to change and try."
 
 _WRITTEN = "_written_link"
 _LEFT = "_left_link"
@@ -76,7 +75,7 @@ def draw_header(page: "Page") -> None:
     ):
         st.title(page.title, width="content")
         if clock and session_id:
-            _controls(session_id, latest, attached=view is not None and view.attached)
+            _controls(session_id, latest, view.history.attachment if view is not None else None)
     _write_link(page.url_path)
     # Always draw three containers: what follows keeps its place, and an input its typed words.
     with st.container():
@@ -134,14 +133,14 @@ def _opened(session_id: str) -> tuple[View | None, Job | None]:
         return None, None
 
 
-def _controls(session_id: str, latest: int, *, attached: bool) -> None:
+def _controls(session_id: str, latest: int, attachment: AgentAttached | None) -> None:
     turn = state.selected_turn()
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
         connect.draw_live(session_id)
-        if attached:
-            st.badge("attached", icon=":material/visibility:", color="gray", help=ATTACHED)
+        if attachment is not None:
+            connect.draw_attachment(session_id, attachment)
         if turn is not None and (turn < latest or state.selected_step() is not None):
             st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
             if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
@@ -169,7 +168,7 @@ def _controls(session_id: str, latest: int, *, attached: bool) -> None:
                 on_click=_turn_on,
                 args=(1, latest),
             )
-        past = (turn is not None and turn < latest) or attached
+        past = (turn is not None and turn < latest) or attachment is not None
         if st.button("Settings", icon=":material/tune:", type="tertiary", key="frame__settings", disabled=past):
             settings_dialog(session_id)
 

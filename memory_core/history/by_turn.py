@@ -11,6 +11,7 @@ from typing import Any
 
 from memory_core.config import MemoryConfig
 from memory_core.events import (
+    AgentAttached,
     ConfigurationChanged,
     EventRecord,
     FactErased,
@@ -86,11 +87,16 @@ class History:
 
     @property
     def attached(self) -> bool:
-        """Whether it shows an attached agent, which its creation says. A branch of one is a session of its own."""
-        begun = self.records[1:2]
-        if not begun or begun[0].kind != "agent_attached":
-            return False
-        return not any(record.kind == "session_branched" for record in self.records)
+        """Whether it shows an attached agent, or a file of one. A branch of it is a session of its own."""
+        return self.attachment is not None
+
+    @property
+    def attachment(self) -> AgentAttached | None:
+        """What it shows, which its creation says, if that is no session of its own."""
+        begun = self.records[1].event if len(self.records) > 1 else None
+        if not isinstance(begun, AgentAttached):
+            return None
+        return None if any(record.kind == "session_branched" for record in self.records) else begun
 
     def position_at(self, turn: int) -> int:
         """Position of the last event of a turn, or of the nearest turn before it."""

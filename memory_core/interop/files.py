@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from dataclasses import dataclass
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Literal
 
 from memory_core.interop.agent_stores import conversation_in, conversations_of
@@ -13,7 +13,7 @@ from memory_core.interop.langgraph import threads_of
 from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
-from memory_core.interop.notes import is_notes_archive, read_archive
+from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.interop.stored import StoredConversation, read_stored
@@ -30,6 +30,9 @@ _LABELS: dict[Kind, str] = {
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
+MAX_STORE_BYTES = 500 * 1024 * 1024
+"""The largest database that is read where it lies: each time that it has changed it is copied."""
+
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -79,9 +82,7 @@ def read_file(name: str, data: bytes) -> Preview:
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data), MAX_BYTES)
     if data.startswith(SQLITE_MAGIC):
-        stored = read_table(data, filename=name, others=lambda table: _of_frameworks(table, name))
-        kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
-        return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
+        return _tables(data, name, MAX_BYTES)
     text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES), name)
     values = read_values(text, filename=name)
     if len(values) == 1:
@@ -97,6 +98,30 @@ def read_file(name: str, data: bytes) -> Preview:
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
+
+
+def read_path(path: Path) -> Preview:
+    """Read a file or a folder of notes where it lies; nothing of it or beside it is changed.
+
+    Raises:
+        FormatError: it is not there, cannot be read, or is none of the kinds that `read_file` knows.
+    """
+    try:
+        if path.is_dir():
+            return _notes(path.name, read_folder(path))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if data.startswith(SQLITE_MAGIC):
+            return _tables(path, path.name, MAX_STORE_BYTES)
+    except OSError as error:
+        raise problem(path.name, f"cannot be read: {error.strerror or type(error).__name__}.") from error
+    return read_file(path.name, data)
+
+
+def _tables(data: bytes | Path, name: str, max_bytes: int) -> Preview:
+    stored = read_table(data, filename=name, max_bytes=max_bytes, others=lambda table: _of_frameworks(table, name))
+    kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
+    return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
 
 
 def _notes(name: str, stored: StoredConversation) -> Preview:

@@ -63,7 +63,7 @@ def read_table(
 
     `others` looks for those of other frameworks, where there is no such table.
 
-    What its writer has not brought into the file yet (its write-ahead log) is not seen.
+    Of bytes, what their writer has not brought into the file yet (its write-ahead log) is not seen.
 
     Raises:
         FormatError: it is not a SQLite database, is damaged, or has no such table.

@@ -73,13 +73,31 @@ def read_folder(folder: Path) -> StoredConversation:
     """
     folder = folder.resolve()
     left_out = _LeftOut()
-    root = next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
+    root = _repository(folder)
     inside = "" if root is None else folder.relative_to(root).as_posix().removeprefix(".")
     git = root / ".git" if root is not None else None
     try:
         return _notes(folder.name, [*_files_of(folder, left_out)], left_out, git=git, inside=inside)
     except OSError as error:
         raise problem(folder.name, f"cannot be read: {error.strerror or type(error).__name__}.") from error
+
+
+def folder_fingerprint(folder: Path) -> object:
+    """What changes whenever the notes of a folder or their history may have changed: sizes and times.
+
+    Raises:
+        FormatError: it holds too many files.
+        OSError: it cannot be read.
+    """
+    files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
+    root = _repository(folder)
+    git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
+    return files, [each.stat().st_mtime_ns for each in git if each.exists()]
+
+
+def _repository(folder: Path) -> Path | None:
+    """The folder or the nearest above it that is a git repository."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
 
 
 def is_notes_archive(data: bytes) -> bool:

@@ -78,7 +78,7 @@ def draw_versions(
         _draw_origin(logged[number])
     if chosen.note:
         st.markdown(f":small[:gray[{plain(chosen.note)}]]")
-    if chosen.text != current:
+    if chosen.text != current and not memory.log.history().attached:
         st.button(
             f"Restore version {number}",
             key=f"blocks__{key}_restore",

@@ -43,6 +43,8 @@ def _(event: SessionCreated, words: Words) -> Line:
 
 @describe.register
 def _(event: AgentAttached, words: Words) -> Line:
+    if event.source == "file":
+        return Line("visibility", f"Opened from {short(event.name)}, read only: what stands here is what it holds")
     how = {"proxy": "the recording proxy"}.get(event.source, event.source)
     return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
 

@@ -78,6 +78,10 @@ def import_dialog() -> None:
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
         )
+        st.markdown(
+            ":small[:gray[To look at a store where it lies, read only and as it grows: "
+            "`memory-inspector open` with its path, in a terminal of this machine.]]"
+        )
         return
     name, data = upload.name, upload.getvalue()
     preview = _follow(_read(upload.file_id, name, data), f"Reading {short(name, 40)}")
@@ -177,7 +181,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
     if sized.sizes or sized.conversation.skipped:
         st.markdown(plain(conversation_sentence(sized)))
     if conversation.stands:
-        _standing(conversation, preview.label)
+        _standing(conversation, preview.name)
         return
     _notes(conversation)
     cost = play_cost(conversation.messages, sized.sizes, new_config())

@@ -10,7 +10,7 @@ from memory_core.history.slices.contexts import context_of
 from ui import baseline, nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
-from ui.text import count, tokens
+from ui.text import count, plain, short, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
@@ -41,7 +41,8 @@ def draw(view: View) -> None:
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
-    if not view.attached:  # what becomes of messages is decided by the agent, and not seen
+    attachment = view.history.attachment
+    if attachment is None or attachment.source == "file":  # an agent decides what becomes of messages, unseen
         draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
@@ -59,7 +60,12 @@ def _came_from_elsewhere(view: View) -> bool:
 def _sentence(view: View) -> str:
     """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
     turns = view.history.turns
-    if view.attached:
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        return (
+            f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}, as {plain(short(attachment.name))} has it."
+        )
+    if attachment is not None:
         prompts = sum(len(turn.contexts) for turn in turns.values())
         return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
