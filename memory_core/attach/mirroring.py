@@ -14,10 +14,10 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.curation import settings as editing
 from memory_core.engine import queue
 from memory_core.engine.session import Session
-from memory_core.events import FlushPlanned, QueueReplaced, ranges
+from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
 from memory_core.store.blocks import TextRevision, Written, read_revisions
-from memory_core.store.erasing import message_seqs, remove_messages
+from memory_core.store.erasing import message_seqs
 from memory_core.store.messages import add_messages, archive, hashes_by_seq, sizes_between
 from memory_core.store.writing import Writing
 
@@ -110,9 +110,7 @@ def _remove(session: Session, w: Writing, gone: Sequence[int]) -> None:
     """Take what the store no longer has out of the queue."""
     if gone:
         sizes = sizes_between(w.connection, session.id, after=0, accounting=session.config.accounting)
-        remove_messages(w, gone)
-        tokens = sum(message.tokens for message in sizes if message.seq in set(gone))
-        w.record(QueueReplaced(removed=ranges(gone), tokens=tokens))
+        queue.drop(w, gone, sum(message.tokens for message in sizes if message.seq in set(gone)))
 
 
 def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:

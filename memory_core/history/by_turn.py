@@ -7,7 +7,7 @@ number of readers may share one.
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from memory_core.config import MemoryConfig
 from memory_core.events import (
@@ -93,10 +93,11 @@ class History:
     @property
     def attachment(self) -> AgentAttached | None:
         """What it shows, which its creation says, if that is no session of its own."""
-        begun = self.records[1].event if len(self.records) > 1 else None
-        if not isinstance(begun, AgentAttached):
+        begun = self.records[1:2]
+        if not begun or begun[0].kind != AgentAttached.kind:
             return None
-        return None if any(record.kind == "session_branched" for record in self.records) else begun
+        branched = any(record.kind == "session_branched" for record in self.records)
+        return None if branched else cast(AgentAttached, begun[0].event)
 
     def position_at(self, turn: int) -> int:
         """Position of the last event of a turn, or of the nearest turn before it."""

@@ -15,6 +15,7 @@ import pytest
 from shared_data import shared
 
 from memory_core import Database, FormatError, Memory, delete_session
+from memory_core.attach.known import FACTS
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.files import read_path
 from memory_core.interop.in_place import StoreFollower, open_store
@@ -78,7 +79,8 @@ def opened(database, services, session_id):
         ("oa_items.json", ["Conversation (oa_items.json)"]),
         ("lg_checkpoints.db", ["t1 (lg_checkpoints.db)"]),
         ("lc_history.db", ["s1 (lc_history.db)"]),
-        ("agno.db", ["monday (agno.db)", "tuesday (agno.db)"]),
+        ("agno.db", ["memories of chandra (agno.db)", "monday (agno.db)", "tuesday (agno.db)"]),
+        ("mem0_history.db", ["memories (mem0_history.db)"]),
         ("loop.af", ["Loop (loop.af)"]),
     ],
 )
@@ -88,7 +90,7 @@ def test_a_store_of_a_real_library_is_sessions_that_only_show_it(tmp_path, datab
     ids = open_store(path, database, services=services)
     memories = [opened(database, services, id) for id in ids]
     assert [memory.session.status().title for memory in memories] == titles
-    assert all(memory.session.messages() for memory in memories)
+    assert all(memory.session.messages() or memory.blocks for memory in memories)
     attachment = memories[0].log.history().attachment
     assert (attachment.source, attachment.name) == ("file", name)
     assert fingerprint(path.parent) == before
@@ -196,6 +198,76 @@ def test_a_folder_of_notes_is_followed_version_by_version(tmp_path, database, se
     assert [block.name for block in memory.blocks] == ["a.md"]
 
 
+def facts(memory):
+    return {fact.text: fact.state for fact in memory.facts.read(FACTS, states=None)}
+
+
+def test_what_mem0_knows_is_facts_each_with_the_texts_it_had_and_what_it_changes_is_followed(
+    tmp_path, database, services
+):
+    path = copied(tmp_path, "mem0_history.db")
+    (session_id,) = open_store(path, database, services=services)
+    memory = opened(database, services, session_id)
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("SELECT memory_id, old_memory, new_memory, event FROM history ORDER BY rowid")
+        events = rows.fetchall()
+    texts = {id: new for id, _, new, event in events if event != "DELETE"}
+    deleted = {id for id, *_, event in events if event == "DELETE"}
+    assert facts(memory) == {text: "retired" if id in deleted else "active" for id, text in texts.items()}
+    alive, text = next((id, text) for id, text in texts.items() if id not in deleted)
+    added = [alive, text, "Prefers light mode now.", "UPDATE"], ["new", None, "Lives in Porto.", "ADD"]
+    with closing(sqlite3.connect(path)) as connection:
+        for number, (memory_id, old, new, event) in enumerate(added):
+            connection.execute(
+                "INSERT INTO history (id, memory_id, old_memory, new_memory, event) VALUES (?, ?, ?, ?, ?)",
+                (str(number), memory_id, old, new, event),
+            )
+        connection.commit()
+    follower = StoreFollower(database, services)
+    assert follower.look() == 1
+    now = {fact.text: fact for fact in memory.facts.read(FACTS)}
+    assert "Lives in Porto." in now
+    assert [version.text for version in memory.facts.history(now["Prefers light mode now."])] == [
+        *[each[2] for each in events if each[0] == alive],
+        "Prefers light mode now.",
+    ]
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(
+            "INSERT INTO history (id, memory_id, old_memory, event) VALUES ('d', 'new', 'Lives in Porto.', 'DELETE')"
+        )
+        connection.commit()
+    assert follower.look() == 1
+    assert facts(memory)["Lives in Porto."] == "retired"
+    assert follower.look() == 0
+
+
+def test_the_reference_memory_of_mcp_is_a_graph_and_facts(tmp_path, database, services):
+    path = tmp_path / "memory.jsonl"
+
+    def write(*relations):
+        lines = [
+            {"type": "entity", "name": name, "entityType": "person", "observations": said}
+            for name, said in (("Ann", ["likes tea"]), ("Ben", []))
+        ]
+        lines += [{"type": "relation", "from": a, "relationType": how, "to": b} for a, how, b in relations]
+        path.write_text("\n".join(json.dumps(line) for line in lines))
+
+    write(("Ann", "knows", "Ben"))
+    (session_id,) = open_store(path, database, services=services)
+    memory = opened(database, services, session_id)
+    assert facts(memory) == {"Ann: likes tea": "active"}
+    desk = memory.blocks.graph()
+    assert [(each.predicate, each.state) for each in desk.relations()] == [("knows", "active")]
+    write(("Ben", "works with", "Ann"))
+    follower = StoreFollower(database, services)
+    assert follower.look() == 1
+    assert {each.predicate: each.state for each in desk.relations()} == {"knows": "ended", "works with": "active"}
+    write(("Ann", "knows", "Ben"), ("Ben", "works with", "Ann"))
+    path.touch()
+    follower.look()
+    assert {each.predicate: each.state for each in desk.relations()} == {"knows": "active", "works with": "active"}
+
+
 def test_where_a_store_lies_is_in_no_bundle_and_no_branch_and_both_are_sessions_of_their_own(
     tmp_path, database, services
 ):
@@ -229,7 +301,6 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path, database, services):
         (tmp_path / "a.zip", database, "a.zip is not opened where it lies: it is a Memory Inspector bundle."),
         (tmp_path / "none.db", database, "none.db cannot be read: No such file or directory."),
         (tmp_path / "text.db", database, "text.db is not a conversation: it starts with neither [ nor {."),
-        (shared("stores/mem0_history.db"), database, "without a table of messages that is known"),
     ):
         with pytest.raises(FormatError) as error:
             open_store(path, into, services=services)
@@ -253,7 +324,7 @@ def test_a_store_whose_session_was_deleted_can_be_opened_again(tmp_path, databas
 
 
 def test_the_command_opens_a_store_in_the_apps_database_and_says_where_it_is_shown(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "app"))
     monkeypatch.delenv("MEMORY_INSPECTOR_DATABASE_URL", raising=False)
     path = copied(tmp_path, "oa_session.db")
     with socket.create_server(("127.0.0.1", 0)) as running:  # as if the app ran there
@@ -262,7 +333,7 @@ def test_the_command_opens_a_store_in_the_apps_database_and_says_where_it_is_sho
     said_there = capsys.readouterr().out
     assert "Opened read only: 1 session." in said_there
     session_id = re.search(r"\?session=(opened-\w+)", said_there)[1]
-    database = Database.open(f"sqlite:///{tmp_path}/home/memory.db")
+    database = Database.open(f"sqlite:///{tmp_path / 'app' / 'memory.db'}")
     assert opened(database, Services(), session_id).session.status().title == "conv2 (oa_session.db)"
     assert command(["open", str(tmp_path / "none.db")]) == 2
     assert "none.db cannot be read: No such file or directory." in capsys.readouterr().err

@@ -84,3 +84,16 @@ def test_the_blocks_of_an_opened_store_are_shown_and_not_edited(home):
     assert not blocks.exception
     assert "241 of 20,000 characters" in words(blocks)
     assert not {each.label for each in blocks.button} & {"Edit", "Add block", "Change order"}
+
+
+def test_the_facts_of_an_opened_store_are_shown_and_not_curated(home):
+    shared_engine = services.engine()
+    (session_id,) = open_store(
+        shared("stores/mem0_history.db"), shared_engine.database, services=shared_engine.services
+    )
+    facts = opened(page="facts", session=session_id)
+    assert not facts.exception
+    known = shared_engine.open(session_id).facts.read("Memories")
+    assert known
+    assert any(known[0].text in str(frame.value) for frame in facts.dataframe)
+    assert not {each.label for each in facts.button} & {"Add", "Add fact", "Import", "Undo"}
