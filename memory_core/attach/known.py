@@ -23,6 +23,7 @@ FACTS, GRAPH = "Memories", "Graph"
 """Names of the blocks that hold them."""
 GONE = "no longer in the store"
 _MAX_FACTS = 10_000
+"""Never reached: nothing is condensed in a session that only shows a store."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ class TextVersion:
 
 @dataclass(frozen=True, slots=True)
 class MirroredBlock:
-    """A text that a store keeps in every prompt, or a note of its: a static block here."""
+    """A text that a store keeps in every prompt, or one of its notes: a static block here."""
 
     name: str
     versions: tuple[TextVersion, ...]
@@ -144,7 +144,8 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
     """Write the versions of a block that are new, and its settings."""
     versions: Sequence[TextVersion] = block.versions
     if any(attached.name == block.name for attached in session.blocks):
-        editing.write_settings(session, w, block.name, block.settings, "user")
+        if editing.write_settings(session, w, block.name, block.settings, "user"):
+            editing.take_over(session, w)
         versions = _after(versions, read_revisions(w.connection, session.id, block.name))
     else:
         first, versions = versions[0], versions[1:]

@@ -20,7 +20,7 @@ from memory_core.attach.mirroring import mirror
 from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
-from memory_core.errors import FormatError
+from memory_core.errors import FormatError, MemoryInspectorError, StoreError
 from memory_core.events import AgentAttached
 from memory_core.interop.files import Preview, read_path
 from memory_core.interop.graph_files import named_relations, read_graph_file
@@ -195,7 +195,9 @@ class StoreFollower:
                 continue
             try:
                 changed += self._read(path, sessions, problems)
-            except FormatError as error:  # tried again once it has changed
+            except StoreError:
+                raise
+            except MemoryInspectorError as error:  # tried again once it has changed
                 _log.warning("a store that is followed cannot be read: %s", type(error).__name__)
                 problems.update(dict.fromkeys(sessions, str(error).removesuffix(" Nothing was imported.")))
             self._seen[path] = now

@@ -1,5 +1,6 @@
 """A store that is opened where it lies is followed, and never changed by a byte, locked, or written beside."""
 
+import asyncio
 import hashlib
 import json
 import re
@@ -12,6 +13,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from llama_index.core.base.llms.types import ChatMessage as TheirMessage
+from llama_index.core.memory import Memory as TheirMemory
 from shared_data import shared
 
 from memory_core import Database, FormatError, Memory, delete_session
@@ -178,6 +181,35 @@ def test_a_store_that_is_gone_or_broken_leaves_what_was_seen_and_says_so_until_i
     path.write_bytes(whole)
     follower.look()
     assert not follower.problems
+
+
+def test_what_llamaindex_archives_while_it_is_followed_is_archived_here(tmp_path, database, services):
+    path = tmp_path / "memory.db"
+    theirs = TheirMemory.from_defaults(
+        session_id="trip",
+        token_limit=100,
+        token_flush_size=20,
+        chat_history_token_ratio=0.5,
+        async_database_uri=f"sqlite+aiosqlite:///{path}",
+    )
+
+    async def talk(numbers):
+        for number in numbers:
+            await theirs.aput(TheirMessage(role="user", content=f"Question {number}: what is the tallest tower?"))
+            await theirs.aput(TheirMessage(role="assistant", content=f"Answer {number}: another one, as before."))
+        active = [message.content for message in await theirs.sql_store.get_messages("trip")]
+        await theirs.sql_store._async_engine.dispose()
+        return active
+
+    active = asyncio.run(talk(range(2)))
+    (session_id,) = open_store(path, database, services=services)
+    memory = opened(database, services, session_id)
+    assert said(memory) == active
+    active = asyncio.run(talk(range(2, 7)))
+    assert StoreFollower(database, services).look() == 1
+    assert [stored.message.content for stored in memory.session.messages("active")] == active
+    assert len(said(memory)) == 14
+    assert memory.log.history().latest_turn == 7
 
 
 def test_a_folder_of_notes_is_followed_version_by_version(tmp_path, database, services):

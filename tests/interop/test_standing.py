@@ -117,6 +117,7 @@ def test_every_version_of_a_text_is_there_with_its_time_and_its_author():
     assert mirrored(memory, [], blocks=[MirroredBlock("human", (first, second, third), limit=100)])
     assert memory.blocks[0].state == "Lives in Porto."
     assert (memory.blocks[0].settings["limit"], memory.blocks[0].settings["read_only"]) == (100, True)
+    assert mirrored(memory, [], blocks=[MirroredBlock("human", (first, second, third), limit=99)])
     branch = memory.branch(0)
     assert next((each.text, each.at) for each in branch.blocks.revisions("human")) == ("Lives in Ghent.", 1.6e9)
     assert mirrored(memory, [], blocks=[])

@@ -248,7 +248,8 @@ def standing_sentence(conversation: Conversation) -> str:
         versions = sum(len(block.versions) for block in conversation.blocks)
         if versions > len(names):
             said.append(f"{count(versions, 'version')} of their texts.")
-    return " ".join([*said, f"Token limit {tokens(token_limit(conversation))}."])
+    told = "" if conversation.token_limit is not None else ", the default"
+    return " ".join([*said, f"Token limit {tokens(token_limit(conversation))}{told}."])
 
 
 def conversation_sentence(sized: Sized) -> str:
