@@ -6,7 +6,7 @@ What is possible but odd is said by `lab.linting`.
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,6 +164,12 @@ class Settings:
             database_url=environment.get("MEMORY_INSPECTOR_DATABASE_URL") or None,
             chroma_url=environment.get("MEMORY_INSPECTOR_CHROMA_URL") or None,
         )
+
+    @classmethod
+    def of_the_app(cls) -> "Settings":
+        """The app's, which always has a home folder: `.memory-inspector` in the user's home without any other."""
+        settings = cls.from_environment()
+        return settings if settings.home else replace(settings, home=Path.home() / ".memory-inspector")
 
     @property
     def database(self) -> str | None:

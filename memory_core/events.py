@@ -366,8 +366,10 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy", "adapter"]
-    """Who saw it: the recording proxy, or an adapter inside of the agent's framework."""
+    source: Literal["proxy", "adapter", "file"]
+    """Who saw it: the recording proxy, or an adapter inside of the agent's framework; or the file that is followed."""
+    name: str = ""
+    """Of the file, without its folder."""
 
 
 class SessionTakenOver(Event, family="session"):
@@ -1035,6 +1037,10 @@ class BlockEdited(Event, family="blocks"):
     """Overridden settings: stored ones by `settings`, or a constructor's by the stored ones."""
     restored: int | None = None
     """The earlier revision that a person restored, if any."""
+    written_at: float | None = None
+    """When the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
+    note: str | None = None
+    """Hash of who wrote it elsewhere, and why."""
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError
-from memory_core.events import Actor, EventRecord, QueueReplaced, SessionClosed, ranges
+from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats.given_message import GivenMessage, as_message
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.base import ChatModel
@@ -41,7 +41,7 @@ from memory_core.sessions.handle import SessionHandle, deliver
 from memory_core.sessions.log import SessionLog
 from memory_core.sessions.preview import SessionPreview
 from memory_core.store.database import Database
-from memory_core.store.erasing import remove_messages, reset_messages
+from memory_core.store.erasing import reset_messages
 from memory_core.store.log import read_events
 from memory_core.store.messages import add_messages, known_ids, read_messages
 from memory_core.store.pieces import Step
@@ -283,9 +283,8 @@ class Memory:
                 same += 1
             gone = current[same:]
             if gone:
-                remove_messages(w, [message.seq for message in gone])
                 tokens = sum(message.tokens.by(self._session.config.accounting) for message in gone)
-                w.record(QueueReplaced(removed=ranges(message.seq for message in gone), tokens=tokens))
+                queue.drop(w, [message.seq for message in gone], tokens)
             seqs = [message.seq for message in current[:same]]
             opening = all(message.pinned for message in current[:same])
             seqs += add_messages(w, prepared[same:], counter=self._session.counter.id, opening=opening)

@@ -1,7 +1,8 @@
 """`memory-inspector` starts the app on the demo, `memory-inspector --database agent.db` on an agent's database.
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_core.lab.command`), `memory-inspector mcp`
-answers a coding agent's questions, and `memory-inspector mcp-memory` is the memory of one.
+answers a coding agent's questions, `memory-inspector mcp-memory` is the memory of one, and `memory-inspector open
+notes/` shows a store of another program where it lies.
 """
 
 import argparse
@@ -10,10 +11,12 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from socket import socket
 
 from sqlalchemy import URL
 
 from memory_core.adapters.inspecting import InspectingTools
+from memory_core.config import Settings
 from memory_core.errors import ConfigError, FormatError
 from memory_core.lab import command
 from memory_core.services import Services
@@ -47,6 +50,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--bring", metavar="FILE", help="a file of the reference server: what is not there yet is added"
     )
     keeping.set_defaults(run=_mcp_memory)
+    opening = commands.add_parser("open", help="show a store of another program where it lies, read only")
+    opening.add_argument("store", help="its file, or a folder of notes: never changed, and followed while the app runs")
+    opening.add_argument("--only", metavar="NAME", help="one of its conversations")
+    opening.set_defaults(run=_open)
     return command.main(arguments, parser=parser)
 
 
@@ -63,6 +70,26 @@ def _app(given: argparse.Namespace) -> int:
     options = ["--server.port", str(given.port), "--server.headless", headless]
     sys.argv = ["streamlit", "run", str(FOLDER / "serve.py"), *options]
     return int(cli.main() or 0)
+
+
+def _open(given: argparse.Namespace) -> int:
+    from memory_core.interop.in_place import open_store
+
+    if given.database is not None:
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(given.database)
+    database = Database.open(Settings.of_the_app().database)
+    opened = open_store(Path(given.store), database, services=Services(), only=given.only)
+    database.close()
+    print(f"Opened read only: {len(opened)} {'session' if len(opened) == 1 else 'sessions'}.")
+    with socket() as port:
+        port.settimeout(1)
+        running = port.connect_ex(("127.0.0.1", given.port)) == 0
+    address = f"http://127.0.0.1:{given.port}/?session={opened[0]}"
+    if running:
+        print(f"Port {given.port} is in use. If that is the app on the same database: {address}")
+        return 0
+    print(f"The app starts at {address}")
+    return _app(given)
 
 
 def _mcp(given: argparse.Namespace) -> int:

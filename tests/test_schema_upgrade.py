@@ -20,7 +20,7 @@ NEW_TABLES = ("mi_model_output", "mi_baseline", "mi_relation_source", "mi_relati
 NEW_COLUMNS = (
     ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
     ("mi_session", "watched"), ("mi_session", "probes"), ("mi_fact", "key"), ("mi_fact", "metadata"),
-    ("mi_fact_revision", "metadata"),
+    ("mi_fact_revision", "metadata"), ("mi_session", "opened_from"),
 )  # fmt: skip
 FACT_COLUMNS_OF_1 = {
     "id", "scope", "block", "content", "tokens", "category", "slot", "state", "pinned", "origin", "turn", "created_at",

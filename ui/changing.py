@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core import Database, Memory
+from memory_core.events import AgentAttached
 from memory_core.history.by_turn import History
 from memory_core.sessions.agents import running_agent, taken_over
+from ui.text import plain, short
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,7 @@ class ReadOnly:
 
 
 PAST = ReadOnly("past", "Changes are made at the latest turn.")
-ATTACHED = ReadOnly(
-    "attached",
-    "The memory of this agent is its own: here it is only read. A branch of it is a session to change and try.",
-)
+BRANCH_IT = "A branch of it is a session to change and try."
 
 
 def read_only(memory: Memory, history: History) -> ReadOnly | None:
@@ -34,7 +33,17 @@ def read_only(memory: Memory, history: History) -> ReadOnly | None:
     Raises:
         StoreError: the database cannot be reached.
     """
-    return ATTACHED if history.attached else left_to_agent(memory.session.database, memory.session_id)
+    if history.attachment is not None:
+        return shown_only(history.attachment)
+    return left_to_agent(memory.session.database, memory.session_id)
+
+
+def shown_only(attachment: AgentAttached) -> ReadOnly:
+    """Why a session that only shows an agent, or a file of one, is never changed."""
+    whose = "The memory of this agent is its own: here it is only read."
+    if attachment.source == "file":
+        whose = f"Opened from {plain(short(attachment.name))}, read only: what changes there appears here."
+    return ReadOnly("attached", f"{whose} {BRANCH_IT}")
 
 
 def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:

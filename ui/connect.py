@@ -13,17 +13,19 @@ import streamlit as st
 from streamlit.config import get_option
 
 from memory_core import Database, MemoryInspectorError
-from memory_core.events import EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
+from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
 from memory_core.history.log import last_position
+from ui.changing import BRANCH_IT, shown_only
 from ui.components import heading
 from ui.services import engine
-from ui.text import ago, count
+from ui.text import ago, count, plain, short
 
 LOOK_SECONDS = 1.0
 """Interval, in seconds, between checks for new messages; each is a single index lookup."""
 
 LIVE_SECONDS = 600
 """Seconds after the last message from another process until a session no longer counts as live."""
+
 
 _HEARD = "connect__heard"
 
@@ -90,11 +92,27 @@ def draw_live(session_id: str) -> None:
         st.badge("live", icon=":material/sensors:", color="green", help=f"From another process: {sentence(heard, now)}")
 
 
+def draw_attachment(session_id: str, attachment: AgentAttached) -> None:
+    """Draw a badge on a session that only shows an agent, or a store of one."""
+    problem = engine().store_problem(session_id)
+    if problem is not None:
+        st.badge("not followed", icon=":material/visibility_off:", color="orange", help=plain(problem))
+    else:
+        says = "read only" if attachment.source == "file" else "attached"
+        st.badge(says, icon=":material/visibility:", color="gray", help=shown_only(attachment).sentence)
+
+
 def draw_card(session_id: str) -> None:
     """Draw the lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
+        attachment = _attachment(session_id)
+        if attachment is not None and attachment.source == "file":
+            heading(f"Opened from {plain(short(attachment.name))}")
+            follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
+            st.markdown(f":small[:gray[{plain(engine().store_problem(session_id) or '') or follows}]]")
+            return
         heading("Connect your agent")
-        if _attached(session_id):
+        if attachment is not None:
             st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
             st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
             _dot(session_id)
@@ -114,12 +132,12 @@ def draw_card(session_id: str) -> None:
         _dot(session_id)
 
 
-def _attached(session_id: str) -> bool:
-    """Whether it shows an attached agent."""
+def _attachment(session_id: str) -> AgentAttached | None:
+    """What it shows, if it is no session of its own."""
     try:
-        return engine().open(session_id).log.history().attached
+        return engine().open(session_id).log.history().attachment
     except MemoryInspectorError:  # the page reports the error
-        return False
+        return None
 
 
 @st.fragment(run_every=LOOK_SECONDS)

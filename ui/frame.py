@@ -16,7 +16,6 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
 from ui import baseline, connect, live, nav, opening, state, toasts, watching
-from ui.changing import ATTACHED
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -181,8 +180,8 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
         connect.draw_live(session_id)
-        if view is not None and view.attached:
-            st.badge("attached", icon=":material/visibility:", color="gray", help=ATTACHED.sentence)
+        if view is not None and view.history.attachment is not None:
+            connect.draw_attachment(session_id, view.history.attachment)
         elif view is not None and view.taken_over:
             st.badge("taken over", icon=":material/back_hand:", color="orange", help=TAKEN_OVER)
             st.button(

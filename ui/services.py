@@ -6,8 +6,8 @@ The folder is `MEMORY_INSPECTOR_HOME`, or `.memory-inspector` in the user's home
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -17,8 +17,14 @@ from ui.changing import left_to_agent
 from ui.jobs import Job, Jobs
 from ui.unsaved import UnsavedDrafts
 
+if TYPE_CHECKING:
+    from memory_core.interop.in_place import StoreFollower
+
 RETRY_EVERY_SECONDS = 2.0
 """Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
+
+FOLLOW_EVERY_SECONDS = 1.0
+"""Interval, in seconds, at which the server looks whether a store that is shown has changed."""
 
 STOP_SECONDS = 5.0
 """Seconds a click waits for a running turn to stop before it reports failure."""
@@ -54,6 +60,9 @@ class Engine:
         self._closing = threading.Event()
         self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
         self._retrying.start()
+        self._stores: StoreFollower | None = None
+        self._following = threading.Thread(target=self._follow_stores, name="follow-stores", daemon=True)
+        self._following.start()
 
     def open(self, session_id: str, services: Services | None = None) -> Memory:
         """A session's memory. Raises `NotFoundError` if it was deleted."""
@@ -138,12 +147,30 @@ class Engine:
         running.cancel.set()
         return running.wait(STOP_SECONDS)
 
+    def store_problem(self, session_id: str) -> str | None:
+        """Why a session shows what its store was earlier, if its store is gone or cannot be read."""
+        return self._stores.problems.get(session_id) if self._stores is not None else None
+
     def close(self) -> None:
         """Wait for the running jobs and close the database."""
         self._closing.set()
         self._jobs.close()
         self._retrying.join()
+        self._following.join()
         self.database.close()
+
+    def _follow_stores(self) -> None:
+        """Bring the sessions that show a store of another program up to what it holds."""
+        while not self._closing.wait(FOLLOW_EVERY_SECONDS):
+            try:
+                if self._stores is None and upkeep.sessions_that_show_stores(self.database):
+                    from memory_core.interop.in_place import StoreFollower  # takes a while, and few need it
+
+                    self._stores = StoreFollower(self.database, self.services)
+                if self._stores is not None:
+                    self._stores.look()
+            except MemoryInspectorError as error:  # the next look may succeed
+                _log.warning("opened stores could not be looked at: %s", error)
 
     def _retry_deliveries(self) -> None:
         """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
@@ -162,13 +189,7 @@ class Engine:
                 _log.warning("what waits could not be looked at: %s", error)
 
 
-def app_settings() -> Settings:
-    """The process's settings, always with a home folder."""
-    settings = Settings.from_environment()
-    return settings if settings.home else replace(settings, home=Path.home() / ".memory-inspector")
-
-
 @st.cache_resource(show_spinner=False, on_release=Engine.close)
 def engine() -> Engine:
     """The single engine of this server. Raises `StoreError` if the database cannot be reached."""
-    return Engine(app_settings())
+    return Engine(Settings.of_the_app())

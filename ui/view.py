@@ -194,7 +194,8 @@ def news(session_id: str) -> tuple[object, ...]:
     running = shared.running(session_id)
     waiting = tuple(each.job_id for each in shared.waiting(session_id))
     if running is None:
-        return last_position(shared.database, session_id), waiting, running_agent(shared.database, session_id)
+        problem, agent = shared.store_problem(session_id), running_agent(shared.database, session_id)
+        return last_position(shared.database, session_id), waiting, problem, agent
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
     return latest_moment(history, running), waiting, running.id, stored

@@ -45,6 +45,9 @@ T = TypeVar("T")
 
 DeliverOn = Literal["flush", "turn", "session_end"]
 
+RESERVED_NAMES = (QUEUE, "memory")
+"""Names that no block can have: they stand for something else in a prompt."""
+
 CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
 
@@ -613,7 +616,7 @@ def _check_name(name: str) -> None:
         raise ConfigError(f"a block needs a name, not {name!r}")
     if problem := unstorable(name):
         raise ConfigError(f"a block cannot be called {name!r}: it {problem}")
-    if name in (QUEUE, "memory") or any(mark in name for mark in "<>\n"):
+    if name in RESERVED_NAMES or any(mark in name for mark in "<>\n"):
         raise ConfigError(f"a block cannot be called {name!r}: choose a name without < > and line breaks")
 
 

@@ -18,7 +18,7 @@ from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import read_revisions, update_block, write_text
+from memory_core.store.blocks import Written, read_revisions, update_block, write_text
 from memory_core.store.blocks import remove_block as delete_block
 from memory_core.store.deliveries import forget_deliveries
 from memory_core.store.vectors import remove_nodes
@@ -50,14 +50,16 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
         session.recount(w)
 
 
-def put_in(session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor) -> None:
-    """Add a block after the others, in an open transaction."""
+def put_in(
+    session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: Written | None = None
+) -> None:
+    """Add a block after the others, in an open transaction; `written`: of its text, if it comes from elsewhere."""
     if any(attached.name == block.name for attached in session.blocks):
         raise ConfigError(f'"{block.name}" is taken. Choose another name.')
     if isinstance(block, FactExtractionMemoryBlock) and block.scope == "user" and not session.user_id:
         raise ConfigError(f'the block "{block.name}" belongs to the user: give the memory a user_id')
     position = 1 + max((attached.record.position for attached in session.blocks), default=-1)
-    reconcile.attach(session, w, block, position=position, actor=actor)
+    reconcile.attach(session, w, block, position=position, actor=actor, written=written)
 
 
 def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
@@ -106,7 +108,13 @@ def with_text(session: Session, w: Writing, name: str, revision: int | None) -> 
 
 
 def write_block_text(
-    session: Session, w: Writing, attached: SessionBlock, text: str, actor: Actor, restored: int | None = None
+    session: Session,
+    w: Writing,
+    attached: SessionBlock,
+    text: str,
+    actor: Actor,
+    restored: int | None = None,
+    written: Written | None = None,
 ) -> int:
     if actor == "agent":
         rules = attached.settings
@@ -114,7 +122,7 @@ def write_block_text(
         check(attached.name, before, text, read_only=rules.get("read_only", True), limit=rules.get("limit"))
     if attached.kind == "summary":
         _check_size(session, attached, text)
-    saved = write_text(w, attached.record, text, actor=actor, restored=restored)
+    saved = write_text(w, attached.record, text, actor=actor, restored=restored, written=written)
     if saved != attached.record.revision:
         w.session.revision += 1
     w.flush_contents()

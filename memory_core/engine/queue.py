@@ -10,13 +10,13 @@ from sqlalchemy import Connection
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
-from memory_core.events import FlushPlanned, ranges
+from memory_core.events import FlushPlanned, QueueReplaced, ranges
 from memory_core.formats.given_message import GivenMessage, as_message
 from memory_core.messages import MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
 from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
-from memory_core.store.erasing import message_seqs
+from memory_core.store.erasing import message_seqs, remove_messages
 from memory_core.store.log import section_went_out
 from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
 from memory_core.store.writing import Writing
@@ -57,6 +57,12 @@ def without_sections(session: Session, connection: Connection, messages: Sequenc
             tokens = session.counter.message(message)
             left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
     return left
+
+
+def drop(w: Writing, seqs: Sequence[int], tokens: int) -> None:
+    """Take messages out of the queue for good; no block is given them."""
+    remove_messages(w, seqs)
+    w.record(QueueReplaced(removed=ranges(seqs), tokens=tokens))
 
 
 def plan_under(

@@ -27,7 +27,15 @@ from memory_core.events import (
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
-from memory_core.store.blocks import BlockRecord, add_block, read_blocks, remove_block, update_block, write_text
+from memory_core.store.blocks import (
+    BlockRecord,
+    Written,
+    add_block,
+    read_blocks,
+    remove_block,
+    update_block,
+    write_text,
+)
 from memory_core.store.deliveries import skip_deliveries
 from memory_core.store.facts import NewFact, add_fact, read_facts
 from memory_core.store.writing import LEARNERS, SessionState, Writing
@@ -89,11 +97,13 @@ def create_or_join(
         session.recount(w)
 
 
-def attach(session: Session, w: Writing, block: Block, *, position: int, actor: Actor) -> None:
+def attach(
+    session: Session, w: Writing, block: Block, *, position: int, actor: Actor, written: Written | None = None
+) -> None:
     """Add a block to an existing session."""
     _check_user(session, block)
     made = block.as_made(session.whole_id)
-    _add(session, w, made, position=position, actor=actor)
+    _add(session, w, made, position=position, actor=actor, written=written)
     session.adopt([block], initial={block.name: made.state_json()})
     w.flush_contents()
     session.load(w.connection, w.session)
@@ -195,7 +205,15 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
         update_block(w, block.name, state=w.store_text(block.state_json()))
 
 
-def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Actor | None = None) -> None:
+def _add(
+    session: Session,
+    w: Writing,
+    block: Block,
+    *,
+    position: int,
+    actor: Actor | None = None,
+    written: Written | None = None,
+) -> None:
     """Store a new block; without an actor, it came from a constructor."""
     constructor = _constructor_values(block) if actor is None else ""
     settings = block.settings()
@@ -204,7 +222,7 @@ def _add(session: Session, w: Writing, block: Block, *, position: int, actor: Ac
     w.session.revision += 1
     if isinstance(block, StaticMemoryBlock):
         record = next(r for r in read_blocks(w.connection, session.id) if r.name == block.name)
-        write_text(w, record, encode(block.static_content), actor=actor or "engine")
+        write_text(w, record, encode(block.static_content), actor=actor or "engine", written=written)
     elif isinstance(block, FactExtractionMemoryBlock):
         scope = _fact_scope(block, w.session)
         known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}

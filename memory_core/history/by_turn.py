@@ -7,10 +7,11 @@ number of readers may share one.
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, cast
 
 from memory_core.config import MemoryConfig
 from memory_core.events import (
+    AgentAttached,
     ConfigurationChanged,
     EventRecord,
     FactErased,
@@ -86,11 +87,17 @@ class History:
 
     @property
     def attached(self) -> bool:
-        """Whether it shows an attached agent, which its creation says. A branch of one is a session of its own."""
+        """Whether it shows an attached agent, or a file of one. A branch of it is a session of its own."""
+        return self.attachment is not None
+
+    @property
+    def attachment(self) -> AgentAttached | None:
+        """What it shows, which its creation says, if that is no session of its own."""
         begun = self.records[1:2]
-        if not begun or begun[0].kind != "agent_attached":
-            return False
-        return not any(record.kind == "session_branched" for record in self.records)
+        if not begun or begun[0].kind != AgentAttached.kind:
+            return None
+        branched = any(record.kind == "session_branched" for record in self.records)
+        return None if branched else cast(AgentAttached, begun[0].event)
 
     def position_at(self, turn: int) -> int:
         """Position of the last event of a turn, or of the nearest turn before it."""

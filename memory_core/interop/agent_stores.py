@@ -14,12 +14,14 @@ from memory_core.formats.openai_items import messages_from_items
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.interop.sqlite_file import decoded, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, storable
 
 Read = ChatMessage | MessageError
 """A message, or why it is none."""
 
 _LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "chat": "user"}
+_CALLS = ("tool_use", "tool_call", "function_call", "redacted_thinking")
+"""Parts of a provider's own content that say nothing beside the calls."""
 _ITEM_TYPES = ("function_call", "function_call_output", "reasoning")
 
 
@@ -78,10 +80,15 @@ def _items(rows: list[Any]) -> list[Read]:
 
 
 def _langchain(rows: list[Any]) -> list[Read]:
-    return [_one(_from_langchain, row) for row in rows]
+    return [_one(message_from_langchain, row) for row in rows]
 
 
-def _from_langchain(row: Any) -> ChatMessage:
+def message_from_langchain(row: Any) -> ChatMessage:
+    """A message of LangChain, of its type and its data.
+
+    Raises:
+        MessageError: it is none.
+    """
     data = row.get("data") if isinstance(row, dict) else None
     if not isinstance(data, dict):
         raise MessageError("it is no message of LangChain")
@@ -92,7 +99,10 @@ def _from_langchain(row: Any) -> ChatMessage:
         if isinstance(call, dict)
     ]
     fields = {key: data[key] for key in ("content", "name", "tool_call_id") if data.get(key) is not None}
-    return message_from_openai({"role": _LANGCHAIN_ROLES.get(str(kind), kind), **fields, "tool_calls": calls})
+    if isinstance(content := fields.get("content"), list):  # calls stand in the list of their own
+        fields["content"] = [part for part in content if not (isinstance(part, dict) and part.get("type") in _CALLS)]
+    message, _ = storable({"role": _LANGCHAIN_ROLES.get(str(kind), kind), **fields, "tool_calls": calls})
+    return message_from_openai(message)
 
 
 def _agno(rows: list[Any]) -> list[Read]:

@@ -1,29 +1,38 @@
 """One way in for every file: what it is shows in its content, whatever it is called."""
 
 import json
+import sqlite3
 from dataclasses import dataclass
-from pathlib import PureWindowsPath
+from pathlib import Path, PureWindowsPath
 from typing import Literal
 
 from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
+from memory_core.interop.langgraph import threads_of
+from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import check_size, problem, read_text, read_values
+from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
 from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.interop.stored import StoredConversation, read_stored
 
-Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "bundle", "configuration"]
+Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
 
 _LABELS: dict[Kind, str] = {
     "openai": "OpenAI-format messages",
     "chat_store": "LlamaIndex chat store",
     "chat_table": "LlamaIndex message table",
     "agent_store": "Conversations of an agent framework",
+    "agent_file": "Letta agent file",
+    "notes": "Folder of notes",
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
+MAX_STORE_BYTES = 500 * 1024 * 1024
+"""The largest database that is read where it lies: each time that it has changed it is copied."""
+
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -66,14 +75,15 @@ def read_file(name: str, data: bytes) -> Preview:
         FormatError: it is none of these, is damaged, or is too large; one sentence says which.
     """
     name = PureWindowsPath(name).name or "The file"
+    if data.startswith(_ZIP_MAGICS) and is_notes_archive(data):
+        check_size(len(data), MAX_BYTES)
+        return _notes(name, read_archive(data, filename=name))
     if data.startswith(_ZIP_MAGICS):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data), MAX_BYTES)
     if data.startswith(SQLITE_MAGIC):
-        stored = read_table(data, filename=name, others=conversations_of)
-        kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
-        return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
-    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES))
+        return _tables(data, name, MAX_BYTES)
+    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES), name)
     values = read_values(text, filename=name)
     if len(values) == 1:
         value = values[0].value
@@ -82,17 +92,52 @@ def read_file(name: str, data: bytes) -> Preview:
         if is_chat_store(value):
             stored = read_chat_store(value, filename=name)
             return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+        if is_agent_file(value):
+            stored = read_agent_file(value, filename=name)
+            return Preview(name, "agent_file", tuple(each.listed for each in stored), _stored=stored)
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
 
 
-def _unwrapped(text: str) -> str:
-    """A chat store that was saved as JSON inside a JSON text, as older versions of LlamaIndex do."""
+def read_path(path: Path) -> Preview:
+    """Read a file or a folder of notes where it lies; nothing of it or beside it is changed.
+
+    Raises:
+        FormatError: it is not there, cannot be read, or is none of the kinds that `read_file` knows.
+    """
+    try:
+        if path.is_dir():
+            return _notes(path.name, read_folder(path))
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if data.startswith(SQLITE_MAGIC):
+            return _tables(path, path.name, MAX_STORE_BYTES)
+    except OSError as error:
+        raise problem(path.name, f"cannot be read: {error.strerror or type(error).__name__}.") from error
+    return read_file(path.name, data)
+
+
+def _tables(data: bytes | Path, name: str, max_bytes: int) -> Preview:
+    stored = read_table(data, filename=name, max_bytes=max_bytes, others=lambda table: _of_frameworks(table, name))
+    kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
+    return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
+
+
+def _notes(name: str, stored: StoredConversation) -> Preview:
+    return Preview(name, "notes", (stored.listed,), _stored=(stored,))
+
+
+def _of_frameworks(connection: sqlite3.Connection, name: str) -> list[StoredConversation]:
+    return [*conversations_of(connection), *threads_of(connection, name)]
+
+
+def _unwrapped(text: str, name: str) -> str:
+    """A file that was saved as JSON inside a JSON text, as older versions of LlamaIndex and some of Letta do."""
     if not text.lstrip().startswith('"{'):
         return text
     try:
         inner = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    except (ValueError, RecursionError) as error:
+        raise problem(name, "holds JSON inside a JSON text that is damaged or ends too early.") from error
     return inner if isinstance(inner, str) else text

@@ -133,8 +133,14 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
 
 def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> AppliedChangeSet | None:
     """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
+    aliases = {entity.name: entity.aliases for entity in file.entities if entity.aliases}
+    return desk.add_many(named_relations(file), aliases=aliases, actor=actor)
+
+
+def named_relations(file: GraphFile) -> list[NamedRelation]:
+    """The relations of a file between the names of their entities, with their types."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
-    relations = [
+    return [
         NamedRelation(
             each.subject,
             each.predicate,
@@ -145,8 +151,6 @@ def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> 
         )
         for each in file.relations
     ]
-    aliases = {entity.name: entity.aliases for entity in file.entities if entity.aliases}
-    return desk.add_many(relations, aliases=aliases, actor=actor)
 
 
 def _form_of(data: bytes) -> Form:

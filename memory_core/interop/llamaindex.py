@@ -7,6 +7,7 @@ one, each with its reason: a store is not a file that somebody wrote by hand.
 import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,14 @@ from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.interop.located_json import check_size, problem
 from memory_core.interop.openai_format import MAX_BYTES, one_line
 from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
-from memory_core.interop.stored import StoredConversation
+from memory_core.interop.stored import StoredConversation, seconds_of
 from memory_core.messages import ChatMessage
 
 DEFAULT_TABLE = "llama_index_memory"
 
 _COLUMNS = {"key", "role", "status", "timestamp", "data"}
 _OUR_TABLE = "mi_session"
+_ARCHIVED = "{} archived there, and here too. What blocks had learned is not in this table"
 
 
 def is_chat_store(value: Any) -> bool:
@@ -43,7 +45,7 @@ def read_chat_store(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
             found.append(StoredConversation(key, tuple(messages)))
     else:
         rows = [row for row in store or [] if isinstance(row, dict) and isinstance(row.get("key"), str)]
-        found = _by_key((row["key"], row.get("data"), row.get("status")) for row in rows)
+        found = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
     found = [conversation for conversation in found if conversation.messages]
     if not found:
         raise problem(filename, "is a chat store without messages.")
@@ -61,7 +63,7 @@ def read_table(
 
     `others` looks for those of other frameworks, where there is no such table.
 
-    What its writer has not brought into the file yet (its write-ahead log) is not seen.
+    Of bytes, what their writer has not brought into the file yet (its write-ahead log) is not seen.
 
     Raises:
         FormatError: it is not a SQLite database, is damaged, or has no such table.
@@ -76,9 +78,7 @@ def read_table(
                 ours = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_OUR_TABLE,)).fetchone()
                 raise problem(filename, _not_theirs(ours is not None))
             found = [
-                StoredConversation(
-                    f"{each.key} ({table})" if len(tables) > 1 else each.key, each.messages, each.archived
-                )
+                replace(each, key=f"{each.key} ({table})") if len(tables) > 1 else each
                 for table in tables
                 for each in _read_table(connection, table)
             ]
@@ -106,13 +106,18 @@ def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
     return rows if isinstance(rows, list) and "table_name" in value else None
 
 
-def _by_key(rows: Iterator[tuple[str, Any, Any]]) -> list[StoredConversation]:
-    messages: dict[str, list[Any]] = {}
-    archived: dict[str, int] = {}
-    for key, data, status in rows:
-        messages.setdefault(key, []).append(data)
-        archived[key] = archived.get(key, 0) + (status == "archived")
-    return [StoredConversation(key, tuple(found), archived[key]) for key, found in messages.items()]
+def _by_key(rows: Iterator[tuple[str, Any, Any, Any]]) -> list[StoredConversation]:
+    found: dict[str, list[tuple[Any, bool, float | None]]] = {}
+    for key, data, status, timestamp in rows:
+        found.setdefault(key, []).append((data, status == "archived", seconds_of(timestamp)))
+    return [_conversation(key, messages) for key, messages in found.items()]
+
+
+def _conversation(key: str, rows: list[tuple[Any, bool, float | None]]) -> StoredConversation:
+    messages, left, times = zip(*rows, strict=True)
+    archived = frozenset(index for index, gone in enumerate(left) if gone)
+    notes = (_ARCHIVED.format("1 message is" if len(archived) == 1 else f"{len(archived):,} messages are"),)
+    return StoredConversation(key, messages, archived, times, notes=notes if archived else ())
 
 
 # -- SQLite --------------------------------------------------------------------------------------
@@ -124,8 +129,9 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _read_table(connection: sqlite3.Connection, table: str) -> list[StoredConversation]:
-    query = f"SELECT key, data, status FROM {quoted(table)} ORDER BY timestamp, rowid"
-    return _by_key((str(key), decoded(data), status) for key, data, status in connection.execute(query))
+    query = f"SELECT key, data, status, timestamp FROM {quoted(table)} ORDER BY timestamp, rowid"
+    rows = connection.execute(query)
+    return _by_key((str(key), decoded(data), status, timestamp) for key, data, status, timestamp in rows)
 
 
 def _not_theirs(ours: bool) -> str:
@@ -136,5 +142,5 @@ def _not_theirs(ours: bool) -> str:
         )
     return (
         "is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, Agno)."
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno)."
     )

@@ -6,10 +6,14 @@ facts, each door taking its own.
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
+from memory_core.attach.known import MirroredFact
 from memory_core.interop.located_json import Located, Place, problem
 from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
+from memory_core.messages import storable
+from memory_core.planning.curation import each_topic
 
 _MEM0 = ("memory_id", "old_memory", "new_memory", "event")
 _AGNO = ("memory_id", "memory", "topics", "user_id")
@@ -32,25 +36,70 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
     raise problem(filename, "is not a list of facts: it is a SQLite database of neither Mem0 nor Agno.")
 
 
+def memories_of(data: bytes | Path) -> dict[str, list[MirroredFact]]:
+    """What Mem0 or Agno know in a SQLite file, with the texts that each had, by whose it is; none of others.
+
+    Raises:
+        sqlite3.Error: it is damaged.
+    """
+    found: dict[str, list[MirroredFact]] = {}
+    with opened(data) as connection:
+        for name in tables_with(connection, _MEM0):
+            chains = _chains(connection, name).values()
+            found["memories"] = [
+                MirroredFact(texts, active=not deleted)
+                for _, told, deleted in chains
+                if (texts := tuple(filter(None, map(_one_line, told))))
+            ]
+        for name in tables_with(connection, _AGNO):
+            for _, memory, topics, user in _agno_rows(connection, name):
+                text, named = _one_line(_said(memory)), decoded(topics)
+                if text:
+                    about = each_topic([str(topic) for topic in named]) if isinstance(named, list) else ()
+                    found.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
+    return {name: facts for name, facts in found.items() if facts}
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(storable(text)[0]).split()) if isinstance(text, str) else ""
+
+
 def _mem0(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    last: dict[str, tuple[int, dict[str, Any]]] = {}
+    for row, texts, deleted in _chains(connection, table).values():
+        yield row, {"text": texts[-1], "state": "retired" if deleted else "active"}
+
+
+def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, list[str], bool]]:
+    """By memory: the number of its last row, its texts, and whether it was deleted."""
+    found: dict[str, tuple[int, list[str], bool]] = {}
     query = f"SELECT rowid, memory_id, old_memory, new_memory, event FROM {quoted(table)} ORDER BY rowid"
     for row, memory, old, new, event in connection.execute(query):
+        _, texts, _ = found.get(str(memory), (0, [], False))
         deleted = event == "DELETE"
-        last[str(memory)] = row, {"text": (old if deleted else new) or "", "state": "retired" if deleted else "active"}
-    yield from last.values()
+        if text := (None if deleted and texts else (old if deleted else new) or ""):
+            texts.append(text)
+        found[str(memory)] = row, texts or [""], deleted
+    return found
 
 
 def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator[tuple[Place, dict[str, Any]]]:
-    rows = connection.execute(f"SELECT rowid, memory, topics, user_id FROM {quoted(table)} ORDER BY rowid").fetchall()
+    rows = _agno_rows(connection, table)
     users = {user for *_, user in rows}
     if len(users) > 1:
         raise problem(
             filename, f"holds what is known of {len(users)} users, and facts belong to one. Give those of one."
         )
     for row, memory, topics, _ in rows:
-        text = decoded(memory)
-        yield row, {"text": text.get("memory") if isinstance(text, dict) else text, "topics": decoded(topics) or ()}
+        yield row, {"text": _said(memory), "topics": decoded(topics) or ()}
+
+
+def _agno_rows(connection: sqlite3.Connection, table: str) -> list[Any]:
+    return connection.execute(f"SELECT rowid, memory, topics, user_id FROM {quoted(table)} ORDER BY rowid").fetchall()
+
+
+def _said(memory: Any) -> Any:
+    text = decoded(memory)
+    return text.get("memory") if isinstance(text, dict) else text
 
 
 def is_reference_memory(values: Sequence[Located]) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Any
 
+from memory_core.attach.mirroring import MirroredBlock
 from memory_core.errors import MessageError
 from memory_core.formats.openai_message import MESSAGE_FIELDS, message_from_openai
 from memory_core.interop.located_json import Located, problem, read_text, read_values
@@ -51,6 +52,16 @@ class Conversation:
     skipped: tuple[Skipped, ...]
     notes: tuple[Note, ...]
     title: str
+    archived: frozenset[int] = frozenset()
+    """Of the messages, by index, those that had left the queue of the store they come from."""
+    blocks: tuple[MirroredBlock, ...] = ()
+    token_limit: int | None = None
+    """As the store has it; None where it has none."""
+
+    @property
+    def stands(self) -> bool:
+        """Does it come with a state of memory, and not only with words to play?"""
+        return bool(self.archived or self.blocks)
 
     @property
     def turns(self) -> int:

@@ -1,13 +1,17 @@
 """A conversation of a store, before it is imported: what of it can be, and what is left out and why."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
+from memory_core.attach.mirroring import MirroredBlock
+from memory_core.blocks.base import RESERVED_NAMES
 from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
 from memory_core.interop.located_json import problem
 from memory_core.interop.openai_format import Conversation, Listed, Note, Skipped, one_line
-from memory_core.messages import ChatMessage
+from memory_core.messages import ChatMessage, storable
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +20,14 @@ class StoredConversation:
 
     key: str
     messages: tuple[Any, ...]
-    archived: int = 0
-    """Of them, how many had left the queue there."""
+    archived: frozenset[int] = frozenset()
+    """Of them, by index, those that had left the queue there."""
+    times: tuple[float | None, ...] = ()
+    """When each was said, in seconds since 1970; empty where the store does not tell."""
+    blocks: tuple[MirroredBlock, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a careful reader should know of it as a whole."""
+    token_limit: int | None = None
 
     @property
     def converted(self) -> bool:
@@ -33,9 +43,10 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
     """The messages of one conversation, with what is left out and why.
 
     Raises:
-        FormatError: not one of them can be imported.
+        FormatError: neither a message nor a block of it can be imported.
     """
     messages: list[ChatMessage] = []
+    archived: set[int] = set()
     skipped: list[Skipped] = []
     notes: list[Note] = []
     for index, value in enumerate(conversation.messages):
@@ -49,12 +60,71 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
         notes += [Note(None, index, note) for note in left_out]
         if says_nothing(message):
             skipped.append(Skipped(None, index, "no text"))
-        else:
-            messages.append(message)
-    if not messages:
+            continue
+        if index in conversation.archived:
+            archived.add(len(messages))
+        messages.append(_timed(message, conversation.times[index] if conversation.times else None))
+    if not messages and not conversation.blocks:
         reason = f": {skipped[0].reason}" if skipped else ""
         raise problem(filename, f"holds no messages that can be imported{reason}.")
-    if conversation.archived:
-        were = "1 message was" if conversation.archived == 1 else f"{conversation.archived:,} messages were"
-        notes.append(Note(None, None, f"{were} archived there; here all are played in order"))
-    return Conversation(tuple(messages), tuple(skipped), tuple(notes), conversation.listed.title)
+    notes += [Note(None, None, note) for note in conversation.notes]
+    return Conversation(
+        tuple(messages),
+        tuple(skipped),
+        tuple(notes),
+        conversation.listed.title,
+        frozenset(archived),
+        conversation.blocks,
+        conversation.token_limit,
+    )
+
+
+def seconds_of(given: Any) -> float | None:
+    """A time in seconds since 1970, of a number of seconds, milli-, micro- or nanoseconds, or of ISO 8601 text."""
+    if isinstance(given, str):
+        try:
+            found = datetime.fromisoformat(given)
+        except ValueError:
+            return None
+        given = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return None
+    return next((given / unit for unit in _UNITS if _EARLIEST <= given / unit < _LATEST), None)
+
+
+_EARLIEST, _LATEST = 1e8, 1e10
+"""Seconds since 1970 in the years 1973 and 2286: less is no time, more is counted in a smaller unit."""
+_UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
+
+
+def _timed(message: ChatMessage, at: float | None) -> ChatMessage:
+    """The message with its time as metadata, by which a question about a date finds it; its own time stays."""
+    if at is None or message.additional_kwargs.get("time") is not None:
+        return message
+    written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "time": written}})
+
+
+class BlockNames:
+    """Names for blocks, after those that a store has: each allowed, and each different."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def free(self, wanted: Any) -> str:
+        """A name like the one that is wanted."""
+        text = str(storable(wanted)[0]) if isinstance(wanted, str) else ""
+        name = " ".join(text.replace("<", "‹").replace(">", "›").split()) or "Block"
+        number = 1
+        found = name = f"{name} block" if name in RESERVED_NAMES else name
+        while found in self._taken:
+            number += 1
+            found = f"{name} {number}"
+        self._taken.add(found)
+        return found
+
+
+def counted(names: Sequence[str], shown: int = 5) -> str:
+    """Names in one line, the first few of many: `a, b and 3 more`."""
+    more = len(names) - shown
+    return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")

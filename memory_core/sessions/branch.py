@@ -232,8 +232,9 @@ def _blocks_at(
 
 def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:
     if event.after is not None and event.after != event.before:
+        at = record.at if event.written_at is None else event.written_at
         had[event.revision] = TextCopy(
-            revision=event.revision, content=event.after, actor=record.actor, turn=record.turn, at=record.at
+            revision=event.revision, content=event.after, actor=record.actor, turn=record.turn, at=at
         )
 
 

@@ -86,9 +86,9 @@ def list_sessions(database: Database, *, user_id: str | None = None) -> list[Sta
 class Origin:
     """Origin of a session."""
 
-    kind: Literal["new", "import", "branch"]
+    kind: Literal["new", "import", "branch", "attached", "opened"]
     source: str = ""
-    """For an import, what was imported; for a branch, the id of the original session."""
+    """For an import, what was imported; for a branch, the id of the original session; the file that was opened."""
     turn: int | None = None
     """For a branch, the turn at which it was made."""
 
@@ -147,6 +147,8 @@ def _overview(
 def _origin(kind: str, data: Mapping[str, Any]) -> Origin:
     if kind == "session_branched":
         return Origin("branch", str(data["source"]), int(data["turn"]))
+    if kind == "agent_attached":
+        return Origin("opened" if data["source"] == "file" else "attached", str(data.get("name", "")))
     return Origin("import", str(data["source"]))
 
 

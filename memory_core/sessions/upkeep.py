@@ -7,6 +7,7 @@ from memory_core.store.deliveries import waiting_sessions
 from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.pieces import Pieces
 from memory_core.store.vectors import sessions_without_vectors
+from memory_core.store.writing import read_opened
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:
@@ -19,6 +20,12 @@ def sessions_with_vectors_to_follow(database: Database) -> list[str]:
     """Ids of the sessions with stored units that have no vector."""
     with database.read() as connection:
         return sessions_without_vectors(connection, database)
+
+
+def sessions_that_show_stores(database: Database) -> list[str]:
+    """Ids of the sessions that were opened from a file, and follow it."""
+    with database.read() as connection:
+        return list(read_opened(connection))
 
 
 def erase_remains_of_crashed_work(database: Database) -> None:

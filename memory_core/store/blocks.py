@@ -42,6 +42,18 @@ class TextRevision:
     actor: str
     turn: int
     at: float
+    note: str | None = None
+    """Who wrote it elsewhere, and why (see `Written`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a version of a text comes from, if it was written elsewhere."""
+
+    at: float | None = None
+    """Time of writing, in seconds since 1970; None: unknown."""
+    note: str | None = None
+    """Who wrote it, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +145,7 @@ def write_text(
     actor: Actor,
     ignored: str | None = None,
     restored: int | None = None,
+    written: Written | None = None,
 ) -> int:
     """Store another text for a static block or a summary; return the new revision. An equal text changes nothing."""
     content = w.store_text(text)
@@ -147,10 +160,19 @@ def write_text(
         "content": content,
         "actor": actor,
         "turn": w.session.turns,
-        "at": w.now,
+        "at": w.now if written is None or written.at is None else written.at,
     }
     w.connection.execute(insert(block_revision_table).values(values))
-    edited = BlockEdited(block.name, revision, block.text, content, ignored=ignored, restored=restored)
+    edited = BlockEdited(
+        block.name,
+        revision,
+        block.text,
+        content,
+        ignored=ignored,
+        restored=restored,
+        written_at=written.at if written is not None else None,
+        note=w.store_text(written.note) if written is not None and written.note else None,
+    )
     w.record(edited, actor=actor)
     return revision
 
@@ -160,8 +182,13 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
-    words = read_texts(connection, session_scope(session_id), (row.content for row in rows))
-    return [TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at) for r in rows]
+    edits = [record.event for record in read_events(connection, session_id, kinds=(BlockEdited.kind,), block=block)]
+    notes = {edit.revision: edit.note for edit in edits if isinstance(edit, BlockEdited) and edit.note}
+    words = read_texts(connection, session_scope(session_id), [*(row.content for row in rows), *notes.values()])
+    return [
+        TextRevision(r.revision, words.get(r.content, ""), r.actor, r.turn, r.at, words.get(notes.get(r.revision, "")))
+        for r in rows
+    ]
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:

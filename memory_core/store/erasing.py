@@ -103,7 +103,7 @@ def bury(w: Writing) -> None:
     """Mark a session as deleted; clear its row, graphs and sources. `erase_remains` erases the rest."""
     erase_all_graphs(w)
     drop_sources(w, None)
-    w.session.recording = w.session.watched = w.session.probes = None
+    w.session.recording = w.session.watched = w.session.probes = w.session.opened_from = None
     w.session.title, w.session.user_id, w.session.deleted_at = "", None, w.now
     w.session.config = w.session.constructor = "{}"
 

@@ -88,6 +88,8 @@ class SessionRow(SQLModel, table=True):
     """Watched phrases, messages and facts, as JSON; None: none."""
     probes: str | None = Field(default=None, sa_type=Text)
     """Probes (conditions on its prompts), as JSON; None: none."""
+    opened_from: str | None = Field(default=None, sa_type=Text)
+    """Place of the file that the session follows, as JSON; None: none. In no bundle and no branch."""
     revision: int = 1
     """Number that grows with every change of configuration or blocks, and when messages are removed."""
 
@@ -438,7 +440,7 @@ NEW_COLUMNS = {
     4: (vector_table.c.heard,),
     5: (session_table.c.watched,),
     6: (session_table.c.probes,),
-    7: (fact_table.c.key, fact_table.c.metadata, fact_revision_table.c.metadata),
+    7: (fact_table.c.key, fact_table.c.metadata, fact_revision_table.c.metadata, session_table.c.opened_from),
 }
 """Columns added by each schema version to existing tables."""
 

@@ -18,7 +18,7 @@ from memory_core.store.tables import (
     vector_table,
 )
 
-ORIGINS = ("session_imported", "session_branched")
+ORIGINS = ("session_imported", "session_branched", "agent_attached")
 """Kinds of events that record a session's origin; the newest one counts."""
 
 _m, _e, _v = message_table.c, event_table.c, vector_table.c

@@ -55,6 +55,7 @@ class SessionState:
     recording: str | None = None
     watched: str | None = None
     probes: str | None = None
+    opened_from: str | None = None
     revision: int = 1
 
     @property
@@ -220,6 +221,13 @@ def read_sessions(connection: Connection, *, user_id: str | None = None) -> list
     if user_id is not None:
         query = query.where(session_table.c.user_id == user_id)
     return [SessionState(*row) for row in connection.execute(query)]
+
+
+def read_opened(connection: Connection) -> dict[str, str]:
+    """What the sessions follow that were opened from a file, by session."""
+    s = session_table.c
+    query = select(s.id, s.opened_from).where(s.opened_from.is_not(None), s.deleted_at.is_(None)).order_by(s.id)
+    return {row.id: row.opened_from for row in connection.execute(query)}
 
 
 def create_session(database: Database, connection: Connection, state: SessionState) -> None:

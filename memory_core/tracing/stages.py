@@ -103,7 +103,8 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
         f"and {gone.messages} messages with {gone.tokens} tokens left it."
     )
     if gone.trigger != "over_budget":
-        text = f"Flushed in turn {left.turn} on request: {gone.messages} messages with {gone.tokens} tokens left."
+        why = "by the store that it comes from" if gone.trigger == "elsewhere" else "on request"
+        text = f"Flushed in turn {left.turn} {why}: {gone.messages} messages with {gone.tokens} tokens left."
     flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
     return [said, queued, flushed]

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import sqlite3
+import time
 
 import pytest
 from engine_fakes import assistant, note, open_memory, user
@@ -24,6 +25,7 @@ from memory_core.interop import sqlite_file
 from memory_core.interop.exporting import export_chat_store
 from memory_core.interop.files import read_file
 from memory_core.interop.llamaindex import read_table, write_chat_store
+from memory_core.planning.speech import parse_message
 
 TALK = [
     TheirMessage(role="system", content="You book flights."),
@@ -87,6 +89,16 @@ def table(path, rows, *, name="llama_index_memory"):
 
     asyncio.run(write())
     return path.read_bytes()
+
+
+def untimed(conversation):
+    """Its messages without the times that their table told."""
+    return tuple(
+        message.model_copy(
+            update={"additional_kwargs": {k: v for k, v in message.additional_kwargs.items() if k != "time"}}
+        )
+        for message in conversation.messages
+    )
 
 
 # -- chat stores as JSON -------------------------------------------------------------------------
@@ -214,9 +226,10 @@ def test_a_table_that_they_wrote_is_read(tmp_path):
     assert (found.kind, found.label) == ("chat_table", "LlamaIndex message table")
     assert [(listed.title, listed.messages) for listed in found.conversations] == [("trip", 5), ("other", 1)]
     conversation = found.conversation()
-    assert conversation.messages == OURS
+    assert untimed(conversation) == OURS
+    assert conversation.archived == {0, 1}
     assert [note.text for note in conversation.notes] == [
-        "2 messages were archived there; here all are played in order"
+        "2 messages are archived there, and here too. What blocks had learned is not in this table"
     ]
 
 
@@ -226,13 +239,24 @@ def test_their_memory_writes_what_ours_reads(tmp_path):
         session_id="trip", token_limit=10_000, async_database_uri=f"sqlite+aiosqlite:///{path}"
     )
 
+    begun = time.time()
+
     async def talk():
         for message in TALK:
             await theirs.aput(message)
         await theirs.sql_store._async_engine.dispose()
 
     asyncio.run(talk())
-    assert imported(path.read_bytes(), "memory.db").messages == OURS
+    conversation = imported(path.read_bytes(), "memory.db")
+    assert untimed(conversation) == OURS
+    said = [parse_message(message).time for message in conversation.messages]
+    assert all(begun - 1 <= each <= time.time() for each in said)
+
+
+def test_a_time_that_a_message_has_of_its_own_stays(tmp_path):
+    dated = TheirMessage(role="user", content="Hi", additional_kwargs={"time": "8 May 2023"})
+    conversation = imported(table(tmp_path / "a.db", [("k", "active", dated)]), "a.db")
+    assert conversation.messages[0].additional_kwargs == {"time": "8 May 2023"}
 
 
 def test_a_table_is_read_from_a_path_and_not_changed(tmp_path):
@@ -246,7 +270,7 @@ def test_a_table_is_read_from_a_path_and_not_changed(tmp_path):
 
 def test_a_table_of_another_name_is_found_by_its_columns(tmp_path):
     data = table(tmp_path / "a.db", [("k", "active", TALK[1])], name='odd "name"; DROP TABLE x')
-    assert imported(data, "a.db").messages == OURS[1:2]
+    assert untimed(imported(data, "a.db")) == OURS[1:2]
 
 
 def database(tmp_path, *statements):
@@ -265,7 +289,7 @@ COLUMNS = "(id INTEGER PRIMARY KEY, key, timestamp, role, status, data)"
 def test_a_database_without_their_table_is_said_to_be_none(tmp_path):
     assert refused(database(tmp_path, "CREATE TABLE notes (a)"), "x.db") == (
         "x.db is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, Agno). "
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). "
         "Nothing was imported."
     )
     our = open_memory(database_uri=f"sqlite:///{tmp_path}/ours.db")

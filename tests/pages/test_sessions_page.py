@@ -1,8 +1,10 @@
 """The Sessions page and its dialogs, drawn and clicked in this process."""
 
+import io
 import json
 import re
 import threading
+import zipfile
 
 import pytest
 from pages_driver import button, dialog, drawn_until, joined, opened, opened_by, press, read
@@ -715,3 +717,36 @@ def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):
     home.mkdir()
     (home / "memory.db").mkdir()
     assert glance() == "('database_off', 'Database not reachable')"
+
+
+def test_an_agent_file_is_imported_as_it_stands_after_what_comes_and_what_does_not_was_said(demo_home):
+    drawn = uploaded("loop.af", shared("stores/loop.af").read_bytes())
+    told_before = joined(drawn).replace("\\", "")
+    assert "3 messages in the queue, 0 archived. 9 memory blocks: about_user, " in told_before
+    assert "Token limit 90,000." in told_before
+    assert "9 tools are not carried over" in told_before
+    assert len(sessions()) == 1
+    button(drawn, "Import as it stands").click().run()
+    memory = services.engine().open(opened_by(drawn))
+    assert memory.session.status().queue_messages == 2
+    blocks = opened(page="blocks", session=memory.session_id)
+    assert not blocks.exception
+    assert "241 of 20,000 characters" in joined(blocks)
+
+
+def test_a_folder_of_notes_opens_on_its_blocks_and_its_past_is_on_the_timeline(demo_home):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("memory/people/mira.md", "Lives in Lisbon.")
+        archive.writestr("memory/tool.py", "x = 1")
+    drawn = uploaded("memory.zip", packed.getvalue())
+    told_before = joined(drawn).replace("\\", "")
+    assert "1 memory block: people/mira.md." in told_before
+    assert "It has no git history" in told_before
+    assert "1 file is left out: by its ending no note" in told_before
+    assert button(drawn, "Import to play").disabled
+    button(drawn, "Import as it stands").click().run()
+    made = opened_by(drawn)
+    timeline = opened(page="timeline", session=made)
+    assert not timeline.exception
+    assert any("Wrote the text of people/mira.md" in str(frame.value) for frame in timeline.dataframe)

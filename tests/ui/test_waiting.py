@@ -4,13 +4,14 @@ import threading
 
 import pytest
 
-from ui.services import Engine, Waiting, app_settings
+from memory_core import Settings
+from ui.services import Engine, Waiting
 
 
 @pytest.fixture
 def engine(monkeypatch, tmp_path):
     monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path))
-    made = Engine(app_settings())
+    made = Engine(Settings.of_the_app())
     yield made
     made.close()
 

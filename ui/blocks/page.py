@@ -204,7 +204,7 @@ def _held_then(use: BlockUse, view: View) -> Holding:
 
 def _empty(view: View) -> Drawer | None:
     if view.attached:
-        empty("No blocks.", "The memory of an attached agent is its own.", icon="view_agenda")
+        empty("No blocks.", "Of an attached agent none is known; a store may hold none.", icon="view_agenda")
         return None
     if view.past:
         empty("No blocks at this turn.", "They were added later.", icon="view_agenda")
@@ -265,7 +265,7 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
                 st.markdown(f":small[{said}]")
             for line in each.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
-        if view.read_only and kind_of(each.kind).page is None:
+        if view.read_only and kind_of(each.kind).page is None and not _shows_versions(view, each):
             return None
         with st.container(horizontal=True, gap="small"):
             return _actions(view, each, standing)
@@ -299,6 +299,8 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
     page = kind_of(each.kind).page
     if page is not None and st.button("Open", key=f"blocks__open_{name}"):
         nav.go(page)
+    if _shows_versions(view, each) and st.button("History", key=f"blocks__history_{name}"):
+        return partial(history_dialog, session_id, name)
     if view.read_only:
         return None
     editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
@@ -319,6 +321,11 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
         )
     chosen = _menu(view, standing)
     return partial(edit_dialog, session_id, name) if editing else chosen
+
+
+def _shows_versions(view: View, each: Card) -> bool:
+    """Whether a block that cannot be changed has versions to be looked at: those that its store has."""
+    return view.attached and view.turn is None and each.kind in WITH_TEXT
 
 
 def _menu(view: View, standing: Standing) -> Drawer | None:

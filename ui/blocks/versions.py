@@ -21,6 +21,9 @@ from ui.summaries.words import as_lines, by_whom, lost_line
 from ui.summaries.words import told as told_line
 from ui.text import ago, count, plain, short, tokens
 
+NOTE_CHARACTERS = 40
+"""Of who wrote a version elsewhere and why, in the list of versions."""
+
 _ACTORS = {"engine": "from Python", "user": "by a person", "agent": "by the agent"}
 
 _COMPARED = {"now": "Changed since", "before": "What it changed", "text": "Its text"}
@@ -73,7 +76,9 @@ def draw_versions(
     chosen, current = by_number[number], attached.state or ""
     if number in logged:
         _draw_origin(logged[number])
-    if chosen.text != current:
+    if chosen.note:
+        st.markdown(f":small[:gray[{plain(chosen.note)}]]")
+    if chosen.text != current and not memory.log.history().attached:
         st.button(
             f"Restore version {number}",
             key=f"blocks__{key}_restore",
@@ -113,10 +118,12 @@ def _draw_origin(revision: SummaryRevision) -> None:
 
 
 def _version(revision: TextRevision, latest: int, summary: SummaryRevision | None = None) -> str:
+    now, at = ", now" if revision.revision == latest else "", ago(revision.at, time.time())
+    if revision.note:  # written elsewhere, in no turn of this session
+        return f"{revision.revision}{now} · {at} · {short(revision.note, NOTE_CHARACTERS)}"
     when = f"turn {tokens(revision.turn)}" if revision.turn else "at the start"
-    now = ", now" if revision.revision == latest else ""
     who = by_whom(summary) if summary is not None else _ACTORS.get(revision.actor, revision.actor)
-    return f"{revision.revision}{now} · {when} · {who} · {ago(revision.at, time.time())}"
+    return f"{revision.revision}{now} · {when} · {who} · {at}"
 
 
 def draw_difference(title: str | None, before: str, after: str) -> None:

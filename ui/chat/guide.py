@@ -72,7 +72,7 @@ def arrived(page: str, view: View) -> None:
 
 def _marker(name: str) -> Path:
     home = engine().settings.home
-    assert home is not None  # `app_settings` always sets one
+    assert home is not None  # `Settings.of_the_app` always sets one
     return home / name
 
 

@@ -32,7 +32,11 @@ def draw_prompt(view: View) -> None:
     if built is None:
         built = next((r for r in reversed(view.history.upto(view.position)) if isinstance(r.event, ContextBuilt)), None)
     event = built.event if built and isinstance(built.event, ContextBuilt) else None
-    if view.attached:
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        _draw_store(view)
+        return
+    if attachment is not None:
         _draw_seen(event)
         return
     kinds = view.history.kinds(built.position) if built else {}
@@ -49,6 +53,16 @@ def draw_prompt(view: View) -> None:
         ),
         turn=built.turn if built and event else None,
         peak=max(before, default=0),
+    )
+
+
+def _draw_store(view: View) -> None:
+    """A store tells what it holds, and no prompt."""
+    heading("In the store")
+    now = view.status_then
+    st.markdown(
+        f"**{tokens(now.queue_tokens)} tokens** in {count(now.queue_messages, 'message')} of the queue, "
+        f"{count(now.archived_messages, 'message')} archived."
     )
 
 

@@ -44,7 +44,9 @@ def _(event: BlockEdited, words: Words) -> Line:
         return Line("settings_backup_restore", f"Brought back {again}")
     if event.after is not None and event.after != event.before:
         began = event.before is None
-        return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}")
+        note = words.said.get(event.note) if event.note else None
+        why = f": {short(note)}" if note else ""
+        return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}{why}")
     lost = "text" if event.ignored else "settings"
     return Line("edit_note", f"Kept the stored {lost} of {block} against the code's")
 

@@ -45,6 +45,8 @@ def _(event: SessionCreated, words: Words) -> Line:
 
 @describe.register
 def _(event: AgentAttached, words: Words) -> Line:
+    if event.source == "file":
+        return Line("visibility", f"Opened from {short(event.name)}, read only: what stands here is what it holds")
     how = {"proxy": "the recording proxy", "adapter": "its framework's adapter"}.get(event.source, event.source)
     return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
 
@@ -128,6 +130,8 @@ def _(event: MemoryStripped, words: Words) -> Line:
 @describe.register
 def _(event: FlushPlanned, words: Words) -> Line:
     moved = f"Flushed {count(event.messages, 'message')}, {count(event.tokens, 'token')}"
+    if event.trigger == "elsewhere":
+        return Line("keyboard_tab", f"{moved}: they had left the queue of the store they come from")
     why = {
         "over_budget": f"queue {tokens(event.queue_before)} was above {tokens(int(event.history_budget))}",
         "asked": "flushed by hand",

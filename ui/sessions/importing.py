@@ -15,6 +15,7 @@ from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
 from memory_core.interop.files import Preview, read_file
 from memory_core.interop.openai_format import Conversation, Skipped
+from memory_core.interop.standing import import_standing, token_limit
 from memory_core.tokens import default_counter
 from ui import drawing, model, turns
 from ui.components import error_inside
@@ -22,7 +23,7 @@ from ui.jobs import Job
 from ui.new_session import new_config, recorded_session
 from ui.services import Engine, engine
 from ui.sessions import making
-from ui.stored import common, stored, unit_of
+from ui.stored import beginning, common, stored, unit_of
 from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
@@ -33,8 +34,9 @@ TAKEN_MEGABYTES = 500
 
 SHOWN_SKIPPED = 5
 SHOWN_NOTES = 5
+SHOWN_BLOCKS = 6
 
-ENDINGS = ["json", "jsonl", "txt", "zip", "db", "sqlite", "sqlite3"]
+ENDINGS = ["json", "jsonl", "af", "txt", "zip", "db", "sqlite", "sqlite3"]
 """File name endings offered by the picker; the actual type is detected from the content."""
 
 Found = TypeVar("Found")
@@ -71,9 +73,14 @@ def import_dialog() -> None:
     if upload is None:
         st.markdown(
             ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            "sessions of OpenAI Agents, LangChain and Agno (SQLite; the first two also as JSON) · "
+            "sessions of OpenAI Agents, LangChain, LangGraph and Agno (SQLite; the first two also as JSON) · "
+            "Letta agent file (.af) · folder of notes (.zip, with its .git) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
+        )
+        st.markdown(
+            ":small[:gray[To look at a store where it lies, read only and as it grows: "
+            "`memory-inspector open` with its path, in a terminal of this machine.]]"
         )
         return
     name, data = upload.name, upload.getvalue()
@@ -171,7 +178,11 @@ def _conversation(file_id: str, preview: Preview) -> None:
         return
     conversation = sized.conversation
     st.markdown(f"**{plain(conversation.title)}**")
-    st.markdown(plain(conversation_sentence(sized)))
+    if sized.sizes or sized.conversation.skipped:
+        st.markdown(plain(conversation_sentence(sized)))
+    if conversation.stands:
+        _standing(conversation, preview.name)
+        return
     _notes(conversation)
     cost = play_cost(conversation.messages, sized.sizes, new_config())
     st.markdown(plain(_cost_sentence(cost)))
@@ -189,6 +200,56 @@ def _conversation(file_id: str, preview: Preview) -> None:
         ":small[:gray[Import: play it turn by turn, and watch. "
         "Already played: every turn is played now, without pauses, and can be looked at afterwards.]]"
     )
+
+
+def _standing(conversation: Conversation, source: str) -> None:
+    """Offer a conversation that comes with a state of memory as it stands, or its messages to be played."""
+    shared, chosen = engine(), model.chosen_model()
+    st.markdown(plain(standing_sentence(conversation)))
+    _notes(conversation)
+    learn = False
+    if conversation.archived:
+        learn = st.checkbox(
+            f"Let the blocks learn from the {count(len(conversation.archived), 'archived message')}",
+            value=True,
+            key="import__learn",
+            help="Facts and earlier turns start empty. "
+            + ("No model is called: rules learn." if chosen.offline else "Learning calls the chosen model."),
+        )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        _import_button(
+            lambda job: _stood(shared, conversation, source, chosen, learn=learn),
+            says="Import as it stands",
+            page="chat" if conversation.messages else "blocks",
+        )
+        st.button(
+            "Import to play",
+            key="import__to_play",
+            on_click=making.begin,
+            args=(lambda job: _recorded(shared, conversation).session_id,),
+            disabled=not conversation.messages,
+        )
+    st.markdown(
+        ":small[:gray[As it stands: the queue, the archive and the blocks as they are there; nothing is played. "
+        "To play: only the messages, through a new session’s own limits.]]"
+    )
+
+
+def standing_sentence(conversation: Conversation) -> str:
+    """The state that comes: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
+    queued = len(conversation.messages) - len(conversation.archived)
+    said = []
+    if conversation.messages:
+        said.append(f"{count(queued, 'message')} in the queue, {tokens(len(conversation.archived))} archived.")
+    if conversation.blocks:
+        names = [short(block.name) for block in conversation.blocks]
+        more = f" and {len(names) - SHOWN_BLOCKS} more" if len(names) > SHOWN_BLOCKS else ""
+        said.append(f"{count(len(names), 'memory block')}: {', '.join(names[:SHOWN_BLOCKS])}{more}.")
+        versions = sum(len(block.versions) for block in conversation.blocks)
+        if versions > len(names):
+            said.append(f"{count(versions, 'version')} of their texts.")
+    told = "" if conversation.token_limit is not None else ", the default"
+    return " ".join([*said, f"Token limit {tokens(token_limit(conversation))}{told}."])
 
 
 def conversation_sentence(sized: Sized) -> str:
@@ -221,7 +282,7 @@ def _notes(conversation: Conversation) -> None:
     for note in conversation.notes[:SHOWN_NOTES]:
         message = f"Message {note.index + 1}: " if note.index is not None else ""
         where = message if note.line is None else f"Line {note.line}: "
-        st.markdown(f":small[:gray[{plain(where + note.text)}]]")
+        st.markdown(f":small[:gray[{plain(beginning(where + note.text))}]]")
     if len(conversation.notes) > SHOWN_NOTES:
         st.markdown(f":small[:gray[And {count(len(conversation.notes) - SHOWN_NOTES, 'more note')}.]]")
 
@@ -253,6 +314,16 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
         browser_model=chosen.pasted,
     )
     return session_id
+
+
+def _stood(shared: Engine, conversation: Conversation, source: str, chosen: model.Chosen, *, learn: bool) -> str:
+    """Create a session as the conversation's store stands, and let its blocks learn in the session's own job."""
+    services = model.services_for(chosen)
+    memory = import_standing(conversation, shared.database, services=services, source=source, learn=learn)
+    if learn:
+        session_id = memory.session_id
+        shared.start(session_id, f"learn-{session_id}", lambda job: memory.deliver(), browser_model=chosen.pasted)
+    return memory.session_id
 
 
 def _bundle(bundle: Bundle) -> None:
@@ -321,5 +392,7 @@ def _configured(shared: Engine, configuration: Configuration, title: str) -> str
     return memory.session_id
 
 
-def _import_button(work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False) -> None:
-    st.button(says, type="primary", on_click=making.begin, args=(work,), disabled=disabled, key="import__go")
+def _import_button(
+    work: Callable[[Job], str], *, says: str = "Import", disabled: bool = False, page: str = "chat"
+) -> None:
+    st.button(says, type="primary", on_click=making.begin, args=(work, page), disabled=disabled, key="import__go")

@@ -57,7 +57,7 @@ def _numbers(each: Overview, beside: Callable[[str], Beside] | None) -> dict[str
 
 
 def origin(overview: Overview) -> str:
-    """Short origin: `demo`, `import`, `branch at turn 12` or `new`."""
+    """Short origin: `demo`, `import`, `opened`, `attached`, `branch at turn 12` or `new`."""
     if overview.status.session_id == DEMO_SESSION:
         return "demo"
     if overview.origin.kind == "branch" and overview.origin.turn is not None:
@@ -73,7 +73,8 @@ def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
     if overview.origin.kind == "branch" and turn is not None:
         left = f"“{short(titles[source])}”" if source in titles else "a session that was deleted since"
         return f"Branched from {left} at turn {tokens(turn)}."
-    return f"Imported from “{short(source, 40)}”." if overview.origin.kind == "import" else ""
+    told = {"import": f"Imported from “{short(source, 40)}”.", "opened": f"Opened from {short(source, 40)}, read only."}
+    return told.get(overview.origin.kind, "")
 
 
 def totals(overview: Overview) -> str:

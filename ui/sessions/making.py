@@ -15,6 +15,7 @@ from ui.services import engine
 from ui.text import count, plain, tokens
 
 _JOB = "sessions__making"
+_PAGE = "sessions__making_page"
 
 SHOWN_AFTER_SECONDS = 0.3
 """Delay, in seconds, before progress is shown; a session created sooner opens directly."""
@@ -25,8 +26,10 @@ LOOK_SECONDS = 0.5
 """Interval, in seconds, between progress updates; clicks are handled in between."""
 
 
-def begin(work: Callable[[Job], str]) -> None:
+def begin(work: Callable[[Job], str], page: str = "chat") -> None:
     """Start creating a session; `work` returns its id. For callbacks; a second click meanwhile has no effect.
+
+    `page`: where it is opened.
 
     A job that `work` starts for the session is followed too, before the session is opened.
     """
@@ -34,7 +37,7 @@ def begin(work: Callable[[Job], str]) -> None:
         return
     key = f"\x00making-{uuid.uuid4().hex}"  # in place of the session's id, which does not exist yet
     engine().start(key, key, lambda job: job.add_text(work(job)))
-    st.session_state[_JOB] = key
+    st.session_state[_JOB], st.session_state[_PAGE] = key, page
 
 
 def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], None]:
@@ -107,9 +110,11 @@ def _progress(session_id: str, playing: Job) -> None:
     if recording is not None:
         played, total = recording.played, len(recording.messages)
         st.progress(played / total, text=f"Playing without pauses: {tokens(played)} of {count(total, 'message')}")
+    else:
+        st.markdown(":shimmer[Its blocks learn from what was archived]")
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Cancel", key="making__cancel", on_click=playing.cancel.set, disabled=playing.cancel.is_set())
-        st.markdown(":small[:gray[What was played stays; the rest can be played later.]]", width="content")
+        st.markdown(":small[:gray[What was done stays; the rest can be done later.]]", width="content")
 
 
 def _job() -> Job | None:
@@ -132,4 +137,4 @@ def _end(job: Job) -> None:
     if played is not None and played.error is not None:
         state.say("error", played.error)
     state.select_session(job.text)
-    nav.go("chat")
+    nav.go(st.session_state.get(_PAGE, "chat"))

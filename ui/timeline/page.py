@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.events import Family
+from memory_core.events import AgentAttached, Family, SessionImported
 from memory_core.history.by_turn import TurnRecord
 from ui import baseline, nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
-from ui.text import Beside, count, tokens
+from ui.text import Beside, count, plain, short, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
@@ -27,7 +27,8 @@ def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
-    if not any(timeline.index.groups[GROUPS[family].name] for family in LIVED):
+    lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
+    if not lived and not _came_from_elsewhere(view):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
@@ -39,7 +40,8 @@ def draw(view: View) -> None:
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
-    if not view.attached:  # what becomes of messages is decided by the agent, and not seen
+    attachment = view.history.attachment
+    if attachment is None or attachment.source == "file":  # an agent decides what becomes of messages, unseen
         draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
@@ -49,14 +51,22 @@ def draw(view: View) -> None:
         event_drawer(view, position)
 
 
+def _came_from_elsewhere(view: View) -> bool:
+    """Whether there is a past although nothing was said here: texts that another store had."""
+    return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
+
+
 def _sentence(view: View) -> str:
     """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
-    turns = view.history.turns
-    if view.attached:
+    turns, session_id = view.history.turns, view.memory.session_id
+    everything = _sums(list(turns.values()), baseline.beside(session_id, view.history.latest_turn))
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        return f"{everything} in {count(len(turns), 'turn')}, as {plain(short(attachment.name))} has it."
+    if attachment is not None:
         prompts = sum(len(turn.contexts) for turn in turns.values())
         return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
-    session_id, latest = view.memory.session_id, view.history.latest_turn
-    told = f"{_sums(list(turns.values()), baseline.beside(session_id, latest))} in {count(len(turns), 'turn')}."
+    told = f"{everything} in {count(len(turns), 'turn')}."
     if not view.past:
         return told
     before = [turn for number, turn in turns.items() if number < view.shown_turn]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
+from memory_core.config import MAX_TOKENS
 from memory_core.events import ContextBuilt, EventRecord
 from memory_core.history.by_turn import TurnRecord
 from memory_core.planning.priorities import cut_order
@@ -86,8 +87,12 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
     if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
-    # Of prompts that another program put together, neither limit nor flush line is known.
-    own = [turns[number] for number in every if (event := built[number]) is None or event.known == "built"]
+    # Of prompts that another program put together, neither limit nor flush line is known; of a store, often none is.
+    own = [
+        turns[number]
+        for number in every
+        if turns[number].token_limit < MAX_TOKENS and ((event := built[number]) is None or event.known == "built")
+    ]
     return Course(
         turns=tuple(drawn),
         last=last,
@@ -163,10 +168,10 @@ def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> li
                 QUEUE: event.queue_tokens if event else turn.queue_tokens,
                 **{name: granted.get(name) for name in names},
                 "Sent": event.total if event else None,
-                "Limit": turn.token_limit,
+                "Limit": turn.token_limit if turn.token_limit < MAX_TOKENS else None,
                 "Cut": turn.cut_tokens,
                 "Flushed": sum(_flush(number, record).tokens for record in turn.flushes),
-                "Flush above": int(turn.history_budget),
+                "Flush above": int(turn.history_budget) if turn.token_limit < MAX_TOKENS else None,
                 "Facts learned": turn.facts_added,
             }
         )

@@ -1,0 +1,119 @@
+"""What another memory knows, as facts and relations of a session that shows it: each change of it is a change here.
+
+A store has no numbers in common with the session: a fact is found by the newest of its texts that is known here.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
+from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.curation.facts import Curation
+from memory_core.curation.graph import GraphDesk
+from memory_core.curation.settings import put_in
+from memory_core.engine.session import Session
+from memory_core.planning import curation as plans
+from memory_core.planning.curation import ChangeSet, FactStep, New, Step
+from memory_core.planning.facts import Fact
+from memory_core.planning.graph import normal_name, normal_predicate
+from memory_core.planning.graph_changes import NamedRelation
+
+FACTS, GRAPH = "Memories", "Graph"
+"""Names of the blocks that hold them."""
+GONE = "no longer in the store"
+_MAX_FACTS = 10_000
+"""Never reached: nothing is condensed in a session that only shows a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredFact:
+    """A fact of a store, with all the texts it had."""
+
+    texts: tuple[str, ...]
+    """The oldest first; never empty."""
+    active: bool = True
+    topics: tuple[str, ...] = ()
+
+
+def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
+    """Bring the facts of a session to what a store has; whether anything had changed.
+
+    Texts that the store changed are edits of one fact. What is deleted there, or no longer there, is retired.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    _with_block(session, FactExtractionMemoryBlock(name=FACTS, accept_short_term_memory=False, max_facts=_MAX_FACTS))
+    desk = Curation(session, FACTS)
+    changed, wanted = False, distinct(facts)
+    # One text further in each round: a fact has a number only once its first text is stored.
+    while steps := plan_facts(desk.facts(), wanted):
+        desk.apply(ChangeSet("import", tuple(steps), GONE))
+        changed = True
+    return changed
+
+
+def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
+    """The facts so that no text belongs to two of them: one that shares any with another comes with its last alone."""
+    listed = list(facts)
+    uses = Counter(text for fact in listed for text in fact.texts)
+    found: dict[str, MirroredFact] = {}
+    for fact in listed:
+        if any(uses[text] > 1 for text in fact.texts):
+            fact = replace(fact, texts=fact.texts[-1:])
+        same = found.get(fact.texts[-1])
+        found[fact.texts[-1]] = fact if same is None or not same.active else same
+    return list(found.values())
+
+
+def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
+    """The next step of every fact towards what is wanted, which is `distinct`; none where it is as wanted."""
+    free = {fact.text: fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
+    steps: list[Step] = []
+    for each in wanted:
+        number = next((n for n in range(len(each.texts) - 1, -1, -1) if each.texts[n] in free), -1)
+        following = each.texts[number + 1 :]
+        if number < 0:
+            state = "active" if each.active or len(following) > 1 else "retired"
+            steps.append(New(following[0], state=state, topics=each.topics))
+            continue
+        fact = free.pop(each.texts[number])
+        state = "active" if each.active or following else "retired"
+        change = None if (fact.state == "active") == (state == "active") else state
+        if following or change is not None:
+            steps.append(FactStep(fact, text=following[0] if following else None, state=change))
+    gone = [fact for fact in free.values() if fact.state == "active"]
+    return [*steps, *(plans.retire(gone, GONE).steps if gone else ())]
+
+
+def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bool:
+    """Bring the graph of a session to what a store has; whether anything had changed. What is gone there has ended.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    _with_block(session, GraphMemoryBlock(name=GRAPH, accept_short_term_memory=False))
+    desk = GraphDesk(session, GRAPH)
+    changed = desk.add_many(relations) is not None
+    wanted = {_key(each.subject, each.predicate, each.object) for each in relations}
+    graph = desk.graph()
+    now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
+    gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]
+    back = [relation for key, relation in now.items() if relation.state == "ended" and key in wanted]
+    if gone:
+        desk.end(gone)
+    if back:
+        desk.reactivate(back)
+    return bool(changed or gone or back)
+
+
+def _key(subject: str, predicate: str, object: str) -> tuple[str, str, str]:
+    return normal_name(subject), normal_predicate(predicate), normal_name(object)
+
+
+def _with_block(session: Session, block: BaseMemoryBlock[str]) -> None:
+    if all(attached.name != block.name for attached in session.blocks):
+        with session.changing() as w:
+            if all(attached.name != block.name for attached in session.blocks):
+                put_in(session, w, block, "user")

@@ -1,0 +1,164 @@
+"""A session in the state that another store holds: its queue, its archive, and every version of its blocks' texts.
+
+Nothing is played and no block learns: what the store says is recorded as it stands, in one transaction. Mirroring a
+store again records what changed in it since, so that a session can follow a store that an agent still uses.
+"""
+
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from typing import Any
+
+from memory_core.blocks.static import StaticMemoryBlock
+from memory_core.curation import settings as editing
+from memory_core.engine import queue
+from memory_core.engine.session import Session
+from memory_core.events import FlushPlanned, ranges
+from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
+from memory_core.store.blocks import TextRevision, Written, read_revisions
+from memory_core.store.erasing import message_seqs
+from memory_core.store.messages import add_messages, archive, hashes_by_seq, sizes_between
+from memory_core.store.writing import Writing
+
+
+@dataclass(frozen=True, slots=True)
+class TextVersion:
+    """One version of a text, as its store has it."""
+
+    text: str
+    written: Written | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredBlock:
+    """A text that a store keeps in every prompt, or one of its notes: a static block here."""
+
+    name: str
+    versions: tuple[TextVersion, ...]
+    """The oldest first; never empty."""
+    description: str | None = None
+    limit: int | None = None
+    """Maximum characters an agent may write."""
+    read_only: bool = True
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the static block that stands for it."""
+        return {"description": self.description, "limit": self.limit, "read_only": self.read_only}
+
+
+def mirror(
+    session: Session,
+    messages: Sequence[ChatMessage],
+    *,
+    archived: Collection[int] = (),
+    blocks: Sequence[MirroredBlock] = (),
+) -> bool:
+    """Bring a session into this state, in one transaction; whether anything had changed.
+
+    `archived`: indexes of the messages that have left the queue. A message that is no longer in the store leaves the
+    queue, and stays in the archive if it was there; a block that is no longer there is removed.
+
+    Raises:
+        MessageError: a message cannot be stored; nothing was.
+        ConfigError: a block cannot be made; nothing was stored.
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached.
+    """
+    prepared = queue.prepare(session, messages, [uuid.uuid4().hex for _ in messages])
+    with session.changing() as w:
+        before = w.session.next_seq, w.session.archived_messages, w.session.revision
+        hashes = hashes_by_seq(w.connection, session.id)
+        places = aligned(list(hashes.values()), [content_hash(new.json) for new in prepared])
+        known = list(hashes)
+        seqs = [None if place is None else known[place] for place in places]
+        queued = set(message_seqs(w.connection, session.id, MessageStatus.ACTIVE))
+        _remove(session, w, sorted(queued.difference(seq for seq in seqs if seq is not None)))
+        fresh = [n for n, seq in enumerate(seqs) if seq is None]
+        # System messages in front are the agent's instructions, which stay pinned.
+        opening = all(message.role is MessageRole.SYSTEM for message in messages[: fresh[0]]) if fresh else False
+        added = add_messages(w, [prepared[n] for n in fresh], counter=session.counter.id, opening=opening)
+        for n, new in zip(fresh, added, strict=True):
+            seqs[n] = new
+        _archive(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
+        for name in {block.name for block in session.blocks} - {block.name for block in blocks}:
+            editing.take_out(session, w, name, "user")
+        for block in blocks:
+            _write(session, w, block)
+        return before != (w.session.next_seq, w.session.archived_messages, w.session.revision)
+
+
+def aligned(have: Sequence[str], want: Sequence[str]) -> list[int | None]:
+    """The place among `have` of each of `want`, both hashes in order; None for what is new.
+
+    >>> aligned("abc", "bcd")
+    [1, 2, None]
+    """
+    same = 0
+    while same < min(len(have), len(want)) and have[same] == want[same]:
+        same += 1
+    places: list[int | None] = [*range(same), *[None] * (len(want) - same)]
+    if same < len(have):  # a list that only grew, as most do, is compared in one pass
+        for block in SequenceMatcher(None, have[same:], want[same:], autojunk=False).get_matching_blocks():
+            for n in range(block.size):
+                places[same + block.b + n] = same + block.a + n
+    return places
+
+
+def _remove(session: Session, w: Writing, gone: Sequence[int]) -> None:
+    """Take what the store no longer has out of the queue."""
+    if gone:
+        sizes = sizes_between(w.connection, session.id, after=0, accounting=session.config.accounting)
+        queue.drop(w, gone, sum(message.tokens for message in sizes if message.seq in set(gone)))
+
+
+def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
+    """Archive these messages of the queue: by the store's decision, whose rule is not known."""
+    config, accounting = session.config, session.config.accounting
+    sizes = sizes_between(w.connection, session.id, after=0, accounting=accounting)
+    leave = [message for message in sizes if message.seq in seqs]
+    if not leave:
+        return
+    held = w.session.queue(accounting).tokens
+    w.session.flushes += 1
+    archive(w, leave, flush=w.session.flushes)
+    w.record(
+        FlushPlanned(
+            flush=w.session.flushes,
+            trigger="elsewhere",
+            rules=(),
+            seqs=ranges(message.seq for message in leave),
+            messages=len(leave),
+            tokens=sum(message.tokens for message in leave),
+            queue_before=held,
+            queue_after=w.session.queue(accounting).tokens,
+            history_budget=config.history_budget,
+            flush_size=config.flush_size,
+            over_by=0,
+        )
+    )
+
+
+def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
+    """Write the versions of a block that are new, and its settings."""
+    versions: Sequence[TextVersion] = block.versions
+    if any(attached.name == block.name for attached in session.blocks):
+        if editing.write_settings(session, w, block.name, block.settings, "user"):
+            editing.take_over(session, w)
+        versions = _after(versions, read_revisions(w.connection, session.id, block.name))
+    else:
+        first, versions = versions[0], versions[1:]
+        made = StaticMemoryBlock(name=block.name, static_content=first.text, **block.settings)
+        editing.put_in(session, w, made, "user", first.written)
+    for version in versions:
+        editing.write_block_text(session, w, session.block(block.name), version.text, "user", written=version.written)
+
+
+def _after(versions: Sequence[TextVersion], known: Sequence[TextRevision]) -> Sequence[TextVersion]:
+    """The versions after the last known one; of a history that was written anew, the last."""
+    last = known[-1].text if known else None
+    for n in range(len(versions) - 1, -1, -1):
+        if versions[n].text == last:
+            return versions[n + 1 :]
+    return versions[-1:]

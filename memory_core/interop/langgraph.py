@@ -1,0 +1,186 @@
+"""LangGraph's checkpoints in SQLite: each thread's messages, with what had left its state before the newest checkpoint.
+
+A checkpoint is data, and stays data: objects in it are read as the fields that they were written from. None is made,
+no module is imported and nothing is unpickled, whatever the file says.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.formats.openai_message import message_from_openai
+from memory_core.interop.agent_stores import message_from_langchain
+from memory_core.interop.located_json import problem
+from memory_core.interop.sqlite_file import quoted, tables_with
+from memory_core.interop.stored import StoredConversation, counted, seconds_of
+from memory_core.messages import ChatMessage
+
+_COLUMNS = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint"})
+_MODELS = (4, 5)
+"""Extension types under which LangGraph writes pydantic models: module, class, fields and how to make it of them."""
+_KINDS = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
+_INTERNAL = ("__", "branch:")
+"""Beginnings of the names of channels that LangGraph keeps for itself."""
+
+Unpack = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """A pydantic object as it was written: its fields."""
+
+    fields: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Checkpoint:
+    at: float | None
+    state: Mapping[str, Any]
+
+
+def threads_of(connection: sqlite3.Connection, filename: str) -> list[StoredConversation]:
+    """Every thread of LangGraph's tables in a SQLite file.
+
+    Raises:
+        FormatError: a checkpoint is damaged or of a kind that is not read, or what unpacks it is not installed.
+    """
+    return [
+        _thread(connection, table, str(thread), filename)
+        for table in tables_with(connection, _COLUMNS)
+        for (thread,) in connection.execute(
+            f"SELECT DISTINCT thread_id FROM {quoted(table)} WHERE checkpoint_ns = '' ORDER BY thread_id"
+        ).fetchall()
+    ]
+
+
+def _thread(connection: sqlite3.Connection, table: str, thread: str, filename: str) -> StoredConversation:
+    """A thread at its newest checkpoint; what an earlier one of its line had and this one has not is archived."""
+    line = [_decoded(*row, filename=filename) for row in _line(connection, table, thread)]
+    last = line[-1]
+    given = _given(last.state)
+    found: dict[str, tuple[Any, float | None]] = {}
+    for checkpoint in line:
+        for entry in [*_messages(checkpoint.state), *(given if checkpoint is last else ())]:
+            key = _key(entry)
+            found[key] = entry, found[key][1] if key in found else checkpoint.at
+    newest = {_key(entry): None for entry in [*_messages(last.state), *given]}
+    left = [key for key in found if key not in newest]
+    order = [*left, *newest]
+    notes = []
+    if left:
+        notes.append(
+            f"{'1 message' if len(left) == 1 else f'{len(left):,} messages'} of earlier checkpoints had left the "
+            "thread’s state: archived here"
+        )
+    others = [name for name in last.state if name != "messages" and not name.startswith(_INTERNAL)]
+    if others:
+        notes.append(f"of the state only messages are imported, not {counted(others)}")
+    return StoredConversation(
+        thread,
+        tuple(_message(found[key][0]) for key in order),
+        frozenset(range(len(left))),
+        tuple(found[key][1] for key in order),
+        notes=tuple(notes),
+    )
+
+
+def _line(connection: sqlite3.Connection, table: str, thread: str) -> list[tuple[Any, Any]]:
+    """Type and bytes of the newest checkpoint and of those before it, oldest first; other branches are left out."""
+    query = (
+        f"SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint FROM {quoted(table)} "
+        "WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id"
+    )
+    rows = {row[0]: row[1:] for row in connection.execute(query, (thread,))}
+    line: list[tuple[Any, Any]] = []
+    current = max(rows, default=None)
+    while current in rows:
+        parent, kind, data = rows.pop(current)
+        line.append((kind, data))
+        current = parent
+    return line[::-1]
+
+
+def _decoded(kind: Any, data: Any, *, filename: str) -> _Checkpoint:
+    if kind not in ("msgpack", "json"):
+        raise problem(
+            filename,
+            f"holds checkpoints of the type “{str(kind)[:40]}”, which are not read: only msgpack and JSON are.",
+        )
+    unpack = json.loads if kind == "json" else _unpacker(filename)
+    try:
+        value = unpack(bytes(data) if kind == "msgpack" else data)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise problem(filename, "cannot be read: one of its checkpoints is damaged.") from error
+    state = value.get("channel_values") if isinstance(value, dict) else None
+    if not isinstance(state, dict):
+        raise problem(filename, "holds checkpoints of a version of LangGraph that is not known.")
+    return _Checkpoint(seconds_of(value.get("ts")), {str(name): content for name, content in state.items()})
+
+
+def _unpacker(filename: str) -> Unpack:
+    try:
+        import msgpack
+    except ImportError as error:
+        raise problem(
+            filename,
+            "holds LangGraph's checkpoints, and reading them needs msgpack: pip install 'memory-inspector[stores]'.",
+        ) from error
+
+    def unpack(data: bytes) -> Any:
+        return msgpack.unpackb(data, ext_hook=of_extension, strict_map_key=False)
+
+    def of_extension(code: int, data: bytes) -> Any:
+        """Fields of a pydantic model; anything else that stands for an object is nothing here."""
+        if code not in _MODELS:
+            return None
+        written = unpack(data)
+        fields = written[2] if isinstance(written, list) and len(written) > 2 else None
+        return _Model(fields) if isinstance(fields, dict) else None
+
+    return unpack
+
+
+def _messages(state: Mapping[str, Any]) -> Sequence[Any]:
+    found = state.get("messages")
+    return found if isinstance(found, list) else ()
+
+
+def _given(state: Mapping[str, Any]) -> Sequence[Any]:
+    """The messages that a graph was started with, where it has not come to take them into its state."""
+    begun = state.get("__start__")
+    return _messages(begun) if "messages" not in state and isinstance(begun, dict) else ()
+
+
+def _key(entry: Any) -> str:
+    """What a message is known by in every checkpoint: its id, or all that it says."""
+    fields = _fields(entry)
+    return str(fields.get("id") or json.dumps(fields, sort_keys=True, default=str))
+
+
+def _fields(entry: Any) -> Mapping[str, Any]:
+    """The fields of a message, however it was written."""
+    match entry:
+        case _Model(fields):
+            return fields
+        case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
+            return {"type": _KINDS.get(name, name), **fields}
+        case dict():
+            return entry
+        case [str(role), content]:
+            return {"role": role, "content": content}
+        case str():
+            return {"role": "user", "content": entry}
+    return {}
+
+
+def _message(entry: Any) -> ChatMessage | MessageError:
+    fields = _fields(entry)
+    try:
+        if "role" in fields and "type" not in fields:
+            return message_from_openai(dict(fields))
+        return message_from_langchain({"type": fields.get("type"), "data": fields})
+    except MessageError as error:
+        return error

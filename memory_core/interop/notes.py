@@ -1,0 +1,270 @@
+"""A folder of notes (CLAUDE.md, a memory folder of an agent) as static blocks: a file a block, a commit a version.
+
+The folder is read where it lies, or from a zip archive that is never unpacked to where its paths point. Nothing in it
+is run, followed out of it or changed.
+"""
+
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from memory_core.attach.mirroring import MirroredBlock, TextVersion
+from memory_core.config import DEFAULT_TOKEN_LIMIT
+from memory_core.interop.git_history import FileHistory, read_history
+from memory_core.interop.located_json import problem
+from memory_core.interop.stored import BlockNames, StoredConversation
+from memory_core.messages import storable
+from memory_core.store.blocks import Written
+
+ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})
+"""Of files that are notes; an agent's memory folder holds no others, and a repository holds much else."""
+MAX_NOTES = 300
+MAX_NOTE_BYTES = 256 * 1024
+"""Of one note: some 60,000 tokens, more than a prompt takes."""
+MAX_FILES = 50_000
+"""Files of any kind that are looked at by name."""
+MAX_GIT_BYTES = 200 * 1024 * 1024
+"""Of a repository inside a zip archive, unpacked."""
+CHARACTERS_PER_TOKEN = 3
+"""Fewer than a token has in prose: what is estimated by it is enough."""
+
+_SKIPPED_FOLDERS = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "__MACOSX"})
+_GIT_FILES = re.compile(
+    r"HEAD|packed-refs|refs/heads/[\w./-]{1,200}"
+    r"|objects/[0-9a-f]{2}/[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(?:pack|idx)"
+)
+"""What of a repository is read from an archive: no configuration, no hooks, no paths that lead elsewhere."""
+_DRIVE = re.compile(r"[A-Za-z]:")
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file that may be a note."""
+
+    path: str
+    """Within the folder, with slashes."""
+    size: int
+    at: float | None
+    """When it was last changed, in seconds since 1970."""
+    read: Callable[[], bytes]
+
+
+class _LeftOut(Counter[str]):
+    """Files that are no notes, by why."""
+
+    def notes(self) -> list[str]:
+        return [f"{'1 file is' if n == 1 else f'{n:,} files are'} left out: {why}" for why, n in self.items()]
+
+
+def read_folder(folder: Path) -> StoredConversation:
+    """The notes of a folder, with their history in the git repository that it is or lies in.
+
+    Raises:
+        FormatError: there are no notes in it, or it cannot be read.
+    """
+    folder = folder.resolve()
+    left_out = _LeftOut()
+    root = _repository(folder)
+    inside = "" if root is None else folder.relative_to(root).as_posix().removeprefix(".")
+    git = root / ".git" if root is not None else None
+    try:
+        return _notes(folder.name, [*_files_of(folder, left_out)], left_out, git=git, inside=inside)
+    except OSError as error:
+        raise problem(folder.name, f"cannot be read: {error.strerror or type(error).__name__}.") from error
+
+
+def folder_fingerprint(folder: Path) -> object:
+    """What changes whenever the notes of a folder or their history may have changed: sizes and times.
+
+    Raises:
+        FormatError: it holds too many files.
+        OSError: it cannot be read.
+    """
+    files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
+    root = _repository(folder)
+    git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
+    return files, [each.stat().st_mtime_ns for each in git if each.exists()]
+
+
+def _repository(folder: Path) -> Path | None:
+    """The folder or the nearest above it that is a git repository."""
+    return next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
+
+
+def is_notes_archive(data: bytes) -> bool:
+    """Is this a zip archive with notes in it, and no bundle?"""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            names = archive.namelist()
+    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+        return False
+    return "manifest.json" not in names and any(PurePosixPath(name).suffix.lower() in ENDINGS for name in names)
+
+
+def read_archive(data: bytes, *, filename: str) -> StoredConversation:
+    """The notes of a folder that was packed as a zip archive, with its git history if that is in it.
+
+    Raises:
+        FormatError: there are no notes in it, or it is damaged or too large.
+    """
+    left_out = _LeftOut()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, TemporaryDirectory(prefix="memory-inspector-") as scratch:
+        infos = archive.infolist()
+        if len(infos) > MAX_FILES:
+            raise problem(filename, f"holds {len(infos):,} files. The most is {MAX_FILES:,}.")
+        members = _members(infos, left_out)
+        try:
+            git = _unpacked_git(archive, members, Path(scratch), filename)
+            files = [
+                _File(path, info.file_size, _changed(info), _reader(archive, info))
+                for path, info in members.items()
+                if not _SKIPPED_FOLDERS.intersection(PurePosixPath(path).parts[:-1])
+            ]
+            return _notes(PurePosixPath(filename).stem, files, left_out, git=git, inside="")
+        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+            raise problem(filename, "is damaged or protected: a file in it cannot be unpacked.") from error
+
+
+# -- which files -----------------------------------------------------------------------------------
+
+
+def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
+    seen = 0
+    for where, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
+        for name in sorted(names):
+            seen += 1
+            if seen > MAX_FILES:
+                raise problem(folder.name, f"holds more than {MAX_FILES:,} files. Give the folder of the notes alone.")
+            path = Path(where) / name
+            about = path.lstat()
+            if not stat.S_ISREG(about.st_mode):
+                left_out["a link, or no ordinary file"] += 1
+                continue
+            yield _File(path.relative_to(folder).as_posix(), about.st_size, about.st_mtime, path.read_bytes)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut) -> dict[str, zipfile.ZipInfo]:
+    """The ordinary files of an archive by their paths, without the one folder that all may lie in."""
+    found: dict[str, zipfile.ZipInfo] = {}
+    for info in infos:
+        name = info.filename.replace("\\", "/")
+        path = PurePosixPath(name)
+        mode = info.external_attr >> 16
+        if info.is_dir():
+            continue
+        if path.is_absolute() or ".." in path.parts or _DRIVE.match(name):
+            left_out["its path leads out of the folder"] += 1
+        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            left_out["a link, or no ordinary file"] += 1
+        else:
+            found[path.as_posix()] = info
+    tops = {PurePosixPath(path).parts[0] for path in found if not path.startswith("__MACOSX/")}
+    top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
+    if top and all("/" in path for path in found) and top != ".git/":
+        return {path.removeprefix(top): info for path, info in found.items() if path.startswith(top)}
+    return found
+
+
+def _changed(info: zipfile.ZipInfo) -> float | None:
+    try:
+        return datetime(*info.date_time, tzinfo=UTC).timestamp() if info.date_time[0] > 1980 else None
+    except ValueError:
+        return None
+
+
+def _reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], bytes]:
+    def read() -> bytes:
+        with archive.open(info) as member:  # whatever size it claims
+            return member.read(MAX_NOTE_BYTES + 1)
+
+    return read
+
+
+def _unpacked_git(
+    archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], scratch: Path, filename: str
+) -> Path | None:
+    """A folder with the parts of the archive's repository that are read; None where it has none."""
+    git = scratch / ".git"
+    left = MAX_GIT_BYTES
+    for path, info in members.items():
+        inside = path.removeprefix(".git/")
+        if inside == path or not _GIT_FILES.fullmatch(inside):
+            continue
+        target = git / inside
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with archive.open(info) as member:
+            data = member.read(left + 1)
+        left -= len(data)
+        if left < 0:
+            raise problem(filename, f"unpacks to a git repository of more than {MAX_GIT_BYTES // 1024**2} MB.")
+        target.write_bytes(data)
+    return git if git.is_dir() else None
+
+
+# -- as blocks -------------------------------------------------------------------------------------
+
+
+def _notes(
+    name: str, files: Sequence[_File], left_out: _LeftOut, *, git: Path | None, inside: str
+) -> StoredConversation:
+    texts: dict[str, tuple[str, float | None]] = {}
+    for file in files:
+        if PurePosixPath(file.path).suffix.lower() not in ENDINGS:
+            left_out["by its ending no note"] += 1
+        elif len(texts) >= MAX_NOTES:
+            left_out[f"above the first {MAX_NOTES} notes"] += 1
+        elif file.size > MAX_NOTE_BYTES:
+            left_out[f"larger than {MAX_NOTE_BYTES // 1024} KB"] += 1
+        elif (text := _text(file.read())) is None:
+            left_out["not UTF-8 text, or larger than it says"] += 1
+        else:
+            texts[file.path] = text, file.at
+    if not texts:
+        raise problem(name, f"holds no notes: files that end in {', '.join(sorted(ENDINGS))}.")
+    prefix = f"{inside}/" if inside else ""
+    wanted = [f"{prefix}{path}" for path in texts]
+    history = read_history(git, wanted, _text) if git is not None else FileHistory({}, ("it has no git history",))
+    names = BlockNames()
+    blocks = tuple(
+        MirroredBlock(names.free(path), (*_versions(history.versions.get(f"{prefix}{path}", []), text, at),))
+        for path, (text, at) in texts.items()
+    )
+    tokens = sum(len(text) for text, _ in texts.values()) // CHARACTERS_PER_TOKEN
+    return StoredConversation(
+        name, (), blocks=blocks, notes=(*history.notes, *left_out.notes()), token_limit=_room_for(tokens)
+    )
+
+
+def _versions(had: Sequence[TextVersion], text: str, at: float | None) -> Iterator[TextVersion]:
+    """What was committed, then what stands in the file if that is something else."""
+    yield from had
+    if not had or had[-1].text != text:
+        yield TextVersion(text, Written(at, "not committed" if had else None))
+
+
+def _text(data: bytes) -> str | None:
+    if len(data) > MAX_NOTE_BYTES or b"\x00" in data:
+        return None
+    try:
+        return str(storable(data.decode("utf-8-sig"))[0])
+    except UnicodeDecodeError:
+        return None
+
+
+def _room_for(tokens: int) -> int | None:
+    """A token limit in which the notes leave room for a conversation; None where the default does."""
+    return tokens * 2 if tokens * 2 > DEFAULT_TOKEN_LIMIT else None

@@ -1,0 +1,65 @@
+"""What another memory knows is reached step by step, from whatever a session knew before."""
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_core.attach.known import MirroredFact, distinct, plan_facts
+from memory_core.planning.curation import New
+from memory_core.planning.facts import Fact
+
+KNOWN = {
+    "scope": "session:s", "block": "b", "tokens": 1, "category": "other", "slot": None, "pinned": False,
+    "origin": "written", "turn": 1, "created_at": 0.0, "confirmed_at": 0.0, "updated_at": 0.0, "version": 1,
+    "sources": (),
+}  # fmt: skip
+STORES = st.lists(
+    st.builds(
+        MirroredFact, st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=4).map(tuple), active=st.booleans()
+    ),
+    max_size=5,
+)
+
+
+def applied(known, steps):
+    changed = {step.fact.id: step for step in steps if not isinstance(step, New)}
+    after = [
+        replace(fact, text=step.text or fact.text, state=step.state or fact.state)
+        if (step := changed.get(fact.id)) is not None
+        else fact
+        for fact in known
+    ]
+    new = [step for step in steps if isinstance(step, New)]
+    after += [Fact(id=len(known) + n, text=step.text, state=step.state, **KNOWN) for n, step in enumerate(new, 1)]
+    active = [fact.text for fact in after if fact.state == "active"]
+    assert len(set(active)) == len(active)  # no two active facts ever say the same: that would be refused
+    return after
+
+
+def reached(known, store):
+    wanted = distinct(store)
+    for _ in range(10):
+        steps = plan_facts(known, wanted)
+        if not steps:
+            return known
+        known = applied(known, steps)
+    raise AssertionError("it never ends")
+
+
+@given(STORES, STORES)
+@settings(max_examples=300, deadline=None)
+def test_from_whatever_was_known_the_active_facts_become_those_of_the_store(before, now):
+    known = reached(reached([], before), now)
+    assert {fact.text for fact in known if fact.state == "active"} == {each.texts[-1] for each in now if each.active}
+    assert {each.texts[-1] for each in now} <= {fact.text for fact in known}
+
+
+def test_a_fact_comes_with_every_text_it_had():
+    chain = [MirroredFact(("a", "b", "c"))]
+    (one,) = applied([], plan_facts([], chain))
+    seen = [one.text]
+    while steps := plan_facts([one], chain):
+        (one,) = applied([one], steps)
+        seen.append(one.text)
+    assert seen == ["a", "b", "c"]
