@@ -7,7 +7,8 @@ session.
 
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
-from typing import cast
+from functools import cached_property
+from typing import Literal, cast
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -17,16 +18,22 @@ from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
-from memory_core.events import AgentAttached, ContextBuilt, MessageAdded, ModelCalled, Ranges
+from memory_core.events import AgentAttached, ContextBuilt, Event, MessageAdded, ModelCalled, Ranges
 from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.messages import ChatMessage, MessageRole, content_hash
 from memory_core.store.log import read_events
 from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
-from memory_core.store.writing import read_session
-from memory_core.tokens import total_tokens
+from memory_core.store.writing import Writing, read_session
+from memory_core.tokens import MessageTokens, total_tokens
 
 LOOKED_BACK = 64
 """Events among which the earlier prompts are looked for: some fifteen calls, so that agents may take turns."""
+
+MAX_SIZES = 20_000
+"""Messages whose size is remembered: an agent sends the same ones with each prompt."""
+
+Source = Literal["proxy", "spans"]
+"""By what an agent is attached."""
 
 
 def check_free(session: Session) -> None:
@@ -43,7 +50,7 @@ def check_free(session: Session) -> None:
             raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
 
 
-def attach(session: Session) -> None:
+def attach(session: Session, *, source: Source = "proxy") -> None:
     """Make the session of an attached agent, or open the one there is.
 
     Raises:
@@ -58,7 +65,7 @@ def attach(session: Session) -> None:
         user_id=None,
         config=settings,
         blocks=None,
-        begun=AgentAttached(source="proxy"),
+        begun=AgentAttached(source=source),
     )
 
 
@@ -70,21 +77,39 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         NotFoundError: the session was deleted.
         StoreError: the database cannot be reached.
     """
-    prompt = [_new(session, message) for message in exchange.messages]
-    answer = [_new(session, exchange.answer)] if exchange.answer is not None else []
     with session.changing() as w:
+        Recording(session, w).exchange(exchange)
+
+
+class Recording:
+    """Records calls within one transaction; what the agent sent before is read once."""
+
+    def __init__(self, session: Session, w: Writing) -> None:
+        self._session, self._w = session, w
+        self._sizes: dict[str, MessageTokens] = session.services.cached(("sizes", session.counter.id), dict)
+
+    @cached_property
+    def _hashes(self) -> dict[int, str]:
+        """Of every message of the session, by sequence number."""
+        return hashes_by_seq(self._w.connection, self._session.id)
+
+    @cached_property
+    def _recent(self) -> list[list[int]]:
+        """The last prompts, each with its answer, the newest first."""
+        return _recent(self._w.connection, self._session.id, self._hashes)
+
+    def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = ()) -> None:
+        """Record one call; `meanwhile` is what the agent did after the newest message, and before it sent the prompt.
+
+        Raises:
+            MessageError: a message cannot be stored.
+        """
+        w, prompt = self._w, [self._new(message) for message in exchange.messages]
+        answer = [self._new(exchange.answer)] if exchange.answer is not None else []
+        places, front = self._placed(prompt)
+        w.record(*meanwhile, actor="agent")
         if prompt:
-            hashes = hashes_by_seq(w.connection, session.id)
-            places = aligned(
-                _recent(w.connection, session.id, hashes), hashes, [content_hash(new.json) for new in prompt]
-            )
-            front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
-            for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
-                fresh = [n for n in span if places[n] is None]
-                seqs = add_messages(w, [prompt[n] for n in fresh], counter=session.counter.id, opening=opening)
-                for n, seq in zip(fresh, seqs, strict=True):
-                    places[n] = seq
-            w.record(_seen(session, prompt, [seq for seq in places if seq is not None], front))
+            w.record(_seen(self._session, prompt, places, front, exchange))
         w.record(
             ModelCalled(
                 purpose=exchange.purpose,
@@ -94,9 +119,40 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
                 seconds=round(exchange.seconds, 3),
                 cost=None,
                 error=exchange.error,
+                span=exchange.span,
+                captured=exchange.captured,
             )
         )
-        add_messages(w, answer, counter=session.counter.id)
+        said = self._add(answer)
+        if prompt:
+            self._recent.insert(0, [*places, *said])
+            del self._recent[LOOKED_BACK // 4 :]
+
+    def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
+        """The place of each message of a prompt, new ones added; and the number of system messages in front."""
+        front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
+        if not prompt:
+            return [], 0
+        places = aligned(self._recent, self._hashes, [content_hash(new.json) for new in prompt])
+        for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
+            fresh = [n for n in span if places[n] is None]
+            for n, seq in zip(fresh, self._add([prompt[n] for n in fresh], opening=opening), strict=True):
+                places[n] = seq
+        return [seq for seq in places if seq is not None], front
+
+    def _add(self, messages: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
+        seqs = add_messages(self._w, messages, counter=self._session.counter.id, opening=opening)
+        self._hashes.update((seq, content_hash(new.json)) for seq, new in zip(seqs, messages, strict=True))
+        return seqs
+
+    def _new(self, message: ChatMessage) -> NewMessage:
+        json = message.to_json()
+        key = content_hash(json)
+        if key not in self._sizes:
+            if len(self._sizes) > MAX_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = self._session.counter.message(message)
+        return NewMessage(uuid4().hex, message, json, self._sizes[key])
 
 
 def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
@@ -111,6 +167,11 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
     places: list[int | None] = [None] * len(asked)
     best = 0
     for base in recent:
+        if len(base) <= best:
+            continue
+        if [hashes[seq] for seq in base] == asked[: len(base)]:  # as most prompts do, it goes on where this one ended
+            best, places = len(base), [*base, *[None] * (len(asked) - len(base))]
+            continue
         # Backwards: of two that say the same, the later one is meant.
         backwards = [hashes[seq] for seq in reversed(base)]
         blocks = SequenceMatcher(None, backwards, asked[::-1], autojunk=False).get_matching_blocks()
@@ -120,6 +181,8 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
                 for n in range(block.size):
                     places[len(asked) - 1 - block.b - n] = base[len(base) - 1 - block.a - n]
     last = max((n for n, seq in enumerate(places) if seq is not None), default=-1)
+    if None not in places[: last + 1]:
+        return places
     used = set(places)
     unused: dict[str, list[int]] = {}
     for seq, key in hashes.items():
@@ -145,11 +208,9 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
     return found[::-1]
 
 
-def _new(session: Session, message: ChatMessage) -> NewMessage:
-    return NewMessage(uuid4().hex, message, message.to_json(), session.counter.message(message))
-
-
-def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int) -> ContextBuilt:
+def _seen(
+    session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int, exchange: Exchange
+) -> ContextBuilt:
     accounting = session.config.accounting
     pinned, queue = (
         total_tokens(sum(n.tokens.content for n in part), sum(n.tokens.reference for n in part), len(part), accounting)
@@ -178,7 +239,9 @@ def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int],
         accounting=accounting,
         section=None,
         input=None,
-        known="observed",
+        known=exchange.known,
+        sent=exchange.sent,
+        span=exchange.span,
     )
 
 

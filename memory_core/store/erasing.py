@@ -31,6 +31,7 @@ from memory_core.store.tables import (
     relation_source_table,
     relation_table,
     session_table,
+    span_table,
     vector_table,
     word_vector_table,
 )
@@ -132,7 +133,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
         count_gone(database, connection, session_id)
-    for table in (vector_table, delivery_table, message_table, block_revision_table, block_table):
+    for table in (vector_table, delivery_table, message_table, block_revision_table, block_table, span_table):
         _erase_all(pieces, table, table.c.session_id == session_id)
 
 

@@ -48,8 +48,8 @@ class Moment:
 
     @property
     def observed(self) -> bool:
-        """Whether the prompt was only seen on its way to the model: an attached agent decided what is in it."""
-        return self.built is not None and self.built.known == "observed"
+        """Whether the prompt was only seen or reported: an attached agent decided what is in it."""
+        return self.built is not None and self.built.known != "built"
 
     @property
     def candidates(self) -> dict[Ref, str]:

@@ -43,8 +43,8 @@ def _(event: SessionCreated, words: Words) -> Line:
 
 @describe.register
 def _(event: AgentAttached, words: Words) -> Line:
-    how = {"proxy": "the recording proxy"}.get(event.source, event.source)
-    return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
+    how = {"proxy": "seen by the recording proxy", "spans": "reported by its spans"}.get(event.source, event.source)
+    return Line("sensors", f"Attached an agent: what stands here was {how}")
 
 
 @describe.register

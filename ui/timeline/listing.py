@@ -41,6 +41,7 @@ GROUPS: Mapping[Family, Group] = {
     "settings": Group("Settings", ("context",)),
     "session": Group("Session"),
     "calls": Group("Model calls"),
+    "stores": Group("Memory operations", ("blocks", "retrieval")),
     "unknown": Group(NEWER),
 }
 """In the order of the filter."""
