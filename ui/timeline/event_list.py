@@ -9,7 +9,7 @@ import streamlit as st
 
 from memory_core.events import EventRecord
 from ui.components import filled, filled_rows, unseen_heading
-from ui.event_sentences import seconds
+from ui.event_sentences import seconds, unsent_words
 from ui.lab.desk import struck_in
 from ui.struck import crossed_out, greyed
 from ui.text import ago, count, short, tokens
@@ -84,12 +84,15 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
+    unsent = view.memory.trace.unsent(records, upto=view.position) if view.attached else {}
     struck = struck_in(view.memory, records)
     rows = [
         {
             "Turn": record.turn or None,
             "By": ACTORS.get(record.actor, record.actor).lower(),
-            "What happened": crossed_out(line.text) if record.position in struck else line.text,
+            "What happened": crossed_out(line.text)
+            if record.position in struck
+            else f"{line.text}{unsent_words(unsent.get(record.position))}",
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)
