@@ -5,15 +5,14 @@ acknowledges is stored: requests that come while a transaction runs are stored t
 waits, or the database does not answer, the exporter is told to come again; what it sends twice is recorded once.
 """
 
-import asyncio
 import json
 import logging
 import threading
 import zlib
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
 from starlette.datastructures import Headers
 
 from ui.attaching import forbidden, session_of, whole_body
@@ -38,6 +37,9 @@ MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
 BATCH_BYTES = 8 * 2**20
 """Requests are stored together up to this; a transaction then takes about a second, and nobody else writes in it."""
 
+MAX_THREADS = 32
+"""Requests that wait on threads of their own, so that pages keep the app's."""
+
 AGAIN_SECONDS = 1
 """When an exporter that has to wait may come again."""
 
@@ -46,13 +48,18 @@ _GZIP = 16 + zlib.MAX_WBITS
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Waiting:
-    """A request that is not stored yet."""
+    """A request, and what became of it once it was stored."""
 
     body: bytes
     content_type: str
-    stored: "Future[Refusals]" = field(default_factory=Future)
+    refused: "Refusals | None" = None
+    error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.refused is not None or self.error is not None
 
 
 class SpanReceiver:
@@ -64,8 +71,9 @@ class SpanReceiver:
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._bytes = 0
-        # One thread: a transaction has the database to itself anyhow.
-        self._storing = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-spans")
+        # One at a time: a transaction has the database to itself anyhow, and who waits for it is stored by the next.
+        self._storing = threading.Lock()
+        self._threads: anyio.CapacityLimiter | None = None
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         if scope["type"] != "http" or scope["path"] not in (TRACES, *OTHERS):
@@ -102,9 +110,10 @@ class SpanReceiver:
         if full:
             await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
             return
-        self._storing.submit(self._store)
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(MAX_THREADS)
         try:
-            await answer.stored(await asyncio.wrap_future(waiting.stored))
+            await answer.stored(await anyio.to_thread.run_sync(self._stored, waiting, limiter=self._threads))
         except MessageError as error:
             await answer.refuse(400, f"Nothing was stored: {error}")
         except StoreError as error:
@@ -116,27 +125,36 @@ class SpanReceiver:
             _log.warning("Spans could not be stored: %s", type(error).__name__)
             await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
 
+    def _stored(self, waiting: _Waiting) -> "Refusals":
+        """What of a request was refused, once the rest is stored, by this thread or by one that came before."""
+        while not waiting.done:
+            with self._storing:
+                if not waiting.done:
+                    self._store()
+        if waiting.error is not None:
+            raise waiting.error
+        assert waiting.refused is not None
+        return waiting.refused
+
     def _store(self) -> None:
-        """Store what waits, on the one thread; each who waits for it learns what became of it."""
-        taken = self._next()
-        # From here on nobody who hangs up can take back what is stored.
-        batch = [waiting for waiting in taken if waiting.stored.set_running_or_notify_cancel()]
+        """Store what waits; each learns what became of it."""
+        batch = self._next()
         read: list[tuple[_Waiting, Export]] = []
         for waiting in batch:
             try:
                 read.append((waiting, _read(waiting)))
             except Exception as error:  # handed to who waits
-                waiting.stored.set_exception(error)
+                waiting.error = error
         try:
             if read:
                 found = self._opened().store([export for _, export in read])
                 for (waiting, _), refused in zip(read, found, strict=True):
-                    waiting.stored.set_result(refused)
+                    waiting.refused = refused
         except Exception as error:  # the same
             for waiting, _ in read:
-                waiting.stored.set_exception(error)
+                waiting.error = error
         with self._lock:
-            self._bytes -= sum(len(waiting.body) for waiting in taken)
+            self._bytes -= sum(len(waiting.body) for waiting in batch)
 
     def _next(self) -> list[_Waiting]:
         """The requests that came first, at least one if any waits."""
