@@ -1115,10 +1115,6 @@ class MemoryStoreChanged(Event, family="stores"):
     error: str | None = None
 
 
-MemoryEvent = MemoryWritten | MemorySearched | MemoryDeleted | MemoryStoreChanged
-"""Something that an attached agent did with a memory of its own."""
-
-
 # -- replies (the app's chat turns) ----------------------------------------------------------------
 
 

@@ -3,56 +3,14 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from span_kit import START, as_protobuf, chat, memory, sent
+from span_kit import START, Attached, chat, memory, sent
 
-from memory_core import Database, Memory, Services
-from memory_core.attach.otlp import PROTOBUF, read_export
-from memory_core.attach.receiving import Receiver
-from memory_core.engine.session import Session
+from memory_core import Memory
 from memory_core.events import MemoryDeleted, MemorySearched, MemoryWritten
 from memory_core.history.slices.contexts import is_context
-from memory_core.history.stores import UNATTRIBUTED, stores_of
+from memory_core.history.stores import UNATTRIBUTED
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.sessions.overview import delete_session
-
-
-class Attached:
-    """A database into which spans are received."""
-
-    def __init__(self, database=None):
-        self.database = database or Database.open()
-        self.services = Services()
-        self.receiver = self.restarted()
-
-    def restarted(self):
-        """Another process that receives."""
-        return Receiver(lambda: self.database, lambda id: Session(self.database, id, services=self.services))
-
-    def take(self, *spans, receiver=None, **resource):
-        """Receive these spans as one request; the reasons for what was refused."""
-        (refused,) = (receiver or self.receiver).store([read_export(as_protobuf(*spans, **resource), PROTOBUF)])
-        return list(refused.reasons)
-
-    def memory(self, session_id="c1"):
-        return Memory.open(session_id, self.database, services=self.services)
-
-    def log(self, session_id="c1"):
-        return self.memory(session_id).log.history()
-
-    def kinds(self, session_id="c1"):
-        return [record.kind for record in self.log(session_id).records][3:]
-
-    def prompts(self, session_id="c1"):
-        memory = self.memory(session_id)
-        records = [record for record in memory.log.history().records if is_context(record.event)]
-        return [[(str(m.role), m.content) for m in memory.log.prompt(record).messages] for record in records]
-
-    def stores(self, session_id="c1", upto=None):
-        history = self.log(session_id)
-        return stores_of(history.records if upto is None else history.upto(upto))
-
-    def words(self, key, session_id="c1"):
-        return self.memory(session_id).log.texts([key]).get(key)
 
 
 @pytest.fixture

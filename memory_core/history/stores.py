@@ -12,7 +12,6 @@ from memory_core.events import (
     Event,
     EventRecord,
     MemoryDeleted,
-    MemoryEvent,
     MemorySearched,
     MemoryStoreChanged,
     MemoryWritten,
@@ -94,8 +93,10 @@ def found_nothing(event: Any) -> bool:
     return event.kind == MemorySearched.kind and event.error is None and event.count == 0
 
 
-def store_name(event: MemoryEvent) -> str:
-    return event.store or UNATTRIBUTED
+def store_name(event: Any) -> str:
+    """The store of a memory operation, for a screen."""
+    name: str | None = event.store
+    return name or UNATTRIBUTED
 
 
 def stores_of(records: Iterable[EventRecord]) -> Mapping[str, Store]:

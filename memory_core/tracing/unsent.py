@@ -59,23 +59,25 @@ def unsent(
     searches: Iterable[EventRecord],
     words: Callable[[str], str | None],
     said_in: Callable[[EventRecord], str],
+    *,
+    prompt: EventRecord | None = None,
 ) -> Mapping[int, Unsent]:
-    """Searches with something that is not in the prompt that followed, by position.
+    """Searches with something that is not in the prompt that followed, by position; `prompt`: only where that is it.
 
     `records` are the log up to the moment looked at; `words` are those under a hash, `said_in` all of a prompt.
     """
     prompts, found = Prompts(records), {}
     for search in searches:
         event: Any = search.event
-        prompt = prompts.after(event) if search.kind == MemorySearched.kind and event.results else None
-        if prompt is None:
+        sent = prompts.after(event) if search.kind == MemorySearched.kind and event.results else None
+        if sent is None or (prompt is not None and sent.position != prompt.position):
             continue
-        text = said_in(prompt)
+        text = said_in(sent)
         folded = _folded(text)
         told = [(n, own) for n, (_, key, _, _) in enumerate(event.results) if key and (own := words(key))]
         missing = tuple(n for n, own in told if not _says(text, folded, own))
         if missing:
-            found[search.position] = Unsent(search, prompt, missing)
+            found[search.position] = Unsent(search, sent, missing)
     return found
 
 

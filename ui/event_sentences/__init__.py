@@ -11,7 +11,7 @@ from ui.event_sentences.graphs import GRAPH_CURATED
 from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, describe, seconds
 from ui.event_sentences.queue import still_learning
 from ui.event_sentences.settings import SETTINGS, setting_words, value_words
-from ui.event_sentences.stores import NOT_CAPTURED, missing_records, unsent_words
+from ui.event_sentences.stores import NOT_CAPTURED, unsent_words
 
 SENTENCES = (blocks, contexts, facts, graphs, queue, stores)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""
@@ -32,7 +32,6 @@ __all__ = [
     "Words",
     "contradiction",
     "describe",
-    "missing_records",
     "one_cut",
     "seconds",
     "setting_words",

@@ -1,9 +1,6 @@
 """What an attached agent did with memory of its own, in sentences, as its spans report it."""
 
-from collections.abc import Iterable
-
 from memory_core.events import (
-    EventRecord,
     MemoryDeleted,
     MemorySearched,
     MemoryStoreChanged,
@@ -85,21 +82,9 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
 
 
 def unsent_words(unsent: Unsent | None) -> str:
-    """What a search found and the prompt that followed has not, to follow the search's sentence; empty for nothing."""
+    """How much of what a search found the prompt has not, to stand before the search's sentence; empty for nothing."""
     if unsent is None:
         return ""
     event = unsent.search.event
     found = len(event.results) if isinstance(event, MemorySearched) else 0
-    missing = "it is" if found == len(unsent.missing) == 1 else f"{tokens(len(unsent.missing))} of them"
-    are = "" if missing == "it is" else " are" if len(unsent.missing) > 1 else " is"
-    return f"; {missing}{are} not in the prompt of turn {tokens(unsent.prompt.turn)}"
-
-
-def missing_records(unsent: Iterable[Unsent]) -> list[tuple[EventRecord, str | None, str]]:
-    """Search, id and hash of every record that was found and not sent."""
-    found = []
-    for each in unsent:
-        event = each.search.event
-        if isinstance(event, MemorySearched):
-            found += [(each.search, event.results[n][0], event.results[n][1] or "") for n in each.missing]
-    return found
+    return f"Found, not in the prompt: {tokens(len(unsent.missing))} of {tokens(found)}. "

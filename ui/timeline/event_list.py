@@ -47,7 +47,7 @@ def draw_events(view: View, timeline: Timeline) -> None:
                 key="timeline__view",
             )  # fmt: skip
             until = False
-            if view.past:
+            if view.past and view.shown_turn:
                 until = st.toggle(f"Up to turn {tokens(view.shown_turn)}", value=True, key="timeline__upto")
         records = view.history.upto(view.position) if until else view.history.records
         if what == CALLS:
@@ -92,7 +92,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
             "By": ACTORS.get(record.actor, record.actor).lower(),
             "What happened": crossed_out(line.text)
             if record.position in struck
-            else f"{line.text}{unsent_words(unsent.get(record.position))}",
+            else f"{unsent_words(unsent.get(record.position))}{line.text}",
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)

@@ -13,7 +13,7 @@ from ui.text import count, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
-from ui.timeline.listing import NEWER
+from ui.timeline.listing import NEWER, OPERATIONS
 from ui.timeline.opened import opened, take_link
 from ui.timeline.timeline_cache import remembered
 from ui.view import View
@@ -24,11 +24,11 @@ def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
-    if not timeline.index.groups["Messages"]:
+    if not (timeline.index.groups["Messages"] or view.attached):  # spans without content tell of no message
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
-    st.markdown(_sentence(view))
+    st.markdown(_sentence(view, timeline.index.groups[OPERATIONS]))
     if baseline.pinned() is not None:
         turns = list(view.history.turns.values())
         sent = [context_of(turn.built).total for turn in turns if turn.built is not None]
@@ -50,12 +50,13 @@ def draw(view: View) -> None:
         event_drawer(view, position)
 
 
-def _sentence(view: View) -> str:
-    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
+def _sentence(view: View, operations: int) -> str:
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations` are those on an agent's own memory."""
     turns = view.history.turns
     if view.attached:
         prompts = sum(len(turn.contexts) for turn in turns.values())
-        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
+        did = f" and {count(operations, 'memory operation')}" if operations else ""
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an agent that is attached."
     told = f"{_sums(list(turns.values()))} in {count(len(turns), 'turn')}."
     if not view.past:
         return told
