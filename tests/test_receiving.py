@@ -47,6 +47,16 @@ def test_what_is_sent_twice_is_recorded_once_also_after_a_restart(attached):
     assert len(attached.stores()["notes"].records[0].versions) == 2
 
 
+def test_processes_that_record_one_agent_know_of_each_other_s_messages(attached):
+    other, last = Attached(attached.database), [*MORE, ("assistant", "Tea."), ("user", "Thanks.")]
+    attached.take(chat(HELLO, "Noted.", began=1))
+    other.take(chat(MORE, "Tea.", began=2))
+    attached.take(chat(last, began=3))
+    other.take(chat(HELLO, began=4))
+    assert attached.prompts() == [HELLO, MORE, last, HELLO]
+    assert [m.content for m in attached.memory().get_all()] == [words for _, words in last]
+
+
 def test_what_was_looked_up_for_a_message_stands_in_its_turn(attached):
     attached.take(
         memory("search_memory", query="drinks", records=[("r1", "Likes tea.", 0.5)], began=1),

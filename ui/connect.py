@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.config import get_option
 
 from memory_core import Database, MemoryInspectorError
-from memory_core.events import EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
+from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
 from memory_core.history.log import last_position
 from ui.components import heading
 from ui.services import engine
@@ -26,6 +26,8 @@ LIVE_SECONDS = 600
 """Seconds after the last message from another process until a session no longer counts as live."""
 
 _HEARD = "connect__heard"
+
+_SPANS = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ def code(database: Database, session_id: str) -> str:
 def proxy(session_id: str) -> str:
     """The address under which this server passes an agent's calls on and records them; see `ui.recording_proxy`."""
     return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
+
+
+def spans() -> str:
+    """The address to which an agent's OpenTelemetry exporter sends its spans; see `ui.span_receiver`."""
+    return f"http://127.0.0.1:{get_option('server.port')}"
 
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
@@ -94,9 +101,9 @@ def draw_card(session_id: str) -> None:
     """Draw the lines to copy, and the dot."""
     with st.container(border=True, gap="small", key="connect"):
         heading("Connect your agent")
-        if _attached(session_id):
-            st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
-            st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+        source = _source(session_id)
+        if source is not None:
+            _draw_attached(session_id, source)
             _dot(session_id)
             return
         lines = code(engine().database, session_id)
@@ -111,15 +118,31 @@ def draw_card(session_id: str) -> None:
             "its prompts are recorded as a session of their own.]]"
         )
         st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
+        st.markdown(
+            ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
+            "with what the agent wrote into its memory, found there, and did not send.]]"
+        )
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
         _dot(session_id)
 
 
-def _attached(session_id: str) -> bool:
-    """Whether it shows an attached agent."""
+def _draw_attached(session_id: str, source: str) -> None:
+    if source == "spans":
+        st.markdown(":small[:gray[This session records the spans that an agent sends to this address.]]")
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+    else:
+        st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
+        st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+
+
+def _source(session_id: str) -> str | None:
+    """By what the agent is attached that it shows; None for any other session."""
     try:
-        return engine().open(session_id).log.history().attached
+        history = engine().open(session_id).log.history()
     except MemoryInspectorError:  # the page reports the error
-        return False
+        return None
+    begun = (record.event for record in history.records if isinstance(record.event, AgentAttached))
+    return next((event.source for event in begun), None) if history.attached else None
 
 
 @st.fragment(run_every=LOOK_SECONDS)

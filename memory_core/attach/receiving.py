@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core.attach.otlp import Export
-from memory_core.attach.recording import Recording, attach
+from memory_core.attach.recording import attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
@@ -118,17 +118,17 @@ def record_reports(session: Session, reports: Sequence[Report]) -> None:
         NotFoundError: the session was deleted; nothing was stored.
         StoreError: the database cannot be reached; nothing was stored.
     """
-    with session.changing() as w:
+    with recording(session) as to:
+        w = to.w
         known = recorded_spans(w.connection, [report.key for report in reports])
         fresh = {report.key: report for report in reports if report.key not in known}
         ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
-        recording = Recording(session, w)
         meanwhile = _before_their_call(ordered)
         held = {report.key for each in meanwhile.values() for report in each}
         for report in ordered:
             if isinstance(report.what, Exchange):
                 before = [_event(session, w, each) for each in meanwhile.get(report.key, ())]
-                recording.exchange(report.what, before)
+                to.exchange(report.what, before)
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
         add_spans(w, fresh)

@@ -5,9 +5,10 @@ once in the session however often it was sent, and what the agent leaves out is 
 session.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from functools import cached_property
 from typing import Literal, cast
 from uuid import uuid4
 
@@ -77,26 +78,66 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         NotFoundError: the session was deleted.
         StoreError: the database cannot be reached.
     """
+    with recording(session) as to:
+        to.exchange(exchange)
+
+
+@contextmanager
+def recording(session: Session) -> Iterator["Recording"]:
+    """Open a transaction in which calls and events of an agent are recorded.
+
+    Raises:
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached; nothing was stored.
+    """
+    known = session.services.cached(("sent", session.database.id, session.id), _Known)
+    sent, known.sent = known.sent, None  # whoever has it changes it
     with session.changing() as w:
-        Recording(session, w).exchange(exchange)
+        to = Recording(session, w, sent)
+        yield to
+    known.sent = to.sent  # once it is committed
+
+
+class _Known:
+    """What was read of a session's past, between two transactions of this process."""
+
+    def __init__(self) -> None:
+        self.sent: _Sent | None = None
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What an agent sent before, as its session has it."""
+
+    state: tuple[float, int, int]
+    """As of when: with every message that comes or goes, by whomever, the session has another."""
+    hashes: dict[int, str]
+    """Of every message, by sequence number."""
+    recent: list[list[int]]
+    """The last prompts, each with its answer, the newest first."""
 
 
 class Recording:
     """Records calls within one transaction; what the agent sent before is read once."""
 
-    def __init__(self, session: Session, w: Writing) -> None:
-        self._session, self._w = session, w
+    def __init__(self, session: Session, w: Writing, sent: _Sent | None = None) -> None:
+        self._session, self.w = session, w
         self._sizes: dict[str, MessageTokens] = session.services.cached(("sizes", session.counter.id), dict)
+        self._sent = sent if sent is not None and sent.state == _state(w) else None
 
-    @cached_property
-    def _hashes(self) -> dict[int, str]:
-        """Of every message of the session, by sequence number."""
-        return hashes_by_seq(self._w.connection, self._session.id)
+    @property
+    def sent(self) -> _Sent | None:
+        """What is known of the past with what was recorded; None if none of it was read."""
+        if self._sent is not None:
+            self._sent.state = _state(self.w)
+        return self._sent
 
-    @cached_property
-    def _recent(self) -> list[list[int]]:
-        """The last prompts, each with its answer, the newest first."""
-        return _recent(self._w.connection, self._session.id, self._hashes)
+    def _past(self) -> _Sent:
+        if self._sent is None:
+            hashes = hashes_by_seq(self.w.connection, self._session.id)
+            recent = _recent(self.w.connection, self._session.id, hashes)
+            self._sent = _Sent(_state(self.w), hashes, recent)
+        return self._sent
 
     def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = ()) -> None:
         """Record one call; `meanwhile` is what the agent did after the newest message, and before it sent the prompt.
@@ -104,7 +145,7 @@ class Recording:
         Raises:
             MessageError: a message cannot be stored.
         """
-        w, prompt = self._w, [self._new(message) for message in exchange.messages]
+        w, prompt = self.w, [self._new(message) for message in exchange.messages]
         answer = [self._new(exchange.answer)] if exchange.answer is not None else []
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
@@ -125,15 +166,17 @@ class Recording:
         )
         said = self._add(answer)
         if prompt:
-            self._recent.insert(0, [*places, *said])
-            del self._recent[LOOKED_BACK // 4 :]
+            recent = self._past().recent
+            recent.insert(0, [*places, *said])
+            del recent[LOOKED_BACK // 4 :]
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
         """The place of each message of a prompt, new ones added; and the number of system messages in front."""
         front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
         if not prompt:
             return [], 0
-        places = aligned(self._recent, self._hashes, [content_hash(new.json) for new in prompt])
+        past = self._past()
+        places = aligned(past.recent, past.hashes, [content_hash(new.json) for new in prompt])
         for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
             fresh = [n for n in span if places[n] is None]
             for n, seq in zip(fresh, self._add([prompt[n] for n in fresh], opening=opening), strict=True):
@@ -141,8 +184,9 @@ class Recording:
         return [seq for seq in places if seq is not None], front
 
     def _add(self, messages: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
-        seqs = add_messages(self._w, messages, counter=self._session.counter.id, opening=opening)
-        self._hashes.update((seq, content_hash(new.json)) for seq, new in zip(seqs, messages, strict=True))
+        seqs = add_messages(self.w, messages, counter=self._session.counter.id, opening=opening)
+        if messages:
+            self._past().hashes.update((seq, content_hash(new.json)) for seq, new in zip(seqs, messages, strict=True))
         return seqs
 
     def _new(self, message: ChatMessage) -> NewMessage:
@@ -153,6 +197,10 @@ class Recording:
                 self._sizes.clear()
             self._sizes[key] = self._session.counter.message(message)
         return NewMessage(uuid4().hex, message, json, self._sizes[key])
+
+
+def _state(w: Writing) -> tuple[float, int, int]:
+    return w.session.created_at, w.session.next_seq, w.session.revision
 
 
 def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
