@@ -1,6 +1,7 @@
 """An attached agent's searches, on Retrieval: what each found, and what of it is not in the prompt that followed."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -21,6 +22,8 @@ RESULTS = 30
 
 ROWS = 12
 
+_PICKED = "reported__picked"
+
 
 def draw(view: View) -> None:
     """Draw the searches that the agent's spans report up to this moment."""
@@ -40,7 +43,9 @@ def draw(view: View) -> None:
         for key in (search.event.query, *(key for _, key, _, _ in search.event.results))
         if key is not None
     )
-    chosen: Any = st.dataframe(
+    # A new search moves the rows: the table then begins without a selection, and what was picked stays.
+    table = f"reported__searches_{searches[0].position}"
+    st.dataframe(
         search_rows(searches, unsent, texts),
         hide_index=True,
         height="content" if len(searches) <= ROWS else 35 * (ROWS + 1),
@@ -55,16 +60,23 @@ def draw(view: View) -> None:
             ),
         },
         placeholder="–",
-        key="reported__searches",
-        on_select="rerun",
+        key=table,
+        on_select=partial(_pick, table, tuple(search.position for search in searches)),
         selection_mode="single-row",
         alt="Searches, the newest first",
     )
-    picked = chosen["selection"]["rows"]
-    if picked and picked[0] < len(searches):
-        _draw_search(searches[picked[0]], unsent, texts)
+    picked = next((search for search in searches if search.position == st.session_state.get(_PICKED)), None)
+    if picked is not None:
+        _draw_search(picked, unsent, texts)
     else:
         st.markdown(":small[:gray[Pick a search for what it found.]]")
+
+
+def _pick(table: str, positions: Sequence[int]) -> None:
+    """Keep the search of the selected row; `positions` are those of the rows as drawn."""
+    selection: Any = st.session_state.get(table)
+    rows = selection["selection"]["rows"] if selection else []
+    st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
 
 
 def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, Unsent]) -> str:
