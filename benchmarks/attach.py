@@ -145,8 +145,8 @@ def watch(database: str, session_id: str, stop: threading.Event, lags: list[floa
         history = memory.log.history()
         reads.append(time.monotonic() - begun)
         now = time.time()
-        ended = [getattr(record.event, "ended", 0) / 1e6 for record in history.after(seen)]
-        lags += [now - each for each in ended if each]
+        finished = [getattr(record.event, "finished", 0) / 1e6 for record in history.after(seen)]
+        lags += [now - each for each in finished if each]
         seen = history.position
 
 

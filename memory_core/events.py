@@ -1065,7 +1065,7 @@ class MemoryWritten(Event, family="stores"):
 
     span: str
     """Trace and span id."""
-    ended: int
+    finished: int
     """When the operation ended, in microseconds since the epoch: JSON numbers are exact up to these."""
     store: str | None
     """None: the span names none."""
@@ -1081,7 +1081,7 @@ class MemorySearched(Event, family="stores"):
     """A store was searched."""
 
     span: str
-    ended: int
+    finished: int
     store: str | None
     query: str | None
     """Hash of the question's words; None: not captured."""
@@ -1097,7 +1097,7 @@ class MemoryDeleted(Event, family="stores"):
     """Records were deleted from a store."""
 
     span: str
-    ended: int
+    finished: int
     store: str | None
     records: tuple[str, ...]
     """Their ids; empty: every record."""
@@ -1109,7 +1109,7 @@ class MemoryStoreChanged(Event, family="stores"):
     """A store was made, or deleted with everything in it."""
 
     span: str
-    ended: int
+    finished: int
     store: str | None
     change: Literal["created", "deleted"]
     error: str | None = None

@@ -157,22 +157,22 @@ def _event(session: Session, w: Writing, report: Report) -> Event:
     """A memory operation as its event; its words go into the content store."""
     done = report.what
     assert isinstance(done, MemoryOperation)
-    span, ended, store = report.key, report.ended // 1_000, done.store
+    span, finished, store = report.key, report.ended // 1_000, done.store
     if done.kind == "create_store" or done.kind == "delete_store":
         change = "created" if done.kind == "create_store" else "deleted"
-        return MemoryStoreChanged(span, ended, store, change, done.error)  # type: ignore[arg-type]
+        return MemoryStoreChanged(span, finished, store, change, done.error)  # type: ignore[arg-type]
     if done.kind == "delete":
         ids = tuple(record.id for record in done.records if record.id is not None)
-        return MemoryDeleted(span, ended, store, ids, done.count, done.error)
+        return MemoryDeleted(span, finished, store, ids, done.count, done.error)
     records = tuple(
         (record.id, *_stored(session, w, record.words), record.score if done.kind == "search" else None)
         for record in done.records
     )
     if done.kind == "search":
         query = None if done.query is None else w.store_text(done.query)
-        return MemorySearched(span, ended, store, query, records, done.count, done.best, done.error)
+        return MemorySearched(span, finished, store, query, records, done.count, done.best, done.error)
     written = tuple(record[:3] for record in records)
-    return MemoryWritten(span, ended, store, done.kind, written, done.count, done.error)
+    return MemoryWritten(span, finished, store, done.kind, written, done.count, done.error)
 
 
 def _stored(session: Session, w: Writing, words: str | None) -> tuple[str | None, int]:

@@ -103,7 +103,7 @@ def stores_of(records: Iterable[EventRecord]) -> Mapping[str, Store]:
     """The stores after these records of a session's log, by name."""
     done = [record for record in records if record.event.family == "stores"]
     folding = _Folding()
-    for record in sorted(done, key=lambda record: (record.event.ended, record.position)):  # type: ignore[attr-defined]
+    for record in sorted(done, key=lambda record: (record.event.finished, record.position)):  # type: ignore[attr-defined]
         folding.apply(record)
     return folding.stores
 

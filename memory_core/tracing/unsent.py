@@ -44,7 +44,7 @@ class Prompts:
     def after(self, event: MemorySearched) -> EventRecord | None:
         """The prompt that followed a search: the next one of its trace, else of the session."""
         for sent in (self._of_trace.get(_trace(event.span), ()), self._sent):
-            place = bisect_left(sent, event.ended, key=lambda pair: pair[0])
+            place = bisect_left(sent, event.finished, key=lambda pair: pair[0])
             if place < len(sent):
                 return sent[place][1]
         return None

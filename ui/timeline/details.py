@@ -216,8 +216,6 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "error": ("Error", _words),
     "store": ("Store", _words),
     "count": ("Records", tokens),
-    "records": ("Named by id or words", _length),
-    "results": ("Named by id or words", _length),
     "best": ("Best score", lambda score: f"{score:.2f}"),
     "span": ("Trace and span id", str),
 }

@@ -112,6 +112,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
             "What happened": st.column_config.TextColumn(width=480),
             "When": st.column_config.TextColumn(width=96),
         },
+        placeholder="–",
         key=LIST,
         on_select=partial(take_row, tuple(record.position for record in records)),
         selection_mode="single-row",
