@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 PER_REQUEST = 100
-SENDERS = 8
+SENDERS = 32
 TWICE = 20
 """One request in so many is sent twice."""
 TURN = ("invoke_agent", "http", "search_memory", "search_memory", "chat", "http", "embeddings", "chat")
@@ -131,16 +131,10 @@ def send(url: str, body: bytes) -> tuple[float, int]:
             time.sleep(float(error.headers["retry-after"]))
 
 
-def watch(database: str, session_id: str, stop: threading.Event, lags: list[float], reads: list[float]) -> None:
-    """Read one conversation as a page does, and note how old what is new is once it is read."""
-    from memory_core import Database, Memory, MemoryInspectorError, Services
-
-    memory, seen = None, 0
+def watch(memory: Any, stop: threading.Event, lags: list[float], reads: list[float]) -> None:
+    """Read one conversation on as a page does, and note how old what is new is once it is read."""
+    seen = memory.log.history().position
     while not stop.wait(LOOK_SECONDS):
-        try:
-            memory = memory or Memory.open(session_id, Database.open(database), services=Services())
-        except MemoryInspectorError:
-            continue
         begun = time.monotonic()
         history = memory.log.history()
         reads.append(time.monotonic() - begun)
@@ -172,13 +166,16 @@ def main() -> None:
 
 
 def _measure(given: argparse.Namespace, base: str, database: str, pid: int) -> None:
+    from memory_core import Database, Memory, Services
+
     url = f"{base}/v1/traces"
     _until_healthy(f"{base}/_stcore/health")
     agents = [Agent(number) for number in range(given.conversations)]
     expected: dict[str, set[str]] = {}
     send(url, request(agents, 0, expected))  # the engine is loaded
     stop, lags, reads, late = threading.Event(), [], [], []
-    watching = threading.Thread(target=watch, args=(database, agents[0].name, stop, lags, reads))
+    memory = Memory.open(agents[0].name, Database.open(database), services=Services())
+    watching = threading.Thread(target=watch, args=(memory, stop, lags, reads))
     watching.start()
     requests, spans = given.rate * given.seconds // PER_REQUEST, 0
     begun, worked = time.monotonic(), _cpu_seconds(pid)
