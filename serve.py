@@ -12,6 +12,7 @@ from ui.lean_start import leave_out
 from ui.recording_proxy import RecordingProxy
 from ui.security import OwnPagesOnly, SecurityHeaders
 from ui.shell import Shell
+from ui.span_receiver import SpanReceiver
 from ui.warm_up import warm_up
 
 leave_out()
@@ -28,7 +29,8 @@ app = st.App(
     "app.py",
     lifespan=lifespan,
     middleware=[
-        Middleware(RecordingProxy),  # first: what it passes on is nobody's page
+        Middleware(RecordingProxy),  # first, these two: what an agent sends or gets is nobody's page
+        Middleware(SpanReceiver),
         Middleware(SecurityHeaders),
         Middleware(OwnPagesOnly),
         Middleware(Assets),

@@ -25,7 +25,7 @@ Row = tuple[Thing, int, int]
 
 Family = Literal[
     "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "blocks", "settings",
-    "session", "calls", "unknown",
+    "session", "calls", "stores", "unknown",
 ]  # fmt: skip
 """What an event is about."""
 
@@ -49,8 +49,8 @@ RelationFields = Annotated[dict[str, Any], {"subject": "entities", "object": "en
 WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
-Knowledge = Literal["built", "observed"]
-"""How a prompt is known: this engine built it, or it was seen on its way to the model."""
+Knowledge = Literal["built", "observed", "reported"]
+"""How a prompt is known: this engine built it, it was seen on its way to the model, or a span of the agent says so."""
 
 KINDS: dict[str, type["Event"]] = {}
 """Every kind of event by its stored name."""
@@ -366,8 +366,9 @@ class SessionBranched(Event, family="session"):
 class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
-    source: Literal["proxy", "adapter", "file"]
-    """Who saw it: the recording proxy, or an adapter inside of the agent's framework; or the file that is followed."""
+    source: Literal["proxy", "adapter", "spans", "file"]
+    """Who saw it: the recording proxy, an adapter inside of the agent's framework, the agent's own spans; or `file`: it
+    shows a store that is followed."""
     name: str = ""
     """Of the file, without its folder."""
 
@@ -977,6 +978,10 @@ class ContextBuilt(Event, family="prompts"):
     """Number of texts in which forged markup was made harmless."""
     known: Knowledge = "built"
     """Of a prompt that was not built here, `pinned` and `queue` are in the order in which it held them."""
+    sent: int | None = None
+    """Of one that a span reports, when its call began, in microseconds since the epoch."""
+    span: str | None = None
+    """Trace and span id of that span."""
 
 
 class ModelCalled(Event, family="calls"):
@@ -988,10 +993,14 @@ class ModelCalled(Event, family="calls"):
     cost: float | None
     block: str | None = None
     error: str | None = None
+    span: str | None = None
+    """Trace and span id, where a span of an attached agent reports it."""
+    captured: bool = True
+    """Whether the words of its prompt are known; spans may leave them out."""
 
     @property
     def bookkeeping(self) -> bool:
-        return self.error is None
+        return self.error is None and self.captured
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -1088,6 +1097,64 @@ class ToolCalled(Event, family="blocks"):
     """Hash of its arguments, as JSON."""
     result: str
     """Hash of the result returned to the model."""
+
+
+# -- the memory of an attached agent, as its spans report it ----------------------------------------
+
+
+class MemoryWritten(Event, family="stores"):
+    """Records were written into a store. Of several writes of one record the one that ended last applies."""
+
+    span: str
+    """Trace and span id."""
+    finished: int
+    """When the operation ended, in microseconds since the epoch: JSON numbers are exact up to these."""
+    store: str | None
+    """None: the span names none."""
+    how: Literal["create", "update", "upsert"]
+    records: tuple[tuple[str | None, str | None, int], ...]
+    """Id, hash of the words and tokens of each; None and 0 for words that were not captured."""
+    count: int | None
+    """Number of records as the span has it."""
+    error: str | None = None
+
+
+class MemorySearched(Event, family="stores"):
+    """A store was searched."""
+
+    span: str
+    finished: int
+    store: str | None
+    query: str | None
+    """Hash of the question's words; None: not captured."""
+    results: tuple[tuple[str | None, str | None, int, float | None], ...]
+    """Id, hash of the words, tokens and score of each record found, in the order given."""
+    count: int | None
+    best: float | None
+    """The highest score."""
+    error: str | None = None
+
+
+class MemoryDeleted(Event, family="stores"):
+    """Records were deleted from a store."""
+
+    span: str
+    finished: int
+    store: str | None
+    records: tuple[str, ...]
+    """Their ids; empty: every record."""
+    count: int | None
+    error: str | None = None
+
+
+class MemoryStoreChanged(Event, family="stores"):
+    """A store was made, or deleted with everything in it."""
+
+    span: str
+    finished: int
+    store: str | None
+    change: Literal["created", "deleted"]
+    error: str | None = None
 
 
 # -- replies (the app's chat turns) ----------------------------------------------------------------

@@ -545,7 +545,8 @@ NOT_REFERENCES = {
     "messages", "missing", "neutralised", "output_tokens", "over_by", "overhead_tokens", "pinned_tokens",
     "queue_after", "queue_asked", "queue_before", "queue_tokens", "reference_tokens", "restored", "retry_in_seconds",
     "revision", "seconds", "similarity", "skipped", "threshold", "token_limit", "tokens", "tokens_after", "written_at",
-    "boost_weights", "boosts", "token_budget", "tokens_before", "top_k", "total", "turn", "vectors", "weights",
+    "best", "boost_weights", "boosts", "count", "finished", "records", "results", "sent",
+    "token_budget", "tokens_before", "top_k", "total", "turn", "vectors", "weights",
 }  # fmt: skip
 """Fields with numbers that count or measure."""
 

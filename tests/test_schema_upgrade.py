@@ -16,7 +16,9 @@ from memory_core.planning import curation
 from memory_core.store.database import Database, parse_url
 from memory_core.store.tables import SCHEMA_VERSION, TABLES
 
-NEW_TABLES = ("mi_model_output", "mi_baseline", "mi_relation_source", "mi_relation", "mi_entity", "mi_word_vector")
+NEW_TABLES = (
+    "mi_model_output", "mi_baseline", "mi_span", "mi_relation_source", "mi_relation", "mi_entity", "mi_word_vector",
+)  # fmt: skip
 NEW_COLUMNS = (
     ("mi_fact", "topics"), ("mi_fact_revision", "topics"), ("mi_fact_revision", "category"), ("mi_vector", "heard"),
     ("mi_session", "watched"), ("mi_session", "probes"), ("mi_fact", "key"), ("mi_fact", "metadata"),

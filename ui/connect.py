@@ -29,6 +29,8 @@ LIVE_SECONDS = 600
 
 _HEARD = "connect__heard"
 
+_SPANS = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
 
 @dataclass(frozen=True, slots=True)
 class Heard:
@@ -58,6 +60,11 @@ def code(database: Database, session_id: str) -> str:
 def proxy(session_id: str) -> str:
     """The address under which this server passes an agent's calls on and records them; see `ui.recording_proxy`."""
     return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
+
+
+def spans() -> str:
+    """The address to which an agent's OpenTelemetry exporter sends its spans; see `ui.span_receiver`."""
+    return f"http://127.0.0.1:{get_option('server.port')}"
 
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
@@ -113,8 +120,7 @@ def draw_card(session_id: str) -> None:
             return
         heading("Connect your agent")
         if attachment is not None:
-            st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
-            st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+            _draw_attached(session_id, attachment)
             _dot(session_id)
             return
         lines = code(engine().database, session_id)
@@ -129,6 +135,11 @@ def draw_card(session_id: str) -> None:
             "its prompts are recorded as a session of their own.]]"
         )
         st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
+        st.markdown(
+            ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
+            "with what the agent wrote into its memory, found there, and did not send.]]"
+        )
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
         _dot(session_id)
 
 
@@ -138,6 +149,15 @@ def _attachment(session_id: str) -> AgentAttached | None:
         return engine().open(session_id).log.history().attachment
     except MemoryInspectorError:  # the page reports the error
         return None
+
+
+def _draw_attached(session_id: str, attachment: AgentAttached) -> None:
+    if attachment.source == "spans":
+        st.markdown(":small[:gray[This session records the spans that an agent sends to this address.]]")
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+    else:
+        st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
+        st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
 
 
 @st.fragment(run_every=LOOK_SECONDS)

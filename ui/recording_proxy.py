@@ -11,12 +11,12 @@ import os
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import anyio
-from starlette.datastructures import Headers
+
+from ui.attaching import forbidden, session_of, whole_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ class RecordingProxy:
 
     def __init__(self, app: "ASGIApp", session: "Callable[[str], Session] | None" = None) -> None:
         self.app = app
-        self._session = session or _session
+        self._session = session or session_of
         self._client: httpx.AsyncClient | None = None
         self._free: set[str] = set()
         # One thread: calls are recorded in the order in which they ended.
@@ -67,13 +67,13 @@ class RecordingProxy:
                 await self._client.aclose()
             return
         session_id, path = unquote(found[1]), found[2]
-        if problem := _forbidden(scope):
+        if problem := forbidden(scope):
             await _refuse(send, 403, problem)
         elif not _SESSION.fullmatch(session_id):
             await _refuse(send, 400, "Name the session with at most 80 letters, digits, dots, dashes and underscores.")
         elif problem := await anyio.to_thread.run_sync(self._taken, session_id):
             await _refuse(send, 409, problem)
-        elif (body := await _body(receive)) is not None:
+        elif (body := await whole_body(receive)) is not None:
             await self._pass_on(session_id, path, body, scope, receive, send)
 
     async def _pass_on(
@@ -177,14 +177,6 @@ class _Call:
         return Answered(self.status, b"".join(self._body), self.seconds, problem)
 
 
-def _session(session_id: str) -> "Session":
-    """A session of the app's database, opened or not."""
-    from memory_core.engine.session import Session
-    from ui.services import engine
-
-    return Session(engine().database, session_id, services=engine().services)
-
-
 def _record(
     opened: "Callable[[str], Session]", session_id: str, path: str, request: bytes, answered: "Answered"
 ) -> None:
@@ -207,38 +199,9 @@ def _record(
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
 
 
-async def _body(receive: "Receive") -> bytes | None:
-    """The whole request; None if the agent hung up."""
-    pieces = []
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body", False):
-            return b"".join(pieces)
-
-
 async def _hung_up(receive: "Receive") -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def _forbidden(scope: "Scope") -> str | None:
-    """Why this caller may not: an agent is a program of this machine, and no page in a browser."""
-    client = scope.get("client")
-    if client is not None and not _loopback(client[0]):
-        return "Agents are recorded on this machine only. Start the app where the agent runs."
-    if "origin" in Headers(scope=scope):
-        return "Pages in a browser are not recorded."
-    return None
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 async def _refuse(send: "Send", status: int, message: str) -> None:

@@ -5,7 +5,9 @@ once in the session however often it was sent, and what the agent leaves out is 
 session.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, cast
 from uuid import uuid4
@@ -17,16 +19,22 @@ from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
-from memory_core.events import AgentAttached, ContextBuilt, MessageAdded, ModelCalled, Ranges
+from memory_core.events import AgentAttached, ContextBuilt, Event, MessageAdded, ModelCalled, Ranges
 from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.messages import ChatMessage, MessageRole, content_hash
 from memory_core.store.log import read_events
 from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
-from memory_core.store.writing import read_session
-from memory_core.tokens import total_tokens
+from memory_core.store.writing import Writing, read_session
+from memory_core.tokens import MessageTokens, total_tokens
 
 LOOKED_BACK = 64
 """Events among which the earlier prompts are looked for: some fifteen calls, so that agents may take turns."""
+
+MAX_SIZES = 20_000
+"""Messages whose size is remembered: an agent sends the same ones with each prompt."""
+
+Source = Literal["proxy", "adapter", "spans"]
+"""By what an agent is attached."""
 
 
 def check_free(session: Session) -> None:
@@ -43,7 +51,7 @@ def check_free(session: Session) -> None:
             raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
 
 
-def attach(session: Session, *, source: Literal["proxy", "adapter"] = "proxy") -> None:
+def attach(session: Session, *, source: Source = "proxy") -> None:
     """Make the session of an attached agent, or open the one there is. `source`: who sees its calls.
 
     Raises:
@@ -70,21 +78,79 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         NotFoundError: the session was deleted.
         StoreError: the database cannot be reached.
     """
-    prompt = [_new(session, message) for message in exchange.messages]
-    answer = [_new(session, exchange.answer)] if exchange.answer is not None else []
+    with recording(session) as to:
+        to.exchange(exchange)
+
+
+@contextmanager
+def recording(session: Session) -> Iterator["Recording"]:
+    """Open a transaction in which calls and events of an agent are recorded.
+
+    Raises:
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached; nothing was stored.
+    """
+    known = session.services.cached(("sent", session.database.id, session.id), _Known)
+    sent, known.sent = known.sent, None  # whoever has it changes it
     with session.changing() as w:
+        to = Recording(session, w, sent)
+        yield to
+    known.sent = to.sent  # once it is committed
+
+
+class _Known:
+    """What was read of a session's past, between two transactions of this process."""
+
+    def __init__(self) -> None:
+        self.sent: _Sent | None = None
+
+
+@dataclass(slots=True)
+class _Sent:
+    """What an agent sent before, as its session has it."""
+
+    state: tuple[float, int, int]
+    """As of when: with every message that comes or goes, by whomever, the session has another."""
+    hashes: dict[int, str]
+    """Of every message, by sequence number."""
+    recent: list[list[int]]
+    """The last prompts, each with its answer, the newest first."""
+
+
+class Recording:
+    """Records calls within one transaction; what the agent sent before is read once."""
+
+    def __init__(self, session: Session, w: Writing, sent: _Sent | None = None) -> None:
+        self._session, self.w = session, w
+        self._sizes: dict[str, MessageTokens] = session.services.cached(("sizes", session.counter.id), dict)
+        self._sent = sent if sent is not None and sent.state == _state(w) else None
+
+    @property
+    def sent(self) -> _Sent | None:
+        """What is known of the past with what was recorded; None if none of it was read."""
+        if self._sent is not None:
+            self._sent.state = _state(self.w)
+        return self._sent
+
+    def _past(self) -> _Sent:
+        if self._sent is None:
+            hashes = hashes_by_seq(self.w.connection, self._session.id)
+            recent = _recent(self.w.connection, self._session.id, hashes)
+            self._sent = _Sent(_state(self.w), hashes, recent)
+        return self._sent
+
+    def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = ()) -> None:
+        """Record one call; `meanwhile` is what the agent did after the newest message, and before it sent the prompt.
+
+        Raises:
+            MessageError: a message cannot be stored.
+        """
+        w, prompt = self.w, [self._new(message) for message in exchange.messages]
+        answer = [self._new(exchange.answer)] if exchange.answer is not None else []
+        places, front = self._placed(prompt)
+        w.record(*meanwhile, actor="agent")
         if prompt:
-            hashes = hashes_by_seq(w.connection, session.id)
-            places = aligned(
-                _recent(w.connection, session.id, hashes), hashes, [content_hash(new.json) for new in prompt]
-            )
-            front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
-            for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
-                fresh = [n for n in span if places[n] is None]
-                seqs = add_messages(w, [prompt[n] for n in fresh], counter=session.counter.id, opening=opening)
-                for n, seq in zip(fresh, seqs, strict=True):
-                    places[n] = seq
-            w.record(_seen(session, prompt, [seq for seq in places if seq is not None], front))
+            w.record(_seen(self._session, prompt, places, front, exchange))
         w.record(
             ModelCalled(
                 purpose=exchange.purpose,
@@ -94,9 +160,47 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
                 seconds=round(exchange.seconds, 3),
                 cost=None,
                 error=exchange.error,
+                span=exchange.span,
+                captured=exchange.captured,
             )
         )
-        add_messages(w, answer, counter=session.counter.id)
+        said = self._add(answer)
+        if prompt:
+            recent = self._past().recent
+            recent.insert(0, [*places, *said])
+            del recent[LOOKED_BACK // 4 :]
+
+    def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
+        """The place of each message of a prompt, new ones added; and the number of system messages in front."""
+        front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
+        if not prompt:
+            return [], 0
+        past = self._past()
+        places = aligned(past.recent, past.hashes, [content_hash(new.json) for new in prompt])
+        for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
+            fresh = [n for n in span if places[n] is None]
+            for n, seq in zip(fresh, self._add([prompt[n] for n in fresh], opening=opening), strict=True):
+                places[n] = seq
+        return [seq for seq in places if seq is not None], front
+
+    def _add(self, messages: Sequence[NewMessage], *, opening: bool = False) -> list[int]:
+        seqs = add_messages(self.w, messages, counter=self._session.counter.id, opening=opening)
+        if messages:
+            self._past().hashes.update((seq, content_hash(new.json)) for seq, new in zip(seqs, messages, strict=True))
+        return seqs
+
+    def _new(self, message: ChatMessage) -> NewMessage:
+        json = message.to_json()
+        key = content_hash(json)
+        if key not in self._sizes:
+            if len(self._sizes) > MAX_SIZES:
+                self._sizes.clear()
+            self._sizes[key] = self._session.counter.message(message)
+        return NewMessage(uuid4().hex, message, json, self._sizes[key])
+
+
+def _state(w: Writing) -> tuple[float, int, int]:
+    return w.session.created_at, w.session.next_seq, w.session.revision
 
 
 def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
@@ -111,6 +215,11 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
     places: list[int | None] = [None] * len(asked)
     best = 0
     for base in recent:
+        if len(base) <= best:
+            continue
+        if [hashes[seq] for seq in base] == asked[: len(base)]:  # as most prompts do, it goes on where this one ended
+            best, places = len(base), [*base, *[None] * (len(asked) - len(base))]
+            continue
         # Backwards: of two that say the same, the later one is meant.
         backwards = [hashes[seq] for seq in reversed(base)]
         blocks = SequenceMatcher(None, backwards, asked[::-1], autojunk=False).get_matching_blocks()
@@ -120,6 +229,8 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
                 for n in range(block.size):
                     places[len(asked) - 1 - block.b - n] = base[len(base) - 1 - block.a - n]
     last = max((n for n, seq in enumerate(places) if seq is not None), default=-1)
+    if None not in places[: last + 1]:
+        return places
     used = set(places)
     unused: dict[str, list[int]] = {}
     for seq, key in hashes.items():
@@ -145,11 +256,9 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
     return found[::-1]
 
 
-def _new(session: Session, message: ChatMessage) -> NewMessage:
-    return NewMessage(uuid4().hex, message, message.to_json(), session.counter.message(message))
-
-
-def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int) -> ContextBuilt:
+def _seen(
+    session: Session, prompt: Sequence[NewMessage], places: Sequence[int], front: int, exchange: Exchange
+) -> ContextBuilt:
     accounting = session.config.accounting
     pinned, queue = (
         total_tokens(sum(n.tokens.content for n in part), sum(n.tokens.reference for n in part), len(part), accounting)
@@ -178,7 +287,9 @@ def _seen(session: Session, prompt: Sequence[NewMessage], places: Sequence[int],
         accounting=accounting,
         section=None,
         input=None,
-        known="observed",
+        known=exchange.known,
+        sent=exchange.sent,
+        span=exchange.span,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory_core.errors import MessageError
+from memory_core.events import Knowledge
 from memory_core.formats.openai_items import ITEMS, messages_from_items
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
@@ -50,6 +51,14 @@ class Exchange:
     output_tokens: int | None = None
     seconds: float = 0.0
     error: str | None = None
+    known: Knowledge = "observed"
+    """How the prompt is known."""
+    span: str | None = None
+    """Identity of the span that reports the call; None: it was seen itself."""
+    sent: int | None = None
+    """When it began, in microseconds since the epoch, as the span says."""
+    captured: bool = True
+    """Whether the words of the prompt are known; a span may report a call without them."""
 
 
 def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exchange:

@@ -34,6 +34,7 @@ from memory_core.store.tables import (
     relation_source_table,
     relation_table,
     session_table,
+    span_table,
     vector_table,
     word_vector_table,
 )
@@ -137,7 +138,7 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
         count_gone(database, connection, session_id)
         forget_agent(connection, session_id)
     of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
-    for table in (baseline_table, model_output_table, *of_session):
+    for table in (baseline_table, model_output_table, span_table, *of_session):
         _erase_all(pieces, table, table.c.session_id == session_id)
 
 

@@ -330,6 +330,16 @@ class WordVectorRow(SQLModel, table=True):
     """float32, little-endian, unit length."""
 
 
+class SpanRow(SQLModel, table=True):
+    """A span that was recorded: one that is sent again is known by its ids. It goes with its session alone."""
+
+    __tablename__ = "mi_span"
+    trace: str = Field(primary_key=True)
+    """Trace id, as hex digits."""
+    span: str = Field(primary_key=True)
+    session_id: str = Field(index=True)
+
+
 class CollectionRow(SQLModel, table=True):
     """Count of a collection's removed vectors, by which an index notices removals."""
 
@@ -395,6 +405,7 @@ relation_table = _table(RelationRow)
 relation_source_table = _table(RelationSourceRow)
 word_vector_table = _table(WordVectorRow)
 collection_table = _table(CollectionRow)
+span_table = _table(SpanRow)
 vector_table = _table(VectorRow)
 model_output_table = _table(ModelOutputRow)
 schema_table = _table(SchemaRow)
@@ -407,7 +418,7 @@ def _refers(table: Table, columns: list[str], to: Table, keys: list[str]) -> Non
 
 
 _of_sessions = (message_table, event_table, delivery_table, block_table, vector_table)
-for _of_session in (*_of_sessions, baseline_table, model_output_table):
+for _of_session in (*_of_sessions, baseline_table, model_output_table, span_table):
     _refers(_of_session, ["session_id"], session_table, ["id"])
 _refers(block_revision_table, ["session_id", "block"], block_table, ["session_id", "name"])
 _refers(fact_source_table, ["fact_id"], fact_table, ["id"])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from memory_core.events import BlockFailed, ContextBuilt, EventRecord, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import History
@@ -48,8 +49,13 @@ class Moment:
 
     @property
     def observed(self) -> bool:
-        """Whether the prompt was only seen on its way to the model: an attached agent decided what is in it."""
-        return self.built is not None and self.built.known == "observed"
+        """Whether the prompt was only seen or reported: an attached agent decided what is in it."""
+        return self.built is not None and self.built.known != "built"
+
+    @property
+    def seen_by(self) -> Literal["observed", "reported"]:
+        """How an attached agent's prompt is known."""
+        return "reported" if self.built is not None and self.built.known == "reported" else "observed"
 
     @property
     def candidates(self) -> dict[Ref, str]:

@@ -77,7 +77,7 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
     """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
-    known: Knowledge = "observed" if moment.observed else "reported" if life.imported is not None else "decided"
+    known: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
         late = f"Said by {who} in turn {added.turn}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
@@ -116,10 +116,10 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
         text = f"In {moment.prompt}, as one of its messages."
-        return stage("prompt", "passed", text, moment.record, knowledge="observed", turn=moment.record.turn)
+        return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
     if moment.observed:
         text = f"Not in {moment.prompt}: the agent sent it without this. Why is not known here."
-        return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge="observed")
+        return stage("prompt", "lost", text, moment.record, rule="not_sent", knowledge=moment.seen_by)
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)

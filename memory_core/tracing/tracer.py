@@ -15,6 +15,7 @@ from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
 from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
 from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
+from memory_core.history.slices.contexts import context_of, places_of
 from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
 from memory_core.history.slices.messages import MessageState
 from memory_core.history.slices.states import state_at
@@ -35,6 +36,7 @@ from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
+from memory_core.tracing.records import Records
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.shown import shown_page
 from memory_core.tracing.texts import (
@@ -49,6 +51,7 @@ from memory_core.tracing.texts import (
     with_words,
 )
 from memory_core.tracing.tracks import Followed, Tracing
+from memory_core.tracing.unsent import Unsent, unsent
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 
 MAX_SAID = 12
@@ -273,6 +276,20 @@ class SessionTracer:
         key = "effects", session.database.id, session.id, moment.position, end, history.position
         return services.cached(key, lambda: Effects(life, moment, end))
 
+    def unsent(
+        self, searches: Iterable[EventRecord], *, upto: int | None = None, prompt: EventRecord | None = None
+    ) -> Mapping[int, Unsent]:
+        """Of searches of an attached agent's memory, those with something that the prompt that followed has not.
+
+        By the search's position, with `prompt` only those that it followed; as of a position of the log, None: now.
+        Changes nothing.
+        """
+        history = self._log.history()
+        end = history.position if upto is None else upto
+        moment = moment_at(history, history.latest_turn, end)
+        gathering = _Gathering(self._session, self._log, history, moment)
+        return unsent(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
+
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
         """The words of what refs name, at a position of the log or now; without those that were erased."""
         history = self._log.history()
@@ -398,6 +415,12 @@ class _Gathering:
         state = self._state(seq)
         text = self.words(state.added.content) if state is not None else None
         return None if text is None else message_text(ChatMessage.from_json(text))
+
+    def all_said(self, prompt: EventRecord) -> str:
+        """The text of all messages of a prompt."""
+        states = [state for seq in places_of(context_of(prompt)) if (state := self._state(seq)) is not None]
+        self._load(state.added.content for state in states)
+        return "\n".join(self._message(state.added.seq) or "" for state in states)
 
     def _state(self, seq: int) -> MessageState | None:
         """A message; None where there is none, or it was put after the log was read for this trace."""
@@ -702,7 +725,14 @@ class _Gathering:
             self._history, life, self._moment, followed, self.words, worded, self._message, self._relation,
             self.versions, tuple(self._answers()),
         )  # fmt: skip
-        return ranked(made.tracks(), target)
+        # Records first: of what is as far, the one that was found and not sent says more than a message left out.
+        return ranked([*self._record_tracks(followed), *made.tracks()], target)
+
+    def _record_tracks(self, followed: Followed) -> Iterable[Track]:
+        """Those of an attached agent's memory; empty for any other session."""
+        if not self._history.attached or not followed.phrase.text:
+            return ()
+        return Records(self._history, self._moment, self.words, self.all_said).tracks(followed.phrase)
 
     def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
         """Everything put together."""

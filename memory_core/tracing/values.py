@@ -17,10 +17,11 @@ Verdict = Literal["passed", "lost", "waiting", "not_reached", "unknown"]
 
 Knowledge = Literal["decided", "reported", "observed"]
 """How a verdict is known. `decided`: this engine recorded the rule; `reported`: somebody's record says so, such as an
-imported file; `observed`: only seen by comparing words, so that no rule is claimed."""
+imported file or a span of an attached agent; `observed`: only seen by comparing words, so that no rule is claimed."""
 
-CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block"]
-"""`text`: a static text or a summary; `block`: one that was given the message and made nothing of it."""
+CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block", "record"]
+"""`text`: a static text or a summary; `block`: one that was given the message and made nothing of it; `record`: one of
+an attached agent's store, which `block` then names."""
 
 Matched = Literal["id", "words", "meaning", "read"]
 """How the carrier was found to carry what is followed. `read`: a summary's sentence was written from this message, and
@@ -58,11 +59,13 @@ class Carrier:
     matched: Matched = "id"
     seq: int | None = None
     """Message it came from; None if it was written, or comes from another session."""
+    record: str | None = None
+    """Id of a record; None where its spans give it none."""
 
     @property
     def key(self) -> Hashable:
         """The same for tracks of one carrier."""
-        return self.kind, self.ref or (self.block, self.seq)
+        return self.kind, self.ref or (self.block, self.seq, self.record)
 
 
 @dataclass(frozen=True, slots=True)

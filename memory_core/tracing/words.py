@@ -30,12 +30,12 @@ VERDICTS: Mapping[Verdict, str] = {
 
 KNOWLEDGE: Mapping[Knowledge, str] = {
     "decided": "decided here",
-    "reported": "reported by a file",
+    "reported": "reported, not decided here",
     "observed": "observed by words",
 }
 KNOWLEDGE_HELP = (
-    "Decided here: the engine recorded the rule. Reported: somebody's record says so, such as an imported file. "
-    "Observed: only seen by comparing words, so no rule is claimed."
+    "Decided here: the engine recorded the rule. Reported: somebody's record says so, such as an imported file, or a "
+    "span of an attached agent. Observed: only seen by comparing words, so no rule is claimed."
 )
 
 NAME_CHARACTERS = 40
@@ -67,6 +67,8 @@ def carrier_name(carrier: Carrier) -> str:
         return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
     if carrier.ref is not None and carrier.kind in ("fact", "relation"):
         return f"{carrier.kind.capitalize()} {carrier.ref.number:,} of {block}"
+    if carrier.kind == "record":
+        return f"Record {_short(carrier.record)} of {block}" if carrier.record else f"A record of {block}"
     if carrier.kind == "unit":
         return f"What {block} stored"
     return f"Text of {block}" if carrier.kind == "text" else block

@@ -6,6 +6,9 @@ import uuid
 
 import pytest
 from app_server import behind, healthy, idle
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from playwright.sync_api import expect
 from running_agent import running_agent
 
@@ -129,3 +132,34 @@ def test_a_running_agents_session_is_read_only_until_it_is_taken_over_and_then_a
         expect(take_over).to_have_count(0)  # without a reload
         expect(edit).to_be_visible()
         healthy(tab)
+
+
+def test_an_agent_attached_by_one_variable_appears_while_a_page_is_open(served, visitor, monkeypatch):
+    """The real exporter, told where to send by its variable, and a memory that was found and not sent."""
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", served.url)
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter()))
+    tracer = provider.get_tracer("agent")
+
+    def span(operation, **attributes):
+        named = {f"gen_ai.{name.replace('__', '.')}": value for name, value in attributes.items()}
+        own = {"gen_ai.operation.name": operation, "gen_ai.conversation.id": "by-spans", **named}
+        with tracer.start_as_current_span(operation, attributes=own):
+            pass
+
+    def prompt(words):
+        return json.dumps([{"role": "user", "parts": [{"type": "text", "content": words}]}])
+
+    nuts = json.dumps([{"id": "r1", "content": "Ana is allergic to nuts.", "score": 0.6}])
+    span("chat", request__model="m", input__messages=prompt("Hello there"))
+    timeline = visitor.open(f"{served.url}/timeline?session=by-spans")
+    expect(timeline.get_by_text("1 prompt in 1 turn")).to_be_visible()
+    span("search_memory", memory__store__id="notes", memory__query__text="dinner", memory__records=nuts)
+    span("chat", request__model="m", input__messages=prompt("Book a dinner"))
+    expect(timeline.get_by_text("2 prompts in 2 turns and 1 memory operation")).to_be_visible()
+    trace = visitor.open(f"{served.url}/trace?session=by-spans&words=allergic+to+nuts")
+    expect(trace.get_by_text("and yet not in the prompt of turn 2").first).to_be_visible()
+    for tab in (timeline, trace):
+        idle(tab)
+        healthy(tab)
+    provider.shutdown()

@@ -1,8 +1,11 @@
 """An attached agent's session on the pages: what was seen of it, and nothing to change."""
 
 from pages_driver import opened
+from span_kit import as_protobuf, chat, memory
 
 from memory_core import ChatMessage
+from memory_core.attach.otlp import PROTOBUF, read_export
+from memory_core.attach.receiving import Receiver
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
@@ -59,3 +62,55 @@ def test_of_what_an_attached_agent_left_out_no_rule_is_claimed_and_nothing_is_fo
     assert memory.log.history().attached
     assert not memory.branch(1).log.history().attached
     assert not any("next prompt" in each.value for each in page.markdown)
+
+
+def test_what_an_agent_does_with_its_memory_is_on_the_pages(home):
+    shared = services.engine()
+    spans = [
+        memory("upsert_memory", records=[("allergy", "Ana is allergic to nuts."), ("home", "Ana lives in Lisbon.")]),
+        memory("update_memory", records=[("home", "Ana lives in [Porto](http://evil.test).")], began=1),
+        memory("search_memory", query="dogs", count=0, began=2),
+        memory("search_memory", query="dinner", records=[("allergy", "Ana is allergic to nuts.", 0.5)], began=3),
+        chat([("user", "Book a dinner.")], "Satay.", began=4),
+        memory("create_memory", store="episodes", records=[("e1", "Booked satay.")], began=5),
+    ]
+    receiver = Receiver(lambda: shared.database, lambda id: Session(shared.database, id, services=shared.services))
+    receiver.store([read_export(as_protobuf(*spans), PROTOBUF)])
+
+    def words(page, **query):
+        drawn = opened(page=page, session="c1", **query)
+        assert not drawn.exception
+        return drawn, " ".join(each.value for each in drawn.markdown).replace("\\", "")
+
+    blocks, shown = words("blocks")
+    assert "3 records in 2 stores" in shown
+    assert "**1 record** never found by a search: home" in shown
+    (records,) = [each.value for each in blocks.dataframe]
+    assert list(records["Writes"]) == [1, 2]
+    assert list(records["Found"]) == [1, 0]
+
+    retrieval, shown = words("retrieval")
+    assert "1 question found nothing" in shown
+    assert "1 record found is not in the prompt that followed" in shown
+    (searches,) = [each.value for each in retrieval.dataframe]
+    assert list(searches["Not in the prompt"]) == ["1 of 1, turn 1", ""]
+
+    timeline, _ = words("timeline")
+    (events,) = [each.value for each in timeline.dataframe if "What happened" in each.value.columns][:1]
+    told = list(events["What happened"])
+    assert told[0] == "Created 1 record in episodes: “Booked satay.”"
+    assert any(each.startswith("Found, not in the prompt: 1 of 1. Searched notes for “dinner”") for each in told)
+
+    assert "Found, and not in this prompt" in words("context")[1]
+    assert "and yet not in the prompt of turn 1" in words("trace", words="allergic to nuts")[1]
+
+
+def test_an_agent_whose_spans_have_no_content_is_shown_by_ids_and_counts(home):
+    shared = services.engine()
+    receiver = Receiver(lambda: shared.database, lambda id: Session(shared.database, id, services=shared.services))
+    spans = [chat(None), memory("upsert_memory", record="r1"), memory("search_memory", count=3)]
+    receiver.store([read_export(as_protobuf(*spans), PROTOBUF)])
+    for page in ("blocks", "retrieval", "timeline", "context", "trace", None):
+        assert not opened(page=page, session="c1").exception
+    (events,) = [each.value for each in opened(page="timeline", session="c1").dataframe][:1]
+    assert sum("content not captured" in each for each in events["What happened"]) == 3

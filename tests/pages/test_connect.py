@@ -7,10 +7,14 @@ from pages_driver import ROOT, joined, message_texts, opened
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, Database
+from memory_core.attach.recording import attach
+from memory_core.engine.session import Session
 from ui import services
 from ui.connect import Heard, code, sentence
 from ui.new_session import new_memory
 from ui.turns import play
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 def card(session_id):
@@ -111,3 +115,14 @@ def test_a_session_that_another_process_writes_to_is_marked_live_on_every_page(d
     assert services.engine().start("demo", "play-1", lambda job: play(job, memory, turns=1, pace=0)).wait(60)
     app.run()
     assert "live]" in joined(app)  # what this server plays does not make it less so
+
+
+def test_the_card_names_the_variable_of_each_way_to_attach(demo_home):
+    shared = services.engine()
+    lines = [each.value for each in card("demo").code]
+    assert [line.partition("=")[0] for line in lines[1:]] == ["export OPENAI_BASE_URL", f"export {ENDPOINT}"]
+    assert lines[2] == f"export {ENDPOINT}={lines[1].partition('=')[2].partition('/record/')[0]}"
+    for source, name in (("proxy", "OPENAI_BASE_URL"), ("spans", ENDPOINT)):
+        attach(Session(shared.database, source, services=shared.services), source=source)
+        (line,) = [each.value for each in card(source).code]
+        assert line.startswith(f"export {name}=http://127.0.0.1:")

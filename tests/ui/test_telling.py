@@ -45,6 +45,10 @@ from memory_core.events import (
     FactsRead,
     FactSuperseded,
     GraphCurated,
+    MemoryDeleted,
+    MemorySearched,
+    MemoryStoreChanged,
+    MemoryWritten,
     MessageAdded,
     ModelCalled,
     NothingLearned,
@@ -544,3 +548,32 @@ def test_a_settings_value_is_written_for_people(name, value, words):
 @pytest.mark.parametrize(("duration", "words"), [(0.0421, "0.04 s"), (0.84, "0.8 s"), (21.4, "21 s")])
 def test_a_duration_has_as_many_places_as_tell_anything(duration, words):
     assert seconds(duration) == words
+
+
+SPAN = ("a:b", 1)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (MemoryWritten(*SPAN, "notes", "update", (("r1", "old", 4),), 1),
+         "Updated 1 record in notes: “Sam lives in Porto”"),
+        (MemoryWritten(*SPAN, None, "upsert", (("r1", None, 0),), 1),
+         "Wrote 1 record r1 in (unattributed), content not captured"),
+        (MemoryWritten(*SPAN, "notes", "create", (), 3, "it failed with timeout"),
+         "Could not write 3 records into notes: it failed with timeout"),
+        (MemorySearched(*SPAN, "notes", "new", (("r1", "old", 4, 0.5),), 1, 0.5),
+         "Searched notes for “Sam lives in Lisbon”: 1 record found, best 0.50"),
+        (MemorySearched(*SPAN, "notes", None, (), 4, None), "Searched notes: 4 records found, content not captured"),
+        (MemorySearched(*SPAN, "notes", "new", (), 0, None), "Searched notes for “Sam lives in Lisbon”: found nothing"),
+        (MemorySearched(*SPAN, "notes", "new", (), None, None),
+         "Searched notes for “Sam lives in Lisbon”: how much was found is not reported"),
+        (MemoryDeleted(*SPAN, "notes", ("r1", "r2"), 2), "Deleted records r1 and r2 of notes"),
+        (MemoryDeleted(*SPAN, "notes", (), None), "Deleted every record of notes"),
+        (MemoryStoreChanged(*SPAN, "notes", "deleted"), "Deleted the store notes with its records"),
+        (ModelCalled("reply", "m", 11, None, 1.0, None, captured=False),
+         "Asked m to reply: 11 tokens in, 1.0 s, content not captured"),
+    ],
+)  # fmt: skip
+def test_what_an_attached_agent_did_is_told_as_its_spans_have_it(event, told):
+    assert describe(event, WORDS).text == told

@@ -15,6 +15,7 @@ from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from memory_core.tracing.ends import AWAY
 from ui import baseline, nav, state
+from ui.blocks import stores
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
@@ -203,8 +204,12 @@ def _held_then(use: BlockUse, view: View) -> Holding:
 
 
 def _empty(view: View) -> Drawer | None:
-    if view.attached:
-        empty("No blocks.", "Of an attached agent none is known; a store may hold none.", icon="view_agenda")
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        empty("No blocks.", "The store holds none.", icon="view_agenda")
+        return None
+    if attachment is not None:  # its memory is its own, and so is what it is made of
+        stores.draw(view)
         return None
     if view.past:
         empty("No blocks at this turn.", "They were added later.", icon="view_agenda")

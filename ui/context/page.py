@@ -5,11 +5,12 @@ from functools import partial
 import streamlit as st
 
 from memory_core.agent.tools import MemoryTools
-from memory_core.events import EventRecord, Ref
+from memory_core.events import EventRecord, MemorySearched, Ref
 from memory_core.history.advice import Remark, remarks
 from memory_core.history.prompt import Prompt
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.history.slices.contexts import places_of
+from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
 from ui import baseline, nav
@@ -32,6 +33,9 @@ SHOW = "show"
 """URL parameter: `changes` opens the changes since the previous prompt."""
 
 _SHOWN = "context__show"
+
+SEARCHES = 300
+"""Searches, the newest, among which those of a prompt are looked for."""
 
 LEFT_OUT = 6
 """Maximum number of messages that are named beside a prompt they are not in; the newest."""
@@ -136,10 +140,11 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
 
 def _draw_left_out(view: View, sent: Prompt) -> None:
     """Draw what was said up to an attached agent's prompt and is not in it. Why, only the agent knows."""
+    _draw_unsent(view, sent)
     there = set(places_of(sent.built))
     earlier = [r.event for r in view.history.upto(sent.record.position) if r.event.kind == "message_added"]
     seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in there}
-    heading("Not in this prompt", width="content")
+    heading("Messages not in this prompt", width="content")
     if not seqs:
         st.markdown("Nothing: all that was seen of this conversation is in it.")
         return
@@ -149,6 +154,23 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
         st.markdown(f":small[:gray[{plain(str(each.message.role))}] {plain(short(message_text(each.message), 90))}]")
     if len(left) > LEFT_OUT:
         st.markdown(f":small[:gray[and {tokens(len(left) - LEFT_OUT)} before them]]")
+
+
+def _draw_unsent(view: View, sent: Prompt) -> None:
+    """Draw what searches of the agent's memory found for this prompt and it has not."""
+    searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
+    unsent = view.memory.trace.unsent(searches, upto=view.position, prompt=sent.record).values()
+    found = [(each, each.search.event.results[n]) for each in unsent for n in each.missing]  # type: ignore[attr-defined]
+    if not found:
+        return
+    heading("Found, and not in this prompt", width="content")
+    texts = view.memory.log.texts(key for _, (_, key, _, _) in found)
+    for each, (_, key, _, _) in found[:LEFT_OUT]:
+        said, store = " ".join(texts.get(key, "").split()), plain(short(store_name(each.search.event)))
+        nav.follow_link(said, f":small[:red[{plain(short(said, 120))}]]")
+        st.markdown(f":small[:gray[found in {store}, turn {tokens(each.search.turn)}]]")
+    if len(found) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(found) - LEFT_OUT)} more: see Retrieval]]")
 
 
 def _draw_next_steps(view: View, sent: Prompt) -> None:

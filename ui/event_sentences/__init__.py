@@ -4,15 +4,16 @@ A sentence says in the past tense what happened, how much, and by which rule, in
 the one place where events become words: the story of a turn and the timeline are both made of these lines.
 """
 
-from ui.event_sentences import blocks, contexts, facts, graphs, queue
+from ui.event_sentences import blocks, contexts, facts, graphs, queue, stores
 from ui.event_sentences.contexts import KNOWN, PURPOSES, one_cut, stored_as, too_large
 from ui.event_sentences.facts import CURATED, contradiction
 from ui.event_sentences.graphs import GRAPH_CURATED
 from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, describe, seconds
 from ui.event_sentences.queue import still_learning
 from ui.event_sentences.settings import SETTINGS, setting_words, value_words
+from ui.event_sentences.stores import NOT_CAPTURED, unsent_words
 
-SENTENCES = (blocks, contexts, facts, graphs, queue)
+SENTENCES = (blocks, contexts, facts, graphs, queue, stores)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ERASED",
     "GRAPH_CURATED",
     "KNOWN",
+    "NOT_CAPTURED",
     "PURPOSES",
     "QUOTED",
     "SAID",
@@ -36,5 +38,6 @@ __all__ = [
     "still_learning",
     "stored_as",
     "too_large",
+    "unsent_words",
     "value_words",
 ]

@@ -23,6 +23,7 @@ from ui.text import count, short, tokens
 KNOWN = {
     "built": "built here",
     "observed": "as observed on the way to the model",
+    "reported": "as a span of the agent reports it",
 }
 """How a prompt is known, as it follows what is said of it."""
 
@@ -194,7 +195,8 @@ def _(event: ModelCalled, words: Words) -> Line:
         return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
     counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
     sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
-    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join([*sizes, seconds(event.seconds)])}")
+    told = [*sizes, seconds(event.seconds), *([] if event.captured else ["content not captured"])]
+    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(told)}")
 
 
 PURPOSES = {

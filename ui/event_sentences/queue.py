@@ -47,8 +47,12 @@ def _(event: SessionCreated, words: Words) -> Line:
 def _(event: AgentAttached, words: Words) -> Line:
     if event.source == "file":
         return Line("visibility", f"Opened from {short(event.name)}, read only: what stands here is what it holds")
-    how = {"proxy": "the recording proxy", "adapter": "its framework's adapter"}.get(event.source, event.source)
-    return Line("sensors", f"Attached an agent: what stands here was seen by {how}")
+    how = {
+        "proxy": "seen by the recording proxy",
+        "adapter": "seen by its framework's adapter",
+        "spans": "reported by its spans",
+    }.get(event.source, event.source)
+    return Line("sensors", f"Attached an agent: what stands here was {how}")
 
 
 @describe.register

@@ -13,7 +13,7 @@ from ui import baseline, nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.overlooked import draw_overlooked
-from ui.retrieval import asking, tuning
+from ui.retrieval import asking, reported, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.elsewhere import also, draw_elsewhere
 from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
@@ -69,6 +69,9 @@ DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
 def draw(view: View) -> None:
     """Draw the page, live or at an earlier moment."""
     names = _blocks(view)
+    if view.attached and not names:
+        reported.draw(view)
+        return
     if not names:
         empty(
             "No block stores earlier turns.",

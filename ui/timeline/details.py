@@ -217,5 +217,9 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "revision": ("Version", tokens),
     "restored": ("Restored", lambda revision: f"version {tokens(revision)}"),
     "error": ("Error", _words),
+    "store": ("Store", _words),
+    "count": ("Records", tokens),
+    "best": ("Best score", lambda score: f"{score:.2f}"),
+    "span": ("Trace and span id", str),
 }
 """Fields shown to users: label and formatter. An empty label: the unit that vector blocks store."""

@@ -28,7 +28,7 @@ from memory_core.lab.variants import Change
 from memory_core.messages import message_text
 from ui import nav, state
 from ui.components import error_inside, heading
-from ui.event_sentences import QUOTED, SAID, Line, Words, describe, one_cut, seconds, stored_as
+from ui.event_sentences import QUOTED, SAID, Line, Words, describe, one_cut, seconds, stored_as, unsent_words
 from ui.event_sentences.words import words_in_log
 from ui.lab import desk
 from ui.stored import TURN
@@ -71,6 +71,7 @@ def event_drawer(view: View, position: int) -> None:
     when = ago(record.at, time.time(), zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
+    _unsent(view, record)
     _in_full(event, words)
     if rows := number_rows(event, stored_as(event, words)):
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
@@ -95,6 +96,14 @@ def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
     st.markdown(f":material/{line.icon}: **{coloured}**  \n:small[:gray[{plain(about)}]]")
     _listed(line.details)
     _listed(line.more)
+
+
+def _unsent(view: View, record: EventRecord) -> None:
+    """Draw what a search of an attached agent found and the prompt that followed has not."""
+    for each in view.memory.trace.unsent([record] if view.attached else ()).values():
+        st.markdown(f":red[{plain(unsent_words(each).strip())}]")
+        nav.link("context", f":small[The prompt of turn {tokens(each.prompt.turn)}]", icon=":material/stacks:",
+                 turn=each.prompt.turn)  # fmt: skip
 
 
 def _listed(items: Sequence[str]) -> None:

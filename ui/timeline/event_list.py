@@ -9,7 +9,7 @@ import streamlit as st
 
 from memory_core.events import EventRecord
 from ui.components import filled, filled_rows, unseen_heading
-from ui.event_sentences import seconds
+from ui.event_sentences import seconds, unsent_words
 from ui.lab.desk import struck_in
 from ui.struck import crossed_out, greyed
 from ui.text import ago, count, short, tokens
@@ -47,7 +47,7 @@ def draw_events(view: View, timeline: Timeline) -> None:
                 key="timeline__view",
             )  # fmt: skip
             until = False
-            if view.past:
+            if view.past and view.shown_turn:
                 until = st.toggle(f"Up to turn {tokens(view.shown_turn)}", value=True, key="timeline__upto")
         records = view.history.upto(view.position) if until else view.history.records
         if what == CALLS:
@@ -84,12 +84,15 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
+    unsent = view.memory.trace.unsent(records, upto=view.position) if view.attached else {}
     struck = struck_in(view.memory, records)
     rows = [
         {
             "Turn": record.turn or None,
             "By": ACTORS.get(record.actor, record.actor).lower(),
-            "What happened": crossed_out(line.text) if record.position in struck else line.text,
+            "What happened": crossed_out(line.text)
+            if record.position in struck
+            else f"{unsent_words(unsent.get(record.position))}{line.text}",
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)
@@ -109,6 +112,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
             "What happened": st.column_config.TextColumn(width=480),
             "When": st.column_config.TextColumn(width=96),
         },
+        placeholder="–",
         key=LIST,
         on_select=partial(take_row, tuple(record.position for record in records)),
         selection_mode="single-row",

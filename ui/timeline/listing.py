@@ -17,6 +17,8 @@ PROMPTS = "Prompts"
 
 NEWER = "From a newer version"
 
+OPERATIONS = "Memory operations"
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -41,6 +43,7 @@ GROUPS: Mapping[Family, Group] = {
     "settings": Group("Settings", ("context",)),
     "session": Group("Session"),
     "calls": Group("Model calls"),
+    "stores": Group(OPERATIONS, ("blocks", "retrieval")),
     "unknown": Group(NEWER),
 }
 """In the order of the filter."""

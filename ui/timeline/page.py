@@ -13,7 +13,7 @@ from ui.text import Beside, count, plain, short, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
-from ui.timeline.listing import GROUPS, NEWER, Index
+from ui.timeline.listing import GROUPS, NEWER, OPERATIONS, Index
 from ui.timeline.opened import opened, take_link
 from ui.timeline.timeline_cache import remembered
 from ui.view import View
@@ -28,11 +28,11 @@ def draw(view: View) -> None:
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
     lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
-    if not lived and not _came_from_elsewhere(view):
+    if not (lived or view.attached or _came_from_elsewhere(view)):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
-    st.markdown(_sentence(view) if view.history.turns else _kept(timeline.index))
+    st.markdown(_sentence(view, timeline.index.groups[OPERATIONS]) if view.history.turns else _kept(timeline.index))
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
         told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
@@ -56,8 +56,8 @@ def _came_from_elsewhere(view: View) -> bool:
     return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
 
 
-def _sentence(view: View) -> str:
-    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.`"""
+def _sentence(view: View, operations: int) -> str:
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations` are those on an agent's own memory."""
     turns, session_id = view.history.turns, view.memory.session_id
     everything = _sums(list(turns.values()), baseline.beside(session_id, view.history.latest_turn))
     attachment = view.history.attachment
@@ -65,7 +65,8 @@ def _sentence(view: View) -> str:
         return f"{everything} in {count(len(turns), 'turn')}, as {plain(short(attachment.name))} has it."
     if attachment is not None:
         prompts = sum(len(turn.contexts) for turn in turns.values())
-        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}, from an agent that is attached."
+        did = f" and {count(operations, 'memory operation')}" if operations else ""
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an agent that is attached."
     told = f"{everything} in {count(len(turns), 'turn')}."
     if not view.past:
         return told

@@ -25,8 +25,8 @@ def _draw_stage(stage: Stage, place: str) -> None:
     with st.container(border=True, gap=None, key=f"trace__{stage.verdict}_{place}"):
         st.markdown(title(stage))
         st.markdown(f":small[{plain(brief(stage))}]")
-        if stage.knowledge == "observed":
-            st.markdown(":small[:gray[observed]]")
+        if stage.knowledge != "decided":
+            st.markdown(f":small[:gray[{stage.knowledge}]]")
 
 
 def _draw_never(place: str) -> None:

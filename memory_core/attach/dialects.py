@@ -1,0 +1,153 @@
+"""Which attribute of a span says what, in each way of writing that is in use: one table a dialect. Pure data.
+
+Sources: OpenTelemetry's conventions for generative AI, status Development (semantic-conventions-genai, gen-ai-spans.md
+and its JSON schemas); OpenInference's semantic conventions; the emitters named at each table. A name that ends in `.*`
+is a list written out: `llm.input_messages.0.message.role`. `event:attribute` stands in an event of the span.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+MemoryKind = Literal["create", "update", "upsert", "search", "delete", "create_store", "delete_store"]
+Operation = Literal["reply", "embed"] | MemoryKind
+"""What a span reports: a call of a model, as in `ModelCalled.purpose`, or something done with memory."""
+
+Field = Literal[
+    "model", "input_tokens", "output_tokens", "input", "output", "system",
+    "store", "record", "records", "ids", "texts", "query", "count", "best",
+]  # fmt: skip
+"""`records` has ids and words together, `ids` and `texts` in two lists side by side; `best` is the highest score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way of writing."""
+
+    name: str
+    named_by: str
+    """The attribute that names the operation."""
+    operations: Mapping[str, Operation]
+    """What its values mean; spans with any other value are none of ours."""
+    fields: Mapping[Field, tuple[str, ...]]
+    """Attributes by what they say; of several the first that is there."""
+
+
+_CALLS: Mapping[Field, tuple[str, ...]] = {
+    "model": ("gen_ai.request.model", "gen_ai.response.model"),
+    "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
+    "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
+    "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*"),
+    "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*"),
+    "system": ("gen_ai.system_instructions",),
+}
+"""Messages as the conventions have them since 1.37, then as before, whole or written out."""
+
+GENAI = Dialect(
+    "OpenTelemetry",  # Google ADK and Latitude's telemetry write it as it is
+    "gen_ai.operation.name",
+    {
+        "chat": "reply",
+        "generate_content": "reply",
+        "text_completion": "reply",
+        "embeddings": "embed",
+        "create_memory": "create",
+        "update_memory": "update",
+        "upsert_memory": "upsert",
+        "search_memory": "search",
+        "delete_memory": "delete",
+        "create_memory_store": "create_store",
+        "delete_memory_store": "delete_store",
+        "retrieval": "search",
+    },
+    {
+        **_CALLS,
+        # After each name of the convention those of its drafts.
+        "store": ("gen_ai.memory.store.id", "gen_ai.memory.store.name", "gen_ai.data_source.id"),
+        "record": ("gen_ai.memory.record.id", "gen_ai.memory.id"),
+        "records": ("gen_ai.memory.records", "gen_ai.retrieval.documents"),
+        "texts": ("gen_ai.memory.record.content", "gen_ai.memory.content"),
+        "query": ("gen_ai.memory.query.text", "gen_ai.memory.query", "gen_ai.retrieval.query.text"),
+        "count": ("gen_ai.memory.record.count", "gen_ai.memory.search.result.count"),
+    },
+)
+
+N8N = Dialect(
+    "n8n",  # n8n-io/n8n, packages/@n8n/agents
+    "gen_ai.operation.name",
+    {"query_memory": "search", "save_memory": "upsert"},
+    {
+        "store": ("gen_ai.memory.store.names",),
+        "ids": ("gen_ai.memory.ids",),
+        "texts": ("gen_ai.memory.descriptions",),
+    },
+)
+
+STRANDS = Dialect(
+    "Strands",  # strands-agents/harness-sdk, strands/telemetry/tracer.py
+    "gen_ai.operation.name",
+    {"memory.search": "search", "memory.add": "create"},
+    {
+        "store": ("memory.store.names",),
+        "records": ("memory.results:content",),
+        "texts": ("memory.content:content",),
+        "query": ("memory.query:content",),
+        "count": ("memory.result.count",),
+    },
+)
+
+MEMORY_SEMCONV = Dialect(
+    "memory-semconv",  # version 0.1.0, as its emitters for Mem0, Cognee, MemOS, memU and kagent write it
+    "memory.operation",
+    {
+        "add": "upsert",
+        "write": "upsert",
+        "cognify": "upsert",
+        "update": "update",
+        "search": "search",
+        "retrieve": "search",
+        "read": "search",
+        "prefetch": "search",
+        "get": "search",
+        "get_all": "search",
+        "list": "search",
+        "delete": "delete",
+        "delete_all": "delete",
+        "forget": "delete",
+    },
+    {
+        "store": ("memory.store.id", "memory.scope.user_id", "memory.tenant", "memory.store_backend"),
+        "record": ("memory.id",),
+        "query": ("memory.query.text",),
+        "count": ("memory.result.count", "memory.results.count", "memory.item.count"),
+        "best": ("memory.top_similarity",),
+    },
+)
+
+OPENINFERENCE = Dialect(
+    "OpenInference",
+    "openinference.span.kind",
+    {"LLM": "reply", "EMBEDDING": "embed", "RETRIEVER": "search"},
+    {
+        "model": ("llm.model_name", "embedding.model_name"),
+        "input_tokens": ("llm.token_count.prompt",),
+        "output_tokens": ("llm.token_count.completion",),
+        "input": ("llm.input_messages.*",),
+        "output": ("llm.output_messages.*",),
+        "records": ("retrieval.documents.*",),
+        "query": ("input.value",),
+    },
+)
+
+OPENLLMETRY = Dialect(
+    "OpenLLMetry",  # before it wrote `gen_ai.operation.name`
+    "llm.request.type",
+    {"chat": "reply", "completion": "reply", "embedding": "embed"},
+    _CALLS,
+)
+
+DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY)
+"""In the order in which they are tried; a span is read in the first that knows its operation."""
+
+SESSION = ("gen_ai.conversation.id", "session.id", "gcp.vertex.agent.session_id", "agent.session.id")
+"""Attributes that name a conversation, of the span or else of its program."""

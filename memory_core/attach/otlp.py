@@ -1,0 +1,155 @@
+"""An export request of OpenTelemetry's protocol (OTLP/HTTP), from its bytes to spans as values.
+
+Pure. Of what a span has, only what `dialects` reads is kept; links, flags and scopes are not.
+"""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from memory_core.errors import MessageError
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+"""The two forms of a request, by content type."""
+
+MAX_SPAN_BYTES = 4_000_000
+"""A span above this is refused: as much as a prompt of a million tokens has."""
+
+NO_TRACE, NO_SPAN = bytes(16), bytes(8)
+
+
+@dataclass(frozen=True)
+class Span:
+    """One finished span."""
+
+    trace: str
+    """Trace id, 32 hex digits."""
+    id: str
+    """Span id, 16 hex digits."""
+    name: str = ""
+    began: int = 0
+    """Nanoseconds since the epoch; `ended` too."""
+    ended: int = 0
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    resource: Mapping[str, Any] = field(default_factory=dict)
+    """Attributes of the program that sent it."""
+    events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Name and attributes of each."""
+    failed: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its identity: what is sent twice has the same."""
+        return f"{self.trace}:{self.id}"
+
+    @cached_property
+    def values(self) -> Mapping[str, Any]:
+        """Its attributes with those of its events, as `event:attribute`; an event's `gen_ai.*` as if its own."""
+        told: dict[str, Any] = {}
+        for event, attributes in self.events:
+            told |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}
+        return {**told, **self.attributes}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What a request held."""
+
+    spans: tuple[Span, ...]
+    refused: tuple[str, ...] = ()
+    """Why, for each span that was refused."""
+
+
+def read_export(body: bytes, content_type: str) -> Export:
+    """The spans of one request.
+
+    Raises:
+        MessageError: it is no OTLP request.
+        ImportError: the package `opentelemetry-proto` is missing.
+    """
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+    request = ExportTraceServiceRequest()
+    try:
+        if content_type == JSON:
+            json_format.ParseDict(_with_bytes(json.loads(body)), request, ignore_unknown_fields=True)
+        else:
+            request.ParseFromString(body)
+        if not request.resource_spans and request.ByteSize():  # all of it are fields that OTLP does not know
+            raise ValueError
+    except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        form = "JSON" if content_type == JSON else "protobuf"
+        raise MessageError(f"this is no OTLP request for traces in {form} ({type(error).__name__})") from None
+    spans, refused = [], []
+    for of_resource in request.resource_spans:
+        resource = _values(of_resource.resource.attributes)
+        for of_scope in of_resource.scope_spans:
+            for each in of_scope.spans:
+                if (problem := _problem(each)) is None:
+                    spans.append(_span(each, resource))
+                else:
+                    refused.append(problem)
+    return Export(tuple(spans), tuple(refused))
+
+
+def _problem(span: Any) -> str | None:
+    if len(span.trace_id) != len(NO_TRACE) or len(span.span_id) != len(NO_SPAN):
+        return "a span has no trace id of 16 bytes and span id of 8"
+    if span.trace_id == NO_TRACE or span.span_id == NO_SPAN:
+        return "the ids of a span are zero"
+    if (size := span.ByteSize()) > MAX_SPAN_BYTES:
+        return f"a span has {size / 1e6:.1f} MB, and at most {MAX_SPAN_BYTES / 1e6:.0f} MB are kept"
+    return None
+
+
+def _span(span: Any, resource: Mapping[str, Any]) -> Span:
+    return Span(
+        trace=span.trace_id.hex(),
+        id=span.span_id.hex(),
+        name=span.name,
+        began=span.start_time_unix_nano,
+        ended=span.end_time_unix_nano,
+        attributes=_values(span.attributes),
+        resource=resource,
+        events=tuple((event.name, _values(event.attributes)) for event in span.events),
+        failed=span.status.code == span.status.STATUS_CODE_ERROR,
+    )
+
+
+def _values(attributes: Iterable[Any]) -> dict[str, Any]:
+    return {each.key: _value(each.value) for each in attributes}
+
+
+def _value(value: Any) -> Any:
+    """A value as JSON has it; None for bytes, which no convention uses."""
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return [_value(each) for each in value.array_value.values]
+    if kind == "kvlist_value":
+        return _values(value.kvlist_value.values)
+    return None if kind in (None, "bytes_value") else getattr(value, kind)
+
+
+def _with_bytes(request: Any) -> Any:
+    """A request in JSON with its ids as protobuf's JSON writes bytes: OTLP writes them as hex digits."""
+    for of_resource in request.get("resourceSpans", ()):
+        for of_scope in of_resource.get("scopeSpans", ()):
+            for span in of_scope.get("spans", ()):
+                span.pop("links", None)
+                span.pop("parentSpanId", None)
+                for name in ("traceId", "spanId"):
+                    span[name] = base64.b64encode(_unhexed(span.get(name))).decode()
+    return request
+
+
+def _unhexed(id: Any) -> bytes:
+    """An id of hex digits; empty for anything else, which is refused with its span."""
+    try:
+        return bytes.fromhex(id)
+    except (ValueError, TypeError):
+        return b""

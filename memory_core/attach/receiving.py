@@ -1,0 +1,180 @@
+"""Exported spans of any number of requests, stored: one transaction for each session that they are about.
+
+Nothing is stored twice: a span is remembered by its ids with what it caused, in the same transaction. Which session a
+span belongs to: the conversation that it names, or its program does; else the session of a span of its trace that came
+before or with it; else one by the name of the service and the beginning of the trace.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_core.attach.otlp import Export
+from memory_core.attach.recording import attach, recording
+from memory_core.attach.spans import MemoryOperation, Report, read_span
+from memory_core.attach.wire import Exchange
+from memory_core.engine.session import Session
+from memory_core.errors import MemoryInspectorError, MessageError, StoreError
+from memory_core.events import (
+    Event,
+    MemoryDeleted,
+    MemorySearched,
+    MemoryStoreChanged,
+    MemoryWritten,
+)
+from memory_core.messages import unstorable
+from memory_core.store.database import Database
+from memory_core.store.spans import add_spans, recorded_spans, sessions_of_traces
+from memory_core.store.writing import Writing
+
+TRACE_DIGITS = 8
+"""Hex digits of a trace id in the name of a session that no span names."""
+
+MAX_OPEN = 256
+"""Sessions that are kept open; of more the one opened first is opened again."""
+
+
+@dataclass(slots=True)
+class Refusals:
+    """What of one request was not stored."""
+
+    spans: int = 0
+    reasons: dict[str, None] = field(default_factory=dict)
+    """Each once, in order."""
+
+    def add(self, reason: str) -> None:
+        self.spans += 1
+        self.reasons.setdefault(reason)
+
+
+class Receiver:
+    """Stores spans. Not thread-safe: whoever receives has one thread for it."""
+
+    def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
+        self._database, self._opened = database, opened
+        self._sessions: dict[str, Session] = {}
+
+    def store(self, exports: Sequence[Export]) -> list[Refusals]:
+        """Store what these requests hold; what could not be, of each.
+
+        Raises:
+            StoreError: the database cannot be reached. What was stored before that is not stored twice.
+        """
+        refusals = [Refusals() for _ in exports]
+        reports: list[tuple[Report, Refusals]] = []
+        for export, refused in zip(exports, refusals, strict=True):
+            for reason in export.refused:
+                refused.add(reason)
+            for span in export.spans:
+                try:
+                    report = read_span(span)
+                except MessageError as error:
+                    refused.add(f"the span {span.name[:80]!r} cannot be read: {error}")
+                    continue
+                if report is not None:
+                    reports.append((report, refused))
+        for session_id, own in self._by_session(reports).items():
+            try:
+                record_reports(self._session(session_id), [report for report, _ in own])
+            except StoreError:
+                raise
+            except MemoryInspectorError as error:  # as that it was deleted, or is no attached agent's
+                self._sessions.pop(session_id, None)
+                for _, refused in own:
+                    refused.add(str(error).rstrip("."))
+        return refusals
+
+    def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
+        named = {report.trace: report.session for report, _ in reports if report.session is not None}
+        unnamed = {report.trace for report, _ in reports if report.session is None} - named.keys()
+        if unnamed:
+            with self._database().read() as connection:
+                named |= sessions_of_traces(connection, unnamed)
+        found: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
+        for report, refused in reports:
+            session_id = report.session or named.get(report.trace)
+            session_id = session_id or f"{report.service} {report.trace[:TRACE_DIGITS]}"
+            if problem := unstorable(session_id):
+                refused.add(f"the name of its conversation {problem}")
+            else:
+                found[session_id].append((report, refused))
+        return found
+
+    def _session(self, session_id: str) -> Session:
+        if session_id not in self._sessions:
+            session = self._opened(session_id)
+            attach(session, source="spans")
+            self._sessions[session_id] = session
+            if len(self._sessions) > MAX_OPEN:
+                del self._sessions[next(iter(self._sessions))]
+        return self._sessions[session_id]
+
+
+def record_reports(session: Session, reports: Sequence[Report]) -> None:
+    """Record spans of one session in one transaction, in the order in which they ended; those known are left out.
+
+    Raises:
+        NotFoundError: the session was deleted; nothing was stored.
+        StoreError: the database cannot be reached; nothing was stored.
+    """
+    with recording(session) as to:
+        w = to.w
+        known = recorded_spans(w.connection, [report.key for report in reports])
+        fresh = {report.key: report for report in reports if report.key not in known}
+        ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
+        meanwhile = _before_their_call(ordered)
+        held = {report.key for each in meanwhile.values() for report in each}
+        for report in ordered:
+            if isinstance(report.what, Exchange):
+                before = [_event(session, w, each) for each in meanwhile.get(report.key, ())]
+                to.exchange(report.what, before)
+            elif report.key not in held:
+                w.record(_event(session, w, report), actor="agent")
+        add_spans(w, fresh)
+
+
+def _before_their_call(ordered: Sequence[Report]) -> Mapping[str, list[Report]]:
+    """Memory operations by the call of a model that followed each in its trace.
+
+    What an agent looks up for a message belongs to the message's turn, and the message is seen only with that call.
+    """
+    calls: dict[str, list[Report]] = defaultdict(list)
+    for report in sorted(ordered, key=lambda report: report.began):
+        if isinstance(report.what, Exchange) and report.what.messages:
+            calls[report.trace].append(report)
+    found: dict[str, list[Report]] = defaultdict(list)
+    for report in ordered:
+        if isinstance(report.what, MemoryOperation):
+            own = calls.get(report.trace, [])
+            place = bisect_left(own, report.ended, key=lambda call: call.began)
+            if place < len(own):
+                found[own[place].key].append(report)
+    return found
+
+
+def _event(session: Session, w: Writing, report: Report) -> Event:
+    """A memory operation as its event; its words go into the content store."""
+    done = report.what
+    assert isinstance(done, MemoryOperation)
+    span, finished, store = report.key, report.ended // 1_000, done.store
+    if done.kind == "create_store" or done.kind == "delete_store":
+        change = "created" if done.kind == "create_store" else "deleted"
+        return MemoryStoreChanged(span, finished, store, change, done.error)  # type: ignore[arg-type]
+    if done.kind == "delete":
+        ids = tuple(record.id for record in done.records if record.id is not None)
+        return MemoryDeleted(span, finished, store, ids, done.count, done.error)
+    records = tuple(
+        (record.id, *_stored(session, w, record.words), record.score if done.kind == "search" else None)
+        for record in done.records
+    )
+    if done.kind == "search":
+        query = None if done.query is None else w.store_text(done.query)
+        return MemorySearched(span, finished, store, query, records, done.count, done.best, done.error)
+    written = tuple(record[:3] for record in records)
+    return MemoryWritten(span, finished, store, done.kind, written, done.count, done.error)
+
+
+def _stored(session: Session, w: Writing, words: str | None) -> tuple[str | None, int]:
+    """Hash and tokens of a record's words."""
+    return (None, 0) if words is None else (w.store_text(words), session.counter.text(words))

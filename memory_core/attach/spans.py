@@ -1,0 +1,252 @@
+"""What a span reports: a call of a model, or something done with memory. Pure; spans of anything else report nothing.
+
+A span says of what it names only what its emitter wrote: without the opt-in of its conventions it has ids and counts,
+and no words.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.attach.dialects import DIALECTS, SESSION, Dialect, Field, MemoryKind
+from memory_core.attach.otlp import Span
+from memory_core.attach.span_messages import decoded, instructions, messages_of, messages_of_events, written_out
+from memory_core.attach.wire import Exchange
+from memory_core.errors import MessageError
+from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
+from memory_core.tokens import reported
+
+MAX_NAME = 200
+"""Characters of an id, of a store or of a model; of a longer one the first."""
+
+MAX_RECORDS = 1_000
+"""Records of one operation; a span with more is refused."""
+
+_CODE = re.compile(r"[\w.:<>-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryRecord:
+    """One record as an operation names it."""
+
+    id: str | None
+    words: str | None
+    """None: not captured."""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryOperation:
+    """Something that an agent did with a memory of its own."""
+
+    kind: MemoryKind
+    store: str | None
+    """None: the span names none."""
+    records: tuple[MemoryRecord, ...] = ()
+    query: str | None = None
+    count: int | None = None
+    """Records written, found or deleted, as the span counts them."""
+    best: float | None = None
+    """Highest score of a search."""
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A span that reports something."""
+
+    key: str
+    """Identity of the span, see `Span.key`."""
+    trace: str
+    began: int
+    """Nanoseconds since the epoch; `ended` too."""
+    ended: int
+    session: str | None
+    """The conversation that the span or its program names."""
+    service: str
+    what: Exchange | MemoryOperation
+
+
+def read_span(span: Span) -> Report | None:
+    """What a span reports; None for one that reports nothing of a model or of memory.
+
+    Raises:
+        MessageError: it does, and what it holds is not as any convention has it; the sentence names the attribute.
+    """
+    found = _dialect(span)
+    if found is None:
+        return None
+    dialect, operation = found
+    values = span.values
+    if operation == "reply" or operation == "embed":
+        what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
+    else:
+        what = _operation(span, dialect, operation)
+    named = (_name(each.get(name)) for each in (values, span.resource) for name in SESSION)
+    service = _name(span.resource.get("service.name")) or "agent"
+    return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
+
+
+def _dialect(span: Span) -> tuple[Dialect, Any] | None:
+    for dialect in DIALECTS:
+        operation = dialect.operations.get(str(span.attributes.get(dialect.named_by)))
+        if operation is not None:
+            return dialect, operation
+    return None
+
+
+def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str, Any]:
+    """The name and value of the first attribute that says this; None as the value where none does."""
+    for name in dialect.fields.get(field, ()):
+        value = written_out(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
+        if value is not None:
+            return name, value
+    return "", None
+
+
+def _name(value: Any) -> str | None:
+    return str(value)[:MAX_NAME] if isinstance(value, str | int) and str(value).strip() else None
+
+
+def _error(span: Span) -> str | None:
+    """The class of the error that an operation ended with; never its text, which may hold anything."""
+    code = str(span.attributes.get("error.type") or "")
+    if not code and not span.failed:
+        return None
+    return f"it failed with {code}" if _CODE.fullmatch(code) else "it failed"
+
+
+# -- calls of a model ------------------------------------------------------------------------------
+
+
+def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
+    values = span.values
+    messages, answer = _said(span, dialect) if purpose == "reply" else ([], None)
+    return Exchange(
+        purpose=purpose,
+        model=_name(_get(values, dialect, "model")[1]) or "unknown",
+        messages=tuple(messages),
+        answer=answer,
+        input_tokens=reported(_get(values, dialect, "input_tokens")[1]),
+        output_tokens=reported(_get(values, dialect, "output_tokens")[1]),
+        seconds=max(0, span.ended - span.began) / 1e9,
+        error=_error(span),
+        known="reported",
+        span=span.key,
+        sent=span.began // 1_000,
+        captured=purpose != "reply" or bool(messages),
+    )
+
+
+def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
+    """The prompt of a call, and its first answer without reasoning; as in `wire`, that is in no later prompt."""
+    values, events = span.values, span.events
+    prompt = _read(values, dialect, "system", instructions)
+    prompt += _read(values, dialect, "input", lambda given: messages_of(given, MessageRole.USER))
+    prompt = prompt or messages_of_events(events, said=False)
+    answers = _read(values, dialect, "output", lambda given: messages_of(given, MessageRole.ASSISTANT))
+    answers = answers or messages_of_events(events, said=True)
+    for message in (*prompt, *answers):
+        message.to_json()  # raises for what cannot be stored, so that one span is refused and not its batch
+    first = next((each for each in answers if each.role is MessageRole.ASSISTANT), None)
+    parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
+    return prompt, first.with_parts(parts) if first is not None and parts else None
+
+
+def _read(values: Mapping[str, Any], dialect: Dialect, field: Field, read: Any) -> list[ChatMessage]:
+    name, value = _get(values, dialect, field)
+    if value is None:
+        return []
+    try:
+        found: list[ChatMessage] = read(value)
+        return found
+    except MessageError as error:
+        raise MessageError(f"{name} {str(error).rstrip('.')}") from None
+
+
+# -- memory ----------------------------------------------------------------------------------------
+
+
+def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperation:
+    values = span.values
+    store = _one(_get(values, dialect, "store")[1])
+    query = _get(values, dialect, "query")[1]
+    records = _records(values, dialect)
+    count = reported(_get(values, dialect, "count")[1])
+    scores = [each.score for each in records if each.score is not None]
+    best = _number(_get(values, dialect, "best")[1])
+    return MemoryOperation(
+        kind=kind,
+        store=_name(store),
+        records=records,
+        query=None if query is None else _words(query),
+        count=count if count is not None else len(records) if records else None,
+        best=best if best is not None else max(scores, default=None),
+        error=_error(span),
+    )
+
+
+def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord, ...]:
+    """The records of an operation: with their words, or by ids alone."""
+    own = _name(_get(values, dialect, "record")[1])
+    name, given = _get(values, dialect, "records")
+    if given is not None:
+        try:
+            entries = decoded(given)
+        except MessageError as error:
+            raise MessageError(f"{name} {error}") from None
+        entries = entries if isinstance(entries, list) else [entries]
+        if len(entries) > MAX_RECORDS:
+            raise MessageError(f"{name} has {len(entries):,} records, and at most {MAX_RECORDS:,} are kept")
+        only = own if len(entries) == 1 else None
+        return tuple(_record(entry, only) for entry in entries)
+    ids, texts = (_several(_get(values, dialect, field)[1]) for field in ("ids", "texts"))
+    if ids or texts:
+        longest = max(len(ids), len(texts))
+        pairs = zip(ids + [own] * (longest - len(ids)), texts + [None] * (longest - len(texts)), strict=True)
+        return tuple(MemoryRecord(_name(id), None if text is None else _words(text)) for id, text in pairs)
+    return (MemoryRecord(own, None),) if own is not None else ()
+
+
+def _record(entry: Any, only: str | None) -> MemoryRecord:
+    """A record as GenAI's schema, OpenInference or Strands has it."""
+    if not isinstance(entry, Mapping):
+        return MemoryRecord(only, _words(entry))
+    own = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
+    words = own.get("content")
+    return MemoryRecord(
+        id=_name(own.get("id")) or only,
+        words=None if words is None else _words(words),
+        score=_number(own.get("score")),
+    )
+
+
+def _several(given: Any) -> list[Any]:
+    """One value, or a list of them."""
+    if given is None:
+        return []
+    return list(given) if isinstance(given, list) else [given]
+
+
+def _one(given: Any) -> Any:
+    """One value, or the only one of a list, which some write as JSON; of several stores their names together."""
+    try:
+        found = decoded(given)
+    except MessageError:
+        return given
+    return ", ".join(map(str, found)) if isinstance(found, list) else found
+
+
+def _words(value: Any) -> str:
+    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    try:
+        words.encode()
+    except UnicodeEncodeError:
+        raise MessageError("a text holds half a character, which cannot be stored") from None
+    return words
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,177 @@
+"""The stores of an attached agent at one position of the log, as its spans report them. Pure.
+
+Spans may come late: what was done is applied in the order in which it ended, so that of two writes of a record the one
+that ended last holds. A failed operation changes nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_core.events import (
+    Event,
+    EventRecord,
+    MemoryDeleted,
+    MemorySearched,
+    MemoryStoreChanged,
+    MemoryWritten,
+)
+
+UNATTRIBUTED = "(unattributed)"
+"""The store of operations whose spans name none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordVersion:
+    """One write of a record."""
+
+    record: EventRecord
+    words: str | None
+    """Hash; None: not captured."""
+    tokens: int
+
+    @property
+    def how(self) -> str:
+        """`create`, `update` or `upsert`."""
+        return str(getattr(self.record.event, "how", ""))
+
+
+@dataclass(slots=True)
+class StoreRecord:
+    """One record of a store."""
+
+    store: str
+    id: str | None
+    """None: its spans give it no id."""
+    versions: list[RecordVersion] = field(default_factory=list)
+    """In the order in which the writes ended; empty for one that was only found."""
+    found: list[EventRecord] = field(default_factory=list)
+    """Searches that returned it."""
+    found_words: str | None = None
+    """Hash of the words with which it was found first, where no write was seen."""
+    deleted: EventRecord | None = None
+
+    @property
+    def words(self) -> str | None:
+        """Hash of its words; None where they were never captured."""
+        return self.versions[-1].words if self.versions else self.found_words
+
+    @property
+    def last_write(self) -> EventRecord | None:
+        return self.versions[-1].record if self.versions else None
+
+
+@dataclass(slots=True)
+class Store:
+    """One store."""
+
+    name: str
+    records: list[StoreRecord] = field(default_factory=list)
+    """In the order in which they were seen first, deleted ones included."""
+    searches: list[EventRecord] = field(default_factory=list)
+    deleted: EventRecord | None = None
+    """When the whole store was deleted."""
+
+    @property
+    def held(self) -> list[StoreRecord]:
+        """The records that are there."""
+        return [record for record in self.records if record.deleted is None]
+
+    @property
+    def never_found(self) -> list[StoreRecord]:
+        """Records that are there and that no search returned."""
+        return [record for record in self.held if not record.found]
+
+    @property
+    def unanswered(self) -> list[EventRecord]:
+        """Searches that found nothing."""
+        return [search for search in self.searches if found_nothing(search.event)]
+
+
+def found_nothing(event: Any) -> bool:
+    """Whether a search found nothing. Of one that says no number it is not known."""
+    return event.kind == MemorySearched.kind and event.error is None and event.count == 0
+
+
+def store_name(event: Any) -> str:
+    """The store of a memory operation, for a screen."""
+    name: str | None = event.store
+    return name or UNATTRIBUTED
+
+
+def stores_of(records: Iterable[EventRecord]) -> Mapping[str, Store]:
+    """The stores after these records of a session's log, by name."""
+    done = [record for record in records if record.event.family == "stores"]
+    folding = _Folding()
+    for record in sorted(done, key=lambda record: (record.event.finished, record.position)):  # type: ignore[attr-defined]
+        folding.apply(record)
+    return folding.stores
+
+
+class _Folding:
+    def __init__(self) -> None:
+        self.stores: dict[str, Store] = {}
+        self._by_id: dict[tuple[str, str], StoreRecord] = {}
+        self._by_words: dict[tuple[str, str], StoreRecord] = {}
+
+    def apply(self, record: EventRecord) -> None:
+        event: Any = record.event
+        store = self.stores.setdefault(name := store_name(event), Store(name))
+        if record.kind == MemorySearched.kind:
+            store.searches.append(record)
+        if event.error is None:
+            _APPLY[type(event)](self, store, record, event)
+
+    def written(self, store: Store, record: EventRecord, event: MemoryWritten) -> None:
+        store.deleted = None
+        for id, words, tokens in event.records:
+            self._write(store, id, RecordVersion(record, words, tokens))
+
+    def searched(self, store: Store, record: EventRecord, event: MemorySearched) -> None:
+        for id, words, _, _ in event.results:
+            self._find(store, id, words, record)
+
+    def removed(self, store: Store, record: EventRecord, event: MemoryDeleted) -> None:
+        wanted = set(event.records)
+        for each in store.held:
+            if not wanted or each.id in wanted:
+                each.deleted = record
+
+    def changed(self, store: Store, record: EventRecord, event: MemoryStoreChanged) -> None:
+        store.deleted = record if event.change == "deleted" else None
+        for each in store.held if event.change == "deleted" else ():
+            each.deleted = record
+
+    def _write(self, store: Store, id: str | None, version: RecordVersion) -> None:
+        written = self._by_id.get((store.name, id)) if id is not None else None
+        if written is None:
+            written = self._new(store, id)
+        written.versions.append(version)
+        written.deleted = None
+        if version.words is not None:
+            self._by_words[store.name, version.words] = written
+
+    def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
+        """Count a read: of the record with this id, else of the one with the very same words."""
+        found = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
+        if found is None:
+            if id is None:  # without an id nobody can say whether it is one that was found before
+                return
+            found = self._new(store, id)
+            found.found_words = words
+        found.found.append(search)
+
+    def _new(self, store: Store, id: str | None) -> StoreRecord:
+        made = StoreRecord(store.name, id)
+        store.records.append(made)
+        if id is not None:
+            self._by_id[store.name, id] = made
+        return made
+
+
+_APPLY: dict[type[Event], Callable[[_Folding, Store, EventRecord, Any], None]] = {
+    MemoryWritten: _Folding.written,
+    MemorySearched: _Folding.searched,
+    MemoryDeleted: _Folding.removed,
+    MemoryStoreChanged: _Folding.changed,
+}

@@ -1,0 +1,150 @@
+"""Tracks of the records of an attached agent's memory: written, kept, found, and whether the prompt has them. Pure.
+
+What happened to a record is reported by the agent's spans; whether it is in the prompt is observed, by its words. Why,
+only the agent knows.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from memory_core.events import EventRecord, MemorySearched
+from memory_core.history.by_turn import History
+from memory_core.history.pieces import Words
+from memory_core.history.stores import Store, StoreRecord, store_name, stores_of
+from memory_core.tracing.matching import Phrase
+from memory_core.tracing.moment import Moment
+from memory_core.tracing.stages import stage
+from memory_core.tracing.unsent import Prompts, says
+from memory_core.tracing.values import Carrier, Stage, Track
+
+QUOTED = 80
+"""Characters of a question that are quoted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a session's stores, followed to the prompt of one moment."""
+
+    history: History
+    moment: Moment
+    words: Words
+    said_in: Callable[[EventRecord], str]
+    """All of a prompt."""
+
+    def tracks(self, phrase: Phrase) -> Iterator[Track]:
+        """One for each record of which a write says a phrase, or that was found with it."""
+        then = self.history.upto(self.moment.position)
+        stores, searches = stores_of(then), self._searches(then)
+        for store in stores_of(self.history.records).values():
+            for ever in store.records:
+                if any(self._says(phrase, key) for key in _words_of(ever)):
+                    record = _same(stores.get(store.name), ever)
+                    yield self._track(phrase, record, ever, searches)
+
+    def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
+        """Those that the prompt looked at followed."""
+        prompts, prompt = Prompts(then), self.moment.record
+        found = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
+        return [record for record in found if prompts.after(cast(MemorySearched, record.event)) is prompt]
+
+    def _track(
+        self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord, searches: list[EventRecord]
+    ) -> Track:
+        words = self.words((record or ever).words or "") or ""
+        carrier = Carrier("record", ever.store, words=words, matched="words", record=ever.id)
+        stages = [*self._before(phrase, record, ever)]
+        if stages[-1].verdict == "passed" and record is not None:
+            stages += self._end(record, words, searches)
+        return Track(carrier, tuple(stages))
+
+    def _before(self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord) -> Iterator[Stage]:
+        """Written, and kept. `record` is as it was known then, `ever` as it is by now."""
+        name = f"record {ever.id} of {ever.store}" if ever.id else f"a record of {ever.store}"
+        first = self._first(phrase, record)
+        if first is None:
+            came = self._first(phrase, ever) or ever.found[0]
+            text = f"Written as {name} only in turn {came.turn}, after {self.moment.prompt}."
+            yield _reported("learned", "lost", text, came, "learned_later")
+            return
+        if record is None or not record.versions:
+            yield _reported("learned", "passed", f"Known as {name}: no span tells of its write.", first)
+            return
+        yield _reported("learned", "passed", f"Written as {name} in turn {first.turn}.", first)
+        if record.deleted is not None:
+            text = f"Deleted from {ever.store} in turn {record.deleted.turn}."
+            yield _reported("kept", "lost", text, record.deleted, "deleted")
+        elif not self._says(phrase, record.versions[-1].words):
+            over = record.versions[-1].record
+            text = f"Overwritten in turn {over.turn}: {name} has other words since."
+            yield _reported("kept", "lost", text, over, "overwritten")
+
+    def _first(self, phrase: Phrase, record: StoreRecord | None) -> EventRecord | None:
+        """The first write that says it; the first search of a record whose writes were not seen."""
+        if record is None:
+            return None
+        if not record.versions:
+            return record.found[0] if self._says(phrase, record.found_words) else None
+        return next((each.record for each in record.versions if self._says(phrase, each.words)), None)
+
+    def _end(self, record: StoreRecord, words: str, searches: list[EventRecord]) -> Iterator[Stage]:
+        """Found by a search before the prompt, and in it."""
+        moment = self.moment
+        if moment.record is None:
+            yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn}.", rule="no_prompt")
+            return
+        own = [search for search in searches if store_name(search.event) == record.store]
+        hit = next((search for search in reversed(own) if search in record.found), None)
+        if says(self.said_in(moment.record), words):
+            if hit is not None:
+                yield self._found(record, hit)
+            text = f"In {moment.prompt}, by its words."
+            yield stage("prompt", "passed", text, moment.record, knowledge="observed", turn=moment.record.turn)
+        elif hit is not None:
+            yield self._found(record, hit)
+            where = f"the search of {record.store}{self._question(hit)}"
+            text = f"Found by {where}, and yet not in {moment.prompt}: no message has its words. Why is not known here."
+            yield stage("prompt", "lost", text, moment.record, rule="found_not_sent", knowledge="observed")
+        elif own:
+            missed: Any = own[-1].event
+            number = "nothing" if missed.count == 0 else "other records" if missed.results else "what is not known"
+            text = f"Not found: the search of {record.store}{self._question(own[-1])} returned {number}."
+            yield _reported("found", "lost", text, own[-1], "not_returned")
+        else:
+            text = f"Not looked for: no search of {record.store} was reported before {moment.prompt}."
+            yield _reported("found", "lost", text, moment.record, "no_search")
+
+    def _found(self, record: StoreRecord, search: EventRecord) -> Stage:
+        event: Any = search.event
+        place = next((n for n, (id, *_) in enumerate(event.results) if id is not None and id == record.id), None)
+        score = event.results[place][3] if place is not None else None
+        rank = f", number {place + 1} of {len(event.results)}" if place is not None else ""
+        scored = f" with a score of {score:.2f}" if score is not None else ""
+        text = f"Found by the search of {record.store}{self._question(search)}{scored}{rank}."
+        numbers = {} if score is None else {"score": score}
+        return stage("found", "passed", text, search, knowledge="reported", **numbers)
+
+    def _question(self, search: EventRecord) -> str:
+        key: str | None = getattr(search.event, "query", None)
+        words = " ".join((self.words(key) or "").split()) if key is not None else ""
+        return f' for "{words[:QUOTED]}{"…" * (len(words) > QUOTED)}"' if words else ""
+
+    def _says(self, phrase: Phrase, key: str | None) -> bool:
+        return key is not None and phrase.said_in(self.words(key) or "")
+
+
+def _reported(name: Any, verdict: Any, text: str, record: EventRecord | None, rule: str = "") -> Stage:
+    return stage(name, verdict, text, record, rule=rule, knowledge="reported")
+
+
+def _words_of(record: StoreRecord) -> Iterable[str]:
+    keys = [version.words for version in record.versions] or [record.found_words]
+    return [key for key in keys if key is not None]
+
+
+def _same(store: Store | None, ever: StoreRecord) -> StoreRecord | None:
+    """The record as it was then; None if nothing told of it yet. Those without an id are told apart by their writes."""
+    for each in store.records if store is not None else ():
+        if each.id == ever.id and (each.id is not None or each.versions[0].record is ever.versions[0].record):
+            return each
+    return None

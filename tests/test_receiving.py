@@ -1,0 +1,210 @@
+"""What spans report, recorded as the session of the agent that sent them."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from span_kit import START, Attached, chat, memory, sent
+
+from memory_core import Memory
+from memory_core.events import MemoryDeleted, MemorySearched, MemoryWritten
+from memory_core.history.slices.contexts import is_context
+from memory_core.history.stores import UNATTRIBUTED
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
+from memory_core.sessions.overview import delete_session
+
+
+@pytest.fixture
+def attached():
+    return Attached()
+
+
+HELLO = [("system", "Be brief."), ("user", "I like tea.")]
+MORE = [*HELLO, ("assistant", "Noted."), ("user", "What do I drink?")]
+
+
+def test_calls_appear_as_a_session_with_its_prompts(attached):
+    assert attached.take(chat(HELLO, "Noted.", began=1), chat(MORE, "Tea.", began=2)) == []
+    assert attached.prompts() == [HELLO, MORE]
+    history = attached.log()
+    assert (history.attached, history.latest_turn) == (True, 2)
+    assert {record.event.known for record in history.records if is_context(record.event)} == {"reported"}
+    calls = attached.memory().events(kinds=["model_called"])
+    assert [(c.event.model, c.event.input_tokens, c.event.seconds) for c in calls] == [("gpt-test", 11, 0.1)] * 2
+    # The store decides nothing about an agent's messages: each stands once.
+    assert [m.content for m in attached.memory().get_all()] == ["Be brief.", *[w for _, w in MORE[1:]], "Tea."]
+
+
+def test_what_is_sent_twice_is_recorded_once_also_after_a_restart(attached):
+    spans = [chat(HELLO, "Noted.", began=1), memory("create_memory", records=[("r1", "Likes tea.")], began=2)]
+    attached.take(*spans, spans[0])
+    before = attached.log().position
+    attached.take(*spans)
+    attached.take(*spans, chat(MORE, began=3), receiver=attached.restarted())
+    new = attached.log().after(before)
+    assert [record.kind for record in new] == ["message_added", "context_built", "model_called"]
+    # It is the span that is known, and not what it says: its emitter may say the same again.
+    attached.take(memory("create_memory", records=[("r1", "Likes tea.")], began=4))
+    assert len(attached.stores()["notes"].records[0].versions) == 2
+
+
+def test_processes_that_record_one_agent_know_of_each_other_s_messages(attached):
+    other, last = Attached(attached.database), [*MORE, ("assistant", "Tea."), ("user", "Thanks.")]
+    attached.take(chat(HELLO, "Noted.", began=1))
+    other.take(chat(MORE, "Tea.", began=2))
+    attached.take(chat(last, began=3))
+    other.take(chat(HELLO, began=4))
+    assert attached.prompts() == [HELLO, MORE, last, HELLO]
+    assert [m.content for m in attached.memory().get_all()] == [words for _, words in last]
+
+
+def test_what_was_looked_up_for_a_message_stands_in_its_turn(attached):
+    attached.take(
+        memory("search_memory", query="drinks", records=[("r1", "Likes tea.", 0.5)], began=1),
+        chat(HELLO, "Noted.", began=2),
+        memory("create_memory", records=[("r2", "Said hello.")], began=3, trace=9),
+    )
+    records = attached.log().records
+    assert attached.kinds() == [
+        "message_added", "message_added", "memory_searched", "context_built", "model_called", "message_added",
+        "memory_written",
+    ]  # fmt: skip
+    assert [r.turn for r in records if r.event.family == "stores"] == [1, 1]
+    assert {r.actor for r in records if r.event.family == "stores"} == {"agent"}
+
+
+def test_writes_apply_in_the_order_in_which_they_ended(attached):
+    late = memory("update_memory", records=[("r1", "Lives in Rome.")], began=5)
+    attached.take(memory("create_memory", records=[("r1", "Lives in Oslo.")], began=1))
+    attached.take(memory("update_memory", records=[("r1", "Lives in Paris.")], began=9))
+    attached.take(late)
+    (record,) = attached.stores()["notes"].held
+    assert [attached.words(v.words) for v in record.versions] == ["Lives in Oslo.", "Lives in Rome.", "Lives in Paris."]
+    assert [version.how for version in record.versions] == ["create", "update", "update"]
+    # As of an earlier position the late one is not there yet.
+    then = attached.stores(upto=attached.log().position - 1)["notes"].held[0]
+    assert [attached.words(v.words) for v in then.versions] == ["Lives in Oslo.", "Lives in Paris."]
+
+
+def test_stores_know_what_is_held_found_and_never_found(attached):
+    attached.take(
+        memory("create_memory", records=[("r1", "Likes tea."), ("r2", "Has a cat."), ("r3", "Old.")], began=1),
+        memory("search_memory", query="tea", records=[("r1", "Likes tea.", 0.9)], began=2),
+        memory("search_memory", query="dogs", count=0, began=3),
+        memory("search_memory", query="boats", began=4),  # says no number
+        memory("delete_memory", record="r3", began=5),
+        sent("delete_memory", {"gen_ai.operation.name": "delete_memory", "gen_ai.conversation.id": "c1",
+                               "gen_ai.memory.store.id": "notes", "error.type": "timeout"}, began=6),
+        memory("upsert_memory", store="other", records=[("r1", "Another one.")], began=7),
+        memory("delete_memory_store", store="other", began=8),
+    )  # fmt: skip
+    notes, other = attached.stores()["notes"], attached.stores()["other"]
+    assert [record.id for record in notes.held] == ["r1", "r2"]
+    assert [record.id for record in notes.never_found] == ["r2"]
+    assert [attached.words(search.event.query) for search in notes.unanswered] == ["dogs"]
+    assert len(notes.searches) == 3
+    assert (other.held, other.deleted.kind) == ([], "memory_store_changed")
+    gone = notes.records[2].deleted.event
+    assert gone == MemoryDeleted(gone.span, START // 1_000 + 5_100_000, "notes", ("r3",), 1)
+
+
+def test_without_content_there_are_ids_and_counts(attached):
+    attached.take(
+        chat(None, began=1),
+        sent("upsert_memory", {"gen_ai.operation.name": "upsert_memory", "gen_ai.memory.record.id": "r1",
+                               "gen_ai.conversation.id": "c1"}, began=2),
+        memory("search_memory", count=4, began=3),
+    )  # fmt: skip
+    call, wrote, searched = (record.event for record in attached.log().records[3:])
+    assert (call.captured, call.input_tokens) == (False, 11)
+    assert isinstance(wrote, MemoryWritten)
+    assert (wrote.store, wrote.records) == (None, (("r1", None, 0),))
+    assert isinstance(searched, MemorySearched)
+    assert (searched.query, searched.results, searched.count) == (None, (), 4)
+    assert set(attached.stores()) == {UNATTRIBUTED, "notes"}
+
+
+def test_a_span_that_names_no_session_belongs_to_that_of_its_trace(attached):
+    attached.take(memory("search_memory", conversation=None, query="a", began=1, trace=5))
+    attached.take(
+        memory("search_memory", conversation=None, query="b", began=2, trace=6), chat(HELLO, began=3, trace=6)
+    )
+    attached.take(memory("search_memory", conversation=None, query="c", trace=6), receiver=attached.restarted())
+    alone = f"shop {5:08x}"[:5] + f"{5:032x}"[:8]
+    assert attached.kinds(alone) == ["memory_searched"]
+    assert [attached.words(r.event.query) for r in attached.log().records if r.kind == "memory_searched"] == ["b", "c"]
+
+
+def test_a_session_of_its_own_is_not_written_into(attached):
+    Memory.from_defaults("c1", database=attached.database, services=attached.services)
+    (reason,) = attached.take(chat(HELLO), memory("search_memory"), chat(HELLO, conversation="c2"))
+    assert "session of its own" in reason
+    assert attached.prompts("c2") == [HELLO]
+
+
+def test_what_cannot_be_read_is_named_and_the_rest_is_stored(attached):
+    broken = sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": '[{"role'})
+    (reason,) = attached.take(broken, chat(HELLO))
+    assert "gen_ai.input.messages is JSON that was cut off" in reason
+    assert attached.prompts() == [HELLO]
+
+
+def test_a_deleted_session_stays_deleted_and_the_agent_is_told(attached):
+    attached.take(chat(HELLO, "Noted.", began=1))
+    delete_session(attached.database, "c1")
+    other = chat(MORE, conversation="c2")
+    for receiver in (attached.receiver, attached.restarted()):
+        (reason,) = attached.take(chat(MORE, began=2), other, receiver=receiver)
+        assert "does not exist any more" in reason
+    assert attached.prompts("c2") == [MORE]
+
+
+def test_the_words_of_memory_go_with_the_session_and_travel_with_it(attached):
+    attached.take(
+        chat(HELLO, "Noted.", began=1),
+        memory("create_memory", records=[("r1", "Zanzibar.")], began=2),
+        memory("search_memory", query="where to", records=[("r1", "Zanzibar.", 0.5)], began=3),
+    )
+    bundle = read_bundle(write_bundle(attached.database, "c1"), "c1.zip")
+    other = Attached()
+    copy = import_bundle(other.database, bundle)
+    (record,) = other.stores(copy)["notes"].held
+    assert other.words(record.words, copy) == "Zanzibar."
+    assert other.log(copy).attached
+    with attached.database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM mi_content WHERE data LIKE '%Zanz%'").scalar() == 1
+    delete_session(attached.database, "c1")
+    with attached.database.read() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM mi_content WHERE data LIKE '%Zanz%'").scalar() == 0
+        assert connection.exec_driver_sql("SELECT count(*) FROM mi_span").scalar() == 0
+
+
+operations = st.tuples(
+    st.sampled_from(["create_memory", "update_memory", "delete_memory", "search_memory", "delete_memory_store"]),
+    st.sampled_from(["r1", "r2"]),
+    st.sampled_from(["Tea.", "Cake.", "Rome."]),
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(operations, max_size=8), st.data())
+def test_stores_are_the_same_in_whichever_order_and_how_often_spans_come(done, data):
+    spans = [
+        memory(kind, records=None if kind.startswith("delete") else [(id, words)], record=id, began=n)
+        for n, (kind, id, words) in enumerate(done)
+    ]
+    shuffled = data.draw(st.permutations(spans))
+    again = data.draw(st.lists(st.sampled_from(spans), max_size=3)) if spans else []
+    told = []
+    for order in (spans, [*shuffled, *again]):
+        attached = Attached()
+        attached.take(chat(HELLO))
+        for span in order:
+            attached.take(span)
+        stores = attached.stores()
+        told.append(
+            {
+                name: [(r.id, [v.words for v in r.versions], len(r.found), r.deleted is None) for r in store.records]
+                for name, store in stores.items()
+            }
+        )
+    assert told[0] == told[1]

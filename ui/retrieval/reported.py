@@ -1,0 +1,149 @@
+"""An attached agent's searches, on Retrieval: what each found, and what of it is not in the prompt that followed."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from memory_core.events import EventRecord, MemorySearched
+from memory_core.history.stores import found_nothing, store_name
+from memory_core.tracing.unsent import Unsent
+from ui import nav
+from ui.components import empty, heading
+from ui.event_sentences import NOT_CAPTURED
+from ui.text import count, plain, short, tokens
+from ui.view import View
+
+SHOWN = 200
+"""Searches that are listed, the newest first: each is compared with a prompt."""
+
+RESULTS = 30
+
+ROWS = 12
+
+_PICKED = "reported__picked"
+
+
+def draw(view: View) -> None:
+    """Draw the searches that the agent's spans report up to this moment."""
+    records = view.history.upto(view.position)
+    every = [record for record in records if isinstance(record.event, MemorySearched)]
+    if not every:
+        text = "What an attached agent looks up in its memory stands here once its spans tell of it."
+        empty("No search was reported.", text, icon="manage_search")
+        return
+    searches = every[-SHOWN:][::-1]
+    unsent = view.memory.trace.unsent(searches, upto=view.position)
+    st.markdown(sentence(every, searches, unsent))
+    texts = view.memory.log.texts(
+        key
+        for search in searches
+        if isinstance(search.event, MemorySearched)
+        for key in (search.event.query, *(key for _, key, _, _ in search.event.results))
+        if key is not None
+    )
+    # A new search moves the rows: the table then begins without a selection, and what was picked stays.
+    table = f"reported__searches_{searches[0].position}"
+    st.dataframe(
+        search_rows(searches, unsent, texts),
+        hide_index=True,
+        height="content" if len(searches) <= ROWS else 35 * (ROWS + 1),
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=52, format="localized"),
+            "Store": st.column_config.TextColumn(width=120),
+            "Question": st.column_config.TextColumn(width="large"),
+            "Found": st.column_config.NumberColumn(width=60, format="localized"),
+            "Best": st.column_config.NumberColumn(width=60, format="%.2f", help="Highest score."),
+            "Not in the prompt": st.column_config.TextColumn(
+                width=170, help="What was found and the prompt that followed has not, by its words."
+            ),
+        },
+        placeholder="–",
+        key=table,
+        on_select=partial(_pick, table, tuple(search.position for search in searches)),
+        selection_mode="single-row",
+        alt="Searches, the newest first",
+    )
+    picked = next((search for search in searches if search.position == st.session_state.get(_PICKED)), None)
+    if picked is not None:
+        _draw_search(picked, unsent, texts)
+    else:
+        st.markdown(":small[:gray[Pick a search for what it found.]]")
+
+
+def _pick(table: str, positions: Sequence[int]) -> None:
+    """Keep the search of the selected row; `positions` are those of the rows as drawn."""
+    selection: Any = st.session_state.get(table)
+    rows = selection["selection"]["rows"] if selection else []
+    st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
+
+
+def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, Unsent]) -> str:
+    """How many there are, and what of them is worth a look. Markdown."""
+    nothing = sum(found_nothing(search.event) for search in every)
+    missing = sum(len(each.missing) for each in unsent.values())
+    among = "" if len(listed) == len(every) else f" of the last {tokens(len(listed))}"
+    told = [f"**{count(len(every), 'search')}**, as the agent’s spans report them."]
+    if nothing:
+        told.append(f"{count(nothing, 'question')} found nothing.")
+    if missing:
+        is_not = "is not" if missing == 1 else "are not"
+        told.append(f":red[{count(missing, 'record')} found{among} {is_not} in the prompt that followed.]")
+    return " ".join(told)
+
+
+def search_rows(
+    searches: Sequence[EventRecord], unsent: Mapping[int, Unsent], texts: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """One row a search."""
+    rows = []
+    for search in searches:
+        event: Any = search.event
+        missing = unsent.get(search.position)
+        rows.append(
+            {
+                "Turn": search.turn or None,
+                "Store": short(store_name(event), 40),
+                "Question": short(_words(event.query, texts), 200),
+                "Found": event.count,
+                "Best": event.best,
+                "Not in the prompt": _missing(missing) if missing is not None else "",
+            }
+        )
+    return rows
+
+
+def _missing(missing: Unsent) -> str:
+    event: Any = missing.search.event
+    return f"{tokens(len(missing.missing))} of {tokens(len(event.results))}, turn {tokens(missing.prompt.turn)}"
+
+
+def _words(key: str | None, texts: Mapping[str, str]) -> str:
+    return f"({NOT_CAPTURED})" if key is None else " ".join(texts.get(key, "(erased)").split())
+
+
+def _draw_search(search: EventRecord, unsent: Mapping[int, Unsent], texts: Mapping[str, str]) -> None:
+    event: Any = search.event
+    missing = unsent.get(search.position)
+    with st.container(border=True, gap="small", key="reported__search"):
+        heading(f"“{plain(short(_words(event.query, texts), 120))}”")
+        if event.error:
+            st.markdown(f":orange[{plain(event.error)}]")
+        for place, (id, key, size, score) in enumerate(event.results[:RESULTS]):
+            gone = missing is not None and place in missing.missing
+            told = [plain(short(id, 40))] if id is not None else []
+            told += [f"score {score:.2f}"] if score is not None else []
+            told += [count(size, "token")] if key is not None else []
+            said = plain(short(_words(key, texts), 300))
+            mark = ":red[:material/cancel: not in the prompt that followed]" if gone else ""
+            st.markdown(f"{said}  \n:small[:gray[{', '.join(told)}] {mark}]")
+            if gone and key in texts:
+                nav.follow_link(" ".join(texts[key].split()), ":small[Where did it go?]")
+        if not event.results:
+            st.markdown("It found nothing." if event.count == 0 else f"What it found is not known: {NOT_CAPTURED}.")
+        if len(event.results) > RESULTS:
+            st.markdown(f":small[:gray[and {tokens(len(event.results) - RESULTS)} more]]")
+        if missing is not None:
+            label = f":small[The prompt of turn {tokens(missing.prompt.turn)}]"
+            nav.link("context", label, icon=":material/stacks:", turn=missing.prompt.turn)
