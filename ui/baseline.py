@@ -28,9 +28,6 @@ from ui.jobs import Job
 from ui.services import engine
 from ui.text import Beside, difference, nothing_beside, plain, session_name, short, tokens
 
-BASELINE = "baseline"
-"""URL parameter that names what is pinned, and its key in the tab's state."""
-
 CHIP_CHARACTERS = 34
 
 _SESSION, _KEPT = "session:", "played:"
@@ -60,19 +57,22 @@ _pinned: ContextVar[Baseline | None] = ContextVar("baseline", default=None)
 
 def begin_run() -> None:
     """Take what the address of a new tab names, read it, and keep the address; once a run, before anything is drawn."""
-    if BASELINE not in st.session_state:
-        st.session_state[BASELINE] = st.query_params.get(BASELINE)
-    _pinned.set(None)
-    key: str | None = st.session_state[BASELINE]
-    if key is not None:
-        try:
-            _pinned.set(_read(key))
-        except NotFoundError:
-            state.say("warning", "The pinned baseline was deleted, or never existed. Nothing is compared.")
-            st.session_state[BASELINE] = None
-        except MemoryInspectorError:  # the page says more
-            pass
-    state.write_address(BASELINE, st.session_state[BASELINE])
+    if state.BASELINE not in st.session_state:
+        st.session_state[state.BASELINE] = st.query_params.get(state.BASELINE)
+    key: str | None = st.session_state[state.BASELINE]
+    _pinned.set(_pinned_by(key) if key is not None else None)
+    state.write_address(state.BASELINE, st.session_state[state.BASELINE])
+
+
+def _pinned_by(key: str) -> Baseline | None:
+    try:
+        return _read(key)
+    except NotFoundError:
+        state.say("warning", "The pinned baseline was deleted, or never existed. Nothing is compared.")
+        unpin()
+    except MemoryInspectorError:  # the page says more
+        return None
+    return None
 
 
 def pinned() -> Baseline | None:
@@ -81,12 +81,12 @@ def pinned() -> Baseline | None:
 
 def is_pinned(session_id: str) -> bool:
     """Whether this session itself is the baseline."""
-    return bool(st.session_state.get(BASELINE) == f"{_SESSION}{session_id}")
+    return bool(st.session_state.get(state.BASELINE) == f"{_SESSION}{session_id}")
 
 
 def pin_session(session_id: str) -> None:
     """Compare with a session from now on. For callbacks."""
-    st.session_state[BASELINE] = f"{_SESSION}{session_id}"
+    st.session_state[state.BASELINE] = f"{_SESSION}{session_id}"
 
 
 def pin_played(memory: Memory, played: Played, name: str) -> None:
@@ -97,7 +97,7 @@ def pin_played(memory: Memory, played: Played, name: str) -> None:
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    st.session_state[BASELINE] = f"{_KEPT}{id}"
+    st.session_state[state.BASELINE] = f"{_KEPT}{id}"
 
     def read_prompts(job: Job) -> None:  # takes seconds: until then, nothing stands beside what a cache can reuse
         _kept(id).value = keep_reused(database, played, id)
@@ -106,7 +106,7 @@ def pin_played(memory: Memory, played: Played, name: str) -> None:
 
 
 def unpin() -> None:
-    st.session_state[BASELINE] = None
+    st.session_state[state.BASELINE] = None
 
 
 def draw_chip() -> None:
@@ -199,7 +199,9 @@ class _Kept:
 
 def _kept(id: str) -> _Kept:
     shared = engine()
-    return shared.services.cached((BASELINE, shared.database.id, id), lambda: _Kept(kept_baseline(shared.database, id)))
+    return shared.services.cached(
+        (state.BASELINE, shared.database.id, id), lambda: _Kept(kept_baseline(shared.database, id))
+    )
 
 
 def _read(key: str) -> Baseline:
@@ -209,14 +211,16 @@ def _read(key: str) -> Baseline:
         NotFoundError: it is not there, or the key is none: people edit addresses.
     """
     shared = engine()
+    if not key.isprintable():  # no id is so, and a database may refuse it
+        raise NotFoundError("The address names no baseline.")
     if key.startswith(_KEPT):
         found = _kept(key.removeprefix(_KEPT)).value
         title = shared.open(found.session_id).session.status().title
         return Baseline(f"{found.name} · {session_name(title, found.session_id)}", found.session_id, found.numbers)
     if not key.startswith(_SESSION):
-        raise NotFoundError(f"{key} names no baseline.")
+        raise NotFoundError("The address names no baseline.")
     session_id = key.removeprefix(_SESSION)
     memory = shared.open(session_id)
-    counted = shared.services.cached((BASELINE, shared.database.id, session_id), _SessionNumbers)
+    counted = shared.services.cached((state.BASELINE, shared.database.id, session_id), _SessionNumbers)
     title = session_name(memory.session.status().title, session_id)
     return Baseline(title, session_id, counted.of(memory), memory)

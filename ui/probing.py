@@ -1,6 +1,6 @@
 """Probes from where somebody is: of a phrase, a fact, a message or a block, each kept with the session by one click."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import streamlit as st
@@ -40,20 +40,18 @@ def of_messages(seqs: Sequence[int], turn: int) -> list[Probe]:
 
 
 def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
-    """A probe that a block never gets less than it has now; none while it has nothing."""
-    return [BlockTokens(block=block, at_least=tokens, from_turn=turn)] if tokens else []
+    """A probe that a block never gets less than it has now: more than nothing."""
+    return [BlockTokens(block=block, at_least=tokens, from_turn=turn)]
 
 
-def draw(session_id: str, probes: Sequence[Probe], key: str) -> None:
-    """A menu of probes that can be kept; nothing without any."""
-    if not probes:
-        return
+def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> None:
+    """A menu of probes that can be kept; which they are is asked once it is open."""
     opened = st.popover("Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun")
     if not opened.open:
         return
     with opened:
         st.markdown(":small[:gray[Keep with the session what its prompts must hold. The Lab and CI check it.]]")
-        for number, probe in enumerate(probes):
+        for number, probe in enumerate(probes()):
             st.button(
                 plain(short(str(probe), PROBE_CHARACTERS)),
                 key=f"{key}_probe_{number}",

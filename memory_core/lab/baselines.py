@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from memory_core.errors import NotFoundError
 from memory_core.history.by_turn import History
 from memory_core.history.numbers import TurnNumbers, turn_numbers
-from memory_core.lab.comparing import Outcome, outcome_of, reused_by_turn
+from memory_core.lab.comparing import outcome_of, reused_by_turn
 from memory_core.lab.playing import Played
 from memory_core.memory import Memory
 from memory_core.messages import content_hash
@@ -52,9 +52,9 @@ class KeptBaseline:
 _NUMBERS = TypeAdapter(Numbers)
 
 
-def numbers_of(memory: Memory, outcome: Outcome | None = None) -> Numbers:
+def numbers_of(memory: Memory) -> Numbers:
     """The numbers of a session that was lived or played, but for `reused`, for which all its prompts must be read."""
-    told = outcome if outcome is not None else outcome_of(memory)
+    told = outcome_of(memory)
     cut = sum(turn.cut for turn in told.turns)
     return Numbers(turn_numbers(memory.log.history()), told.average, cut, told.calls, {})
 

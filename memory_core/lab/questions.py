@@ -1,7 +1,7 @@
 """Questions with the words that answer them: how much of that evidence is in the prompts that they get.
 
-As in the recall benchmark, a question is asked once the whole conversation was said, and evidence is there where its
-words stand in the prompt.
+As in the recall benchmark, a question is asked once the whole conversation was said. Evidence is there where the prompt
+says it: word for word, or with all its stems in one sentence (`tracing.matching`).
 """
 
 import re

@@ -1,7 +1,7 @@
 """A pinned baseline: by how much the numbers of every page differ from its own."""
 
 import pytest
-from pages_driver import button, drawn_until, joined, opened, table
+from pages_driver import button, drawn_until, joined, menu, opened, table
 
 from memory_core import delete_session
 from memory_core.lab.baselines import keep_baseline, kept_baseline, numbers_of
@@ -75,6 +75,7 @@ def test_the_pin_is_kept_in_the_address_from_page_to_page_until_it_is_unpinned(m
         del app.query_params["baseline"]  # the menu's links drop it
         app.run()
         assert app.query_params["baseline"] == f"played:{kept}"
+        assert all(f"baseline=played%3A{kept}" in query for query in menu(app).values()), "a new tab has it too"
     app.button(key="frame__baseline").click().run()
     assert "baseline" not in app.query_params
     assert "(" not in "".join(each.value for each in app.markdown if "tokens" in each.value)
@@ -98,7 +99,7 @@ def test_a_session_is_pinned_and_others_are_compared_with_it_and_it_not_with_its
     assert "baseline" not in app.query_params
 
 
-@pytest.mark.parametrize("broken", ["", "session:", "played:1", "played:" + "0" * 400, "\x00", "[]", "demo"])
+@pytest.mark.parametrize("broken", ["", "session:", "played:1", "played:" + "0" * 400, "played:\x00", "[]", "demo"])
 def test_an_address_that_names_no_baseline_is_a_sentence_and_nothing_is_compared(memory, broken):
     app = opened(page="facts", session="demo", baseline=broken)
     assert not app.exception

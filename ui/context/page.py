@@ -41,7 +41,7 @@ LEFT_OUT = 6
 """Maximum number of messages that are named beside a prompt they are not in; the newest."""
 
 CODE_PIXELS = 360
-BILL_PIXELS = 470
+BILL_PIXELS, COMPARED_PIXELS = 470, 80
 
 
 def draw(view: View) -> None:
@@ -242,12 +242,18 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
 
 def _draw_bill(view: View, sent: Prompt) -> None:
     numbers = st.column_config.NumberColumn(format="localized", width=110)
+    rows = words.bill_rows(sent, _beside(view, sent))
     st.dataframe(
-        words.bill_rows(sent, _beside(view, sent)),
+        rows,
         hide_index=True,
-        width=BILL_PIXELS,
+        width=BILL_PIXELS + (COMPARED_PIXELS if any(len(row) > len(rows[0]) for row in rows) else 0),
         placeholder="–",
-        column_config={"": st.column_config.TextColumn(width=240), "Counted": numbers, "Billed": numbers},
+        column_config={
+            "": st.column_config.TextColumn(width=240),
+            "Counted": numbers,
+            "Billed": numbers,
+            "Billed ±": st.column_config.TextColumn(width=COMPARED_PIXELS),
+        },
         key="context__bill",
         alt="Tokens counted and billed, line by line",
     )

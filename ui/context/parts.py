@@ -1,6 +1,7 @@
 """The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -54,9 +55,9 @@ def draw_parts(
             with opened:
                 _draw_part(sent, part, effects, read_only=read_only)
                 _draw_not_sent(effects, part, words)
-                if part.kind not in (QUEUE, PINNED):
-                    key = f"context__{_short_hash(part)}"
-                    probing.draw(session_id, probing.of_block(part.name, part.granted, sent.turn), key)
+                if part.kind not in (QUEUE, PINNED) and part.granted:
+                    probes = partial(probing.of_block, part.name, part.granted, sent.turn)
+                    probing.draw(session_id, probes, f"context__{_short_hash(part)}")
 
 
 def _key(part: PromptPart, lost: bool) -> str:

@@ -237,10 +237,14 @@ def number_rows(
     compared.append((beside("requested", built.asked), beside("sent", built.total)))
     if not any(map(any, compared)):
         return rows
-    return [
-        {**row, "Requested, compared": bare(requested), "Sent, compared": bare(sent)}
-        for row, (requested, sent) in zip(rows, compared, strict=True)
-    ]
+    return [_beside_columns(row, *differences) for row, differences in zip(rows, compared, strict=True)]
+
+
+def _beside_columns(row: dict[str, Any], requested: str, sent: str) -> dict[str, Any]:
+    """A row with differences next to the numbers that they are of."""
+    after = {"Requested": ("Requested ±", bare(requested)), "Sent": ("Sent ±", bare(sent))}
+    pairs = ([(name, value), *([after[name]] if name in after else [])] for name, value in row.items())
+    return {name: value for pair in pairs for name, value in pair}
 
 
 def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) -> dict[str, Any]:
@@ -267,7 +271,7 @@ def bill_rows(prompt: Prompt, beside: Beside = nothing_beside) -> list[dict[str,
     ]
     compared = bare(beside("billed", prompt.built.billed))
     total = {"": "Total", "Counted": prompt.built.total, "Billed": prompt.built.billed}
-    rows.append({**total, "Billed, compared": compared} if compared else total)
+    rows.append({**total, "Billed ±": compared} if compared else total)
     reported = prompt.call.input_tokens if prompt.call else None
     return [*rows, {"": "Reported by provider", "Counted": None, "Billed": reported}]
 
@@ -306,8 +310,8 @@ def same_start_sentence(
     `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """
     first = (
-        f"Prompt cache: **{tokens(same)}**{beside('reused', same)} of {count(billed, 'token')} "
-        f"({_percent(same, billed)}) "
+        f"Prompt cache: **{tokens(same)}**{beside('reused', same)} of {count(billed, 'token')}"
+        f"{beside('billed', billed)} ({_percent(same, billed)}) "
         f"can be reused from turn {tokens(turn)}."
     )
     if other is None:

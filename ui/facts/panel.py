@@ -4,12 +4,14 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.history.facts import made_by
 from memory_core.history.rebuild import RebuiltFact
+from memory_core.lab.probes import Probe
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from ui import nav, probing
@@ -65,17 +67,16 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
             _edit(desk, fact)
         stage_text = plain(effect.stage.text) if effect is not None else "Where did it go?"
         nav.follow_link(Ref.of("fact", row.id), f":small[{stage_text}]", help=stage_text)
-        _probe(view, desk, row)
+        probing.draw(desk.memory.session_id, partial(_probes, view, desk, row), f"facts__{row.id}")
         if fact is not None and not desk.past:
             _past_of(view, desk, fact)
 
 
-def _probe(view: View, desk: Desk, row: Row) -> None:
-    """Draw a menu of probes of a fact: its words, and the first message of this session that it was learned from."""
+def _probes(view: View, desk: Desk, row: Row) -> list[Probe]:
+    """Probes of a fact: of its words, and of the first message of this session that it was learned from."""
     turn, here = max(1, view.shown_turn), desk.memory.session_id
     seqs = [source.seq for source in sources_of(desk, row.id) if source.session_id == here]
-    probes = [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
-    probing.draw(here, probes, f"facts__{row.id}")
+    return [*probing.of_words(row.text, turn), *probing.of_messages(seqs[:1], turn)]
 
 
 def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import streamlit as st
 
@@ -98,7 +99,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
                 followed = now.words or now.target or trace.asked
                 if trace.tracks and trace.cut is None:
                     watching.draw_button(view, followed)
-                    probing.draw(view.memory.session_id, _probes(view, trace), "trace")
+                    probing.draw(view.memory.session_id, partial(_probes, view, trace), "trace")
                 if trace.cut is None and st.button(
                     "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
                 ):
