@@ -269,7 +269,12 @@ def test_a_users_fact_that_is_erased_takes_what_was_answered_in_all_sessions_of_
     assert kept(made[0]) == 0
 
 
-def test_a_deleted_session_leaves_no_answer():
-    memory = lived(10, model=Model())
+def test_a_deleted_session_leaves_no_answer_and_a_play_of_it_ends_with_the_first():
+    memory, model = lived(10, model=Model(), blocks=("facts",)), Model()
+    script, variant = script_of(memory), variant_of(memory).changed("B", token_flush_size=90)
+    played_by = PlayedModel(model, KeptOutputs(memory), calls=OFTEN)
     delete_session(memory.session.database, "s")
+    assert kept(memory) == 0
+    assert Player(services()).play(script, variant, by=played_by) is None
+    assert (played_by.stopped, len(model.asked)) == ("This session does not exist any more.", 1)
     assert kept(memory) == 0
