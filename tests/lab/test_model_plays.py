@@ -14,6 +14,7 @@ from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.errors import ModelAnswerError, ModelUnreachableError
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.lab.comparing import outcome_of
 from memory_core.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
 from memory_core.lab.playing import Player
@@ -267,6 +268,14 @@ def test_a_users_fact_that_is_erased_takes_what_was_answered_in_all_sessions_of_
     desk = made[0].facts.desk("facts")
     desk.erase(desk.facts()[:1])
     assert kept(made[0]) == 0
+
+
+def test_a_branch_and_a_bundle_take_no_answers_along():
+    memory = lived(10, model=Model())
+    before = kept(memory)
+    memory.branch(8)
+    import_bundle(memory.session.database, read_bundle(write_bundle(memory.session.database, "s"), "s.zip"))
+    assert kept(memory) == before > 0, "of the session itself alone"
 
 
 def test_a_deleted_session_leaves_no_answer_and_a_play_of_it_ends_with_the_first():
