@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.engine.delivery import stored_outputs
-from memory_core.errors import ModelAnswerError, ModelError
+from memory_core.errors import MemoryInspectorError, ModelAnswerError, ModelError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart, content_hash
 from memory_core.models.base import (
@@ -210,8 +210,11 @@ class PlayedModel(_ByInput):
             raise
         with self._lock:
             self.made.append(call)
-        if not self.outputs.keep(call):
-            self.stopped = "Messages of the session were removed while it was played: nothing more was asked."
+        try:
+            if not self.outputs.keep(call):
+                self.stopped = "Messages of the session were removed while it was played: nothing more was asked."
+        except MemoryInspectorError as error:  # the session, or the database, is gone
+            self.stopped = str(error)
         return call
 
     def _begin(self) -> None:

@@ -14,6 +14,7 @@ from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.errors import ModelAnswerError, ModelUnreachableError
+from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.lab.comparing import outcome_of
 from memory_core.lab.model_plays import CallCount, CountedModel, KeptOutputs, PlayedModel
 from memory_core.lab.playing import Player
@@ -269,7 +270,20 @@ def test_a_users_fact_that_is_erased_takes_what_was_answered_in_all_sessions_of_
     assert kept(made[0]) == 0
 
 
-def test_a_deleted_session_leaves_no_answer():
+def test_a_branch_and_a_bundle_take_no_answers_along():
     memory = lived(10, model=Model())
+    before = kept(memory)
+    memory.branch(8)
+    import_bundle(memory.session.database, read_bundle(write_bundle(memory.session.database, "s"), "s.zip"))
+    assert kept(memory) == before > 0, "of the session itself alone"
+
+
+def test_a_deleted_session_leaves_no_answer_and_a_play_of_it_ends_with_the_first():
+    memory, model = lived(10, model=Model(), blocks=("facts",)), Model()
+    script, variant = script_of(memory), variant_of(memory).changed("B", token_flush_size=90)
+    played_by = PlayedModel(model, KeptOutputs(memory), calls=OFTEN)
     delete_session(memory.session.database, "s")
+    assert kept(memory) == 0
+    assert Player(services()).play(script, variant, by=played_by) is None
+    assert (played_by.stopped, len(model.asked)) == ("This session does not exist any more.", 1)
     assert kept(memory) == 0

@@ -11,8 +11,10 @@ from memory_core import (
     StaticMemoryBlock,
     VectorMemoryBlock,
 )
+from memory_core.agent.loop import reply
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ToolCallPart
+from memory_core.models.offline.responder import OfflineResponder
 from ui import services
 from ui.demo_bundle import demo_memory
 from ui.jobs import Job
@@ -366,3 +368,19 @@ def test_a_prompt_is_asked_again_without_an_item_and_the_answers_stand_side_by_s
     app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
     assert not app.exception
     assert len(memory.events()) == events, "nothing is stored"
+
+
+def test_what_an_agent_would_call_in_its_memory_stands_beside_the_answers_and_is_not_done(demo_home):
+    shared = services.engine()
+    memory = Memory.from_recipe("self_editing", "own", "ana", database=shared.database, services=shared.services)
+    memory.put(ChatMessage(role="user", content="I live in Porto and I work at Acme."))
+    reply(memory, OfflineResponder(), "r")
+    events = len(memory.events())
+    app = page(session="own")
+    app.session_state["context__matter"] = True
+    app = app.selectbox(key="context__which_1_2").set_value(1).run()  # the prompt that led to the calls
+    app = press(app, "Ask again")
+    app = drawn_until(app, lambda: app.exception or "Without it" in joined(app))
+    assert not app.exception
+    assert "core_memory_append" in " ".join(each.value for each in app.code)
+    assert len(memory.events()) == events

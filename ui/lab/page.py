@@ -69,7 +69,8 @@ def draw(view: View) -> None:
         results = _played(view, now, variants, probes)
         if results is not None:
             request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
-            _draw_results(view, now, variants, with_model.draw(request) or results, probes)
+            by_model = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS)
+            _draw_results(view, now, variants, by_model or results, probes)
         current = now.current
         sweeping.draw(view, _upto(now), current, variants[current.name], playing.phrases_of(memory), probes)
 

@@ -21,6 +21,7 @@ from memory_core.lab.script import Script, script_of
 from memory_core.lab.striking import without
 from memory_core.lab.variants import Variant
 from memory_core.models.base import ChatModel
+from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
 from ui.jobs import Job
 from ui.services import engine
@@ -122,20 +123,13 @@ def job_of(
     return engine().read(f"lab/{asked}", lambda job: _work(job, request, variant, model))
 
 
-def count_job(request: PlayRequest, model: str) -> Job:
-    """The job that counts the calls of a play with a model, as JSON by name; another after each such play.
-
-    One that was cancelled is not begun again by itself.
-    """
-    return engine().reading(_count_key(request, model)) or _count(request, model)
+def count_job(request: PlayRequest, model: str) -> Job | None:
+    """The job that counts the calls of a play with a model, as JSON by name; another after each such play."""
+    return engine().reading(_count_key(request, model))
 
 
-def count_again(request: PlayRequest, model: str) -> None:
-    """Count the calls after that was cancelled."""
-    _count(request, model)
-
-
-def _count(request: PlayRequest, model: str) -> Job:
+def count_calls(request: PlayRequest, model: str) -> None:
+    """Count them in the background, also where that was cancelled before."""
     memory = request.memory
 
     def work(job: Job) -> None:
@@ -152,7 +146,7 @@ def _count(request: PlayRequest, model: str) -> Job:
             found[name] = asdict(counted.counted())
         job.add_text(json.dumps(found))
 
-    return engine().read(_count_key(request, model), work)
+    engine().read(_count_key(request, model), work)
 
 
 def _count_key(request: PlayRequest, model: str) -> str:
@@ -170,6 +164,8 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
                 _work(job, request, variant, chat.name, by)
         finally:
             by.close()
+            if isinstance(chat, OpenAIChat):  # made for the drawing that offered the play: nobody else calls it
+                chat.close()
             _kept(request.memory).paid += len(by.made)
 
     return engine().read(job_key, work)

@@ -36,8 +36,11 @@ class _Wanted:
 _WANTED = state.ByPlace("lab_model", _Wanted())
 
 
-def draw(request: PlayRequest) -> dict[str, Result] | None:
-    """Draw what a play with the connected model would take, or what it took; its results, if they are to be shown."""
+def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
+    """Draw what a play with the connected model would take, or what it took; its results, if they are to be shown.
+
+    `at_once`: calls are counted before anybody asks, as that takes a moment.
+    """
     session_id = request.memory.session_id
     wanted = _WANTED.at(session_id)
     try:
@@ -53,6 +56,8 @@ def draw(request: PlayRequest) -> dict[str, Result] | None:
     if job is not None and job.error is not None:
         st.warning(plain(job.error))
     if not chosen.offline:
+        if playing.count_job(request, chosen.name) is None and (at_once or wanted.model == chosen.name):
+            playing.count_calls(request, chosen.name)
         _draw_offer(request, chosen, wanted, failed=job is not None and job.error is not None)
     return None
 
@@ -94,13 +99,16 @@ def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None
 def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, failed: bool) -> None:
     """What a play would take, and the button that starts it."""
     job = playing.count_job(request, model.name)
-    if not job.done:
+    if job is not None and not job.done:
         _follow(job, "lab__count_cancel")
         return
-    if job.error is not None:
+    if job is None or job.error is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f":small[:gray[{plain(job.error)}]]", width="content")
-            st.button("Count again", key="lab__count", on_click=playing.count_again, args=(request, model.name))
+            st.markdown(
+                f":small[Learned by rules. {plain(model.name)} may learn instead, its calls counted first.]",
+                width="content",
+            )
+            st.button("Count its calls", key="lab__count", on_click=playing.count_calls, args=(request, model.name))
         return
     counted = {name: CallCount(**each) for name, each in json.loads(job.text).items()}
     new = sum(each.new for each in counted.values())
