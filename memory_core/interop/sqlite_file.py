@@ -18,8 +18,8 @@ SQLITE_MAGIC = b"SQLite format 3\x00"
 
 _MAX_STEPS = 20_000
 """Thousands of instructions of SQLite's machine that reading one file may take: about a minute."""
-COPY_ATTEMPTS, COPY_PAUSE_SECONDS = 6, 0.05
-"""Attempts at a copy between two writes, and by how many seconds each waits longer than the one before: 0.75 s."""
+COPY_ATTEMPTS, COPY_PAUSE_SECONDS = 10, 0.02
+"""Attempts at a copy between two writes; by how many seconds each waits longer than the one before: 0.9 s in all."""
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _WAL_HEADER = 32
 MAX_VALUE_BYTES = 2 * 20 * 1024 * 1024

@@ -28,11 +28,11 @@ def main(path, mode):
         say(2)
     print("ready", flush=True)
     if mode == "busy":
-        connection.execute("PRAGMA wal_autocheckpoint=3")
+        connection.execute("PRAGMA wal_autocheckpoint=5")
         ended = threading.Event()
         threading.Thread(target=lambda: (sys.stdin.readline(), ended.set()), daemon=True).start()
         number = 2
-        while not ended.wait(0.002):
+        while not ended.wait(0.01):
             say(number)
             number += 1
     else:

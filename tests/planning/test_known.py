@@ -48,7 +48,7 @@ def reached(known, store):
 
 
 @given(STORES, STORES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_from_whatever_was_known_the_active_facts_become_those_of_the_store(before, now):
     known = reached(reached([], before), now)
     assert {fact.text for fact in known if fact.state == "active"} == {each.texts[-1] for each in now if each.active}
