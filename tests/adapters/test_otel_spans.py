@@ -10,13 +10,26 @@ import logging
 import pytest
 from engine_fakes import Clock, Counter, HashEmbedder, ShakyExtractor, note, on_file, open_memory, user
 from fakes import FakeChat
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock, StoreError, VectorMemoryBlock
+from memory_core import (
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    Services,
+    StaticMemoryBlock,
+    StoreError,
+    VectorMemoryBlock,
+)
 from memory_core.adapters.otel import SpanEmitter, emit_spans
+from memory_core.attach.otlp import PROTOBUF, read_export
+from memory_core.attach.receiving import Receiver
+from memory_core.engine.session import Session
+from memory_core.history.stores import stores_of
 from memory_core.planning import curation
 
 MEMORY = {
@@ -228,3 +241,33 @@ def test_beside_the_agent_a_thread_makes_them_and_the_rest_at_the_end(
     assert failed
     assert "are made later: The database is away." in caplog.text
     assert len(spans_of(exporter)) == emit_spans(memory, None, after=0) - 1  # the block itself was there before
+
+
+# -- there and back ----------------------------------------------------------------------------------
+
+
+def test_what_a_memory_emits_the_app_receives_as_its_stores_with_the_same_words(exporter, provider):
+    memory = lived()
+    SpanEmitter(memory, provider, content=True, after=0).emit()
+    request = encode_spans(exporter.get_finished_spans()).SerializeToString()
+    database, services = Database.open(), Services()
+    receiver = Receiver(lambda: database, lambda id: Session(database, id, services=services))
+    (refused,) = receiver.store([read_export(request, PROTOBUF)])
+    assert refused.spans == 0
+    received = Memory.open("s", database, services=services)
+    stores = stores_of(received.log.history().records)
+
+    def held(name):
+        records = stores[f"session:s/{name}"].held
+        words = received.log.texts([record.words for record in records])
+        return {record.id: words[record.words] for record in records}
+
+    facts = memory.facts.desk("facts").facts()
+    assert held("facts") == {f"f{fact.id}": fact.text for fact in facts if fact.state == "active"}
+    assert held("core") == {"core": "You keep many notes."}
+    assert stores["session:s/heard"].deleted is not None
+    asked = [record.event.query for record in stores["session:s/turns"].searches]
+    assert list(received.log.texts(asked).values()) == ["note 1 of the day"]
+    before = len(received.events())
+    receiver.store([read_export(request, PROTOBUF)])
+    assert len(received.events()) == before
