@@ -684,8 +684,9 @@ def test_rules_answer_in_an_agents_session_only_when_they_are_asked_to(demo_home
 def test_an_answer_in_chat_is_asked_for_again_below_it_and_nothing_is_stored(demo_home):
     memory = services.engine().open("demo")
     events = len(memory.events())
-    app = opened(session="demo")
+    app = opened(session="demo", turn="10")
     assert not [each for each in app.selectbox if each.label == "Ask again without"]
+    assert [each.key for each in app.button if each.label.endswith("Did memory matter?]]")] == ["chat__again_10"]
     app = app.button(key="chat__again_10").click().run()
     assert "The rules answer, for nothing." in joined(app)
     app = app.button(key="context__matter_ask").click().run()

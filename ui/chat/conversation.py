@@ -83,11 +83,12 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
                 ending()
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
-                _turn_line(view, turn, told.get(turn, Summary()), answered=answered)
+                # Below every answer it would be in the way of who only reads.
+                _turn_line(view, turn, told.get(turn, Summary()), asks_again=answered and turn == view.shown_turn)
 
 
-def _turn_line(view: View, turn: int, summary: Summary, *, answered: bool) -> None:
-    """Draw what a turn did; below an answer, the way to ask again without an item of its prompt."""
+def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> None:
+    """Draw what a turn did, and with `asks_again` the way to ask for its answer without an item of its prompt."""
     session_id, past = view.memory.session_id, view.history.turns.get(turn)
     opened = _ASKED_AGAIN.at(session_id) == turn
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -99,7 +100,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, answered: bool) -> No
             args=(None if turn == view.latest_turn else turn,),
             help="Look at this turn on every page",
         )
-        if answered and past is not None and past.built is not None:
+        if asks_again and past is not None and past.built is not None:
             st.button(
                 ":small[:gray[Close]]" if opened else ":small[:gray[Did memory matter?]]",
                 type="tertiary",
@@ -109,7 +110,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, answered: bool) -> No
                 args=(session_id, 0 if opened else turn),
                 help="Ask again without an item of its prompt, or with the item reworded",
             )
-    if opened and answered and past is not None and past.built is not None:
+    if opened and asks_again and past is not None and past.built is not None:
         from ui.context.ablation import draw_form  # here, as the first page is drawn without it
 
         with st.container(border=True, key="chat__matter"):
