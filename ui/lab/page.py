@@ -179,10 +179,11 @@ def _follow(jobs: list[Job]) -> None:
     """Show how far the plays are; draw the page again when they have ended."""
     if all(job.done for job in jobs):
         problems = [job.error for job in jobs if job.error is not None]
-        if not problems:
+        if problems:
+            st.warning(plain(problems[0]))
+            st.button("Play", key="lab__play_again", icon=":material/science:")
+        else:
             st.rerun()
-        st.warning(plain(problems[0]))
-        st.button("Play", key="lab__play_again", icon=":material/science:")
         return
     job = next(job for job in jobs if not job.done)
     with st.container(horizontal=True, vertical_alignment="center"):
