@@ -35,17 +35,22 @@ MAX_OPEN = 256
 """Sessions that are kept open; of more the one opened first is opened again."""
 
 
+MAX_REASONS = 10
+"""Reasons that are named of one request."""
+
+
 @dataclass(slots=True)
 class Refusals:
     """What of one request was not stored."""
 
     spans: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
-    """Each once, in order."""
+    """Each once, in order; the first ones."""
 
     def add(self, reason: str) -> None:
         self.spans += 1
-        self.reasons.setdefault(reason)
+        if len(self.reasons) < MAX_REASONS:
+            self.reasons.setdefault(reason)
 
 
 class Receiver:
@@ -71,6 +76,9 @@ class Receiver:
                     report = read_span(span)
                 except MessageError as error:
                     refused.add(f"the span {span.name[:80]!r} cannot be read: {error}")
+                    continue
+                except RecursionError:  # of one span; the others of its batch are stored
+                    refused.add(f"the span {span.name[:80]!r} cannot be read: it is nested too deep")
                     continue
                 if report is not None:
                     reports.append((report, refused))
