@@ -148,6 +148,17 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_stored(attached):
     assert attached.prompts() == [HELLO]
 
 
+def test_a_span_nested_too_deep_is_refused_alone(attached):
+    deep = "[" * 20_000 + "]" * 20_000
+    spans = [
+        sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": deep}),
+        sent("upsert_memory", {"gen_ai.operation.name": "upsert_memory", "gen_ai.memory.records": deep}),
+        chat(HELLO),
+    ]
+    assert len(attached.take(*spans)) == 2
+    assert attached.prompts() == [HELLO]
+
+
 def test_a_deleted_session_stays_deleted_and_the_agent_is_told(attached):
     attached.take(chat(HELLO, "Noted.", began=1))
     delete_session(attached.database, "c1")

@@ -3,9 +3,12 @@
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from span_kit import START, as_json, as_protobuf, chat, memory, message, sent
 
-from memory_core.attach.otlp import JSON, MAX_SPAN_BYTES, PROTOBUF, read_export
+from memory_core.attach.dialects import DIALECTS as DIALECTS_READ
+from memory_core.attach.otlp import JSON, MAX_SPAN_BYTES, PROTOBUF, Span, read_export
 from memory_core.attach.spans import MemoryOperation, MemoryRecord, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.errors import MessageError
@@ -398,3 +401,36 @@ def test_a_part_that_is_not_known_stands_as_its_json():
     )
     assert isinstance(call, Exchange)
     assert call.messages[0].content == '{"type": "hologram", "beam": 3}\nHi'
+
+
+texts = st.sampled_from(["user", "tool", "text", "tool_call", "blob", "", "[", '{"a": 1}', "Hi \ud83d", "7", "0"])
+FIELDS = (
+    "role parts content contents type text message tool_calls function arguments id name document score "
+    "toolUse toolResult image image_url url uri message_content"
+)
+keys = st.sampled_from(FIELDS.split())
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+names = sorted({name for each in DIALECTS_READ for fields in each.fields.values() for name in fields})
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from([(each.named_by, value) for each in DIALECTS_READ for value in each.operations]),
+    st.dictionaries(st.sampled_from(names), values | values.map(json.dumps), max_size=5),
+)
+def test_whatever_attributes_hold_a_span_is_read_or_refused(kind, attributes):
+    named, value = kind
+    given_as = {name.replace(".*", ".0.message"): each for name, each in attributes.items()}
+    span = Span("1" * 32, "2" * 16, attributes={**given_as, named: value}, events=(("gen_ai.choice", attributes),))
+    try:
+        report = read_span(span)
+    except MessageError:  # any other error fails the test
+        return
+    assert report is not None
+    if isinstance(report.what, Exchange):
+        for message_read in report.what.messages:
+            message_read.to_json()

@@ -27,6 +27,7 @@ TRACES, OTHERS = "/v1/traces", ("/v1/metrics", "/v1/logs")
 """What an exporter sends by the same variable besides is taken, so that it does not complain, and dropped."""
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
+"""As in `memory_core.attach.otlp`, which is loaded with the first request."""
 
 MAX_BODY_BYTES = 64 * 2**20
 """A request above this is refused, unpacked or not: OpenTelemetry's exporters send none above it."""

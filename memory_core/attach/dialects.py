@@ -24,7 +24,6 @@ Field = Literal[
 class Dialect:
     """One way of writing."""
 
-    name: str
     named_by: str
     """The attribute that names the operation."""
     operations: Mapping[str, Operation]
@@ -43,8 +42,8 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
 }
 """Messages as the conventions have them since 1.37, then as before, whole or written out."""
 
+# OpenTelemetry's own; Google ADK and Latitude's telemetry write it as it is.
 GENAI = Dialect(
-    "OpenTelemetry",  # Google ADK and Latitude's telemetry write it as it is
     "gen_ai.operation.name",
     {
         "chat": "reply",
@@ -72,8 +71,8 @@ GENAI = Dialect(
     },
 )
 
+# n8n-io/n8n, packages/@n8n/agents
 N8N = Dialect(
-    "n8n",  # n8n-io/n8n, packages/@n8n/agents
     "gen_ai.operation.name",
     {"query_memory": "search", "save_memory": "upsert"},
     {
@@ -83,8 +82,8 @@ N8N = Dialect(
     },
 )
 
+# strands-agents/harness-sdk, strands/telemetry/tracer.py
 STRANDS = Dialect(
-    "Strands",  # strands-agents/harness-sdk, strands/telemetry/tracer.py
     "gen_ai.operation.name",
     {"memory.search": "search", "memory.add": "create"},
     {
@@ -96,8 +95,8 @@ STRANDS = Dialect(
     },
 )
 
+# memory-semconv 0.1.0, as its emitters for Mem0, Cognee, MemOS, memU and kagent write it
 MEMORY_SEMCONV = Dialect(
-    "memory-semconv",  # version 0.1.0, as its emitters for Mem0, Cognee, MemOS, memU and kagent write it
     "memory.operation",
     {
         "add": "upsert",
@@ -125,7 +124,6 @@ MEMORY_SEMCONV = Dialect(
 )
 
 OPENINFERENCE = Dialect(
-    "OpenInference",
     "openinference.span.kind",
     {"LLM": "reply", "EMBEDDING": "embed", "RETRIEVER": "search"},
     {
@@ -139,8 +137,8 @@ OPENINFERENCE = Dialect(
     },
 )
 
+# OpenLLMetry before it wrote `gen_ai.operation.name`
 OPENLLMETRY = Dialect(
-    "OpenLLMetry",  # before it wrote `gen_ai.operation.name`
     "llm.request.type",
     {"chat": "reply", "completion": "reply", "embedding": "embed"},
     _CALLS,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core.attach.otlp import Export
-from memory_core.attach.recording import attach, recording
+from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
@@ -35,17 +35,22 @@ MAX_OPEN = 256
 """Sessions that are kept open; of more the one opened first is opened again."""
 
 
+MAX_REASONS = 10
+"""Reasons that are named of one request."""
+
+
 @dataclass(slots=True)
 class Refusals:
     """What of one request was not stored."""
 
     spans: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
-    """Each once, in order."""
+    """Each once, in order; the first ones."""
 
     def add(self, reason: str) -> None:
         self.spans += 1
-        self.reasons.setdefault(reason)
+        if len(self.reasons) < MAX_REASONS:
+            self.reasons.setdefault(reason)
 
 
 class Receiver:
@@ -53,7 +58,7 @@ class Receiver:
 
     def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
         self._database, self._opened = database, opened
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, tuple[Session, Past]] = {}
 
     def store(self, exports: Sequence[Export]) -> list[Refusals]:
         """Store what these requests hold; what could not be, of each.
@@ -72,11 +77,14 @@ class Receiver:
                 except MessageError as error:
                     refused.add(f"the span {span.name[:80]!r} cannot be read: {error}")
                     continue
+                except RecursionError:  # of one span; the others of its batch are stored
+                    refused.add(f"the span {span.name[:80]!r} cannot be read: it is nested too deep")
+                    continue
                 if report is not None:
                     reports.append((report, refused))
         for session_id, own in self._by_session(reports).items():
             try:
-                record_reports(self._session(session_id), [report for report, _ in own])
+                record_reports(*self._session(session_id), [report for report, _ in own])
             except StoreError:
                 raise
             except MemoryInspectorError as error:  # as that it was deleted, or is no attached agent's
@@ -101,24 +109,26 @@ class Receiver:
                 found[session_id].append((report, refused))
         return found
 
-    def _session(self, session_id: str) -> Session:
+    def _session(self, session_id: str) -> tuple[Session, Past]:
         if session_id not in self._sessions:
             session = self._opened(session_id)
             attach(session, source="spans")
-            self._sessions[session_id] = session
+            self._sessions[session_id] = session, Past()
             if len(self._sessions) > MAX_OPEN:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
 
 
-def record_reports(session: Session, reports: Sequence[Report]) -> None:
+def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:
     """Record spans of one session in one transaction, in the order in which they ended; those known are left out.
+
+    `past` is what was read of the session by the transaction before.
 
     Raises:
         NotFoundError: the session was deleted; nothing was stored.
         StoreError: the database cannot be reached; nothing was stored.
     """
-    with recording(session) as to:
+    with recording(session, past) as to:
         w = to.w
         known = recorded_spans(w.connection, [report.key for report in reports])
         fresh = {report.key: report for report in reports if report.key not in known}

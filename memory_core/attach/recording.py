@@ -82,27 +82,27 @@ def record_exchange(session: Session, exchange: Exchange) -> None:
         to.exchange(exchange)
 
 
+class Past:
+    """What was read of a session's past, kept between its transactions by who records many."""
+
+    def __init__(self) -> None:
+        self.sent: _Sent | None = None
+
+
 @contextmanager
-def recording(session: Session) -> Iterator["Recording"]:
+def recording(session: Session, past: Past | None = None) -> Iterator["Recording"]:
     """Open a transaction in which calls and events of an agent are recorded.
 
     Raises:
         NotFoundError: the session was deleted.
         StoreError: the database cannot be reached; nothing was stored.
     """
-    known = session.services.cached(("sent", session.database.id, session.id), _Known)
-    sent, known.sent = known.sent, None  # whoever has it changes it
+    past = past or Past()
+    sent, past.sent = past.sent, None  # until it is committed
     with session.changing() as w:
         to = Recording(session, w, sent)
         yield to
-    known.sent = to.sent  # once it is committed
-
-
-class _Known:
-    """What was read of a session's past, between two transactions of this process."""
-
-    def __init__(self) -> None:
-        self.sent: _Sent | None = None
+    past.sent = to.sent
 
 
 @dataclass(slots=True)

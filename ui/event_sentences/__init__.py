@@ -8,10 +8,10 @@ from ui.event_sentences import blocks, contexts, facts, graphs, queue, stores
 from ui.event_sentences.contexts import KNOWN, PURPOSES, one_cut, stored_as, too_large
 from ui.event_sentences.facts import CURATED, contradiction
 from ui.event_sentences.graphs import GRAPH_CURATED
-from ui.event_sentences.line import ERASED, QUOTED, SAID, Line, Tone, Words, describe, seconds
+from ui.event_sentences.line import ERASED, NOT_CAPTURED, QUOTED, SAID, Line, Tone, Words, describe, seconds
 from ui.event_sentences.queue import still_learning
 from ui.event_sentences.settings import SETTINGS, setting_words, value_words
-from ui.event_sentences.stores import NOT_CAPTURED, unsent_words
+from ui.event_sentences.stores import unsent_words
 
 SENTENCES = (blocks, contexts, facts, graphs, queue, stores)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""

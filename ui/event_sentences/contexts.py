@@ -16,7 +16,18 @@ from memory_core.events import (
     spread,
 )
 from memory_core.planning.context import QUEUE
-from ui.event_sentences.line import ERASED, ERASED_RELATION, Line, Words, clause, describe, listed, seconds, turn_words
+from ui.event_sentences.line import (
+    ERASED,
+    ERASED_RELATION,
+    NOT_CAPTURED,
+    Line,
+    Words,
+    clause,
+    describe,
+    listed,
+    seconds,
+    turn_words,
+)
 from ui.stored import TURN, by_score, common, from_turn, stored
 from ui.text import count, short, tokens
 
@@ -195,7 +206,7 @@ def _(event: ModelCalled, words: Words) -> Line:
         return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
     counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
     sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
-    told = [*sizes, seconds(event.seconds), *([] if event.captured else ["content not captured"])]
+    told = [*sizes, seconds(event.seconds), *([] if event.captured else [NOT_CAPTURED])]
     return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(told)}")
 
 

@@ -16,6 +16,9 @@ QUOTED = 60
 SAID = 40
 """Characters of a message: who said it and how long it is stand beside them."""
 
+NOT_CAPTURED = "content not captured"
+"""What stands where spans of an attached agent have ids and counts, and no words."""
+
 ERASED = "an erased fact"
 
 ERASED_RELATION = "an erased relation"

@@ -8,11 +8,8 @@ from memory_core.events import (
 )
 from memory_core.history.stores import store_name
 from memory_core.tracing.unsent import Unsent
-from ui.event_sentences.line import QUOTED, Line, Words, describe, listed
+from ui.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
 from ui.text import count, short, tokens
-
-NOT_CAPTURED = "content not captured"
-"""What stands where spans have ids and counts, and no words."""
 
 MAX_NAMED = 3
 """Records that are named in a sentence; of more the first ones."""
@@ -22,16 +19,12 @@ ERASED_RECORD = "an erased record"
 _WROTE = {"create": "Created", "update": "Updated", "upsert": "Wrote"}
 
 
-def _failed(error: str | None) -> str:
-    return f": {error}" if error else ""
-
-
 @describe.register
 def _(event: MemoryWritten, words: Words) -> Line:
     store, number = short(store_name(event)), event.count if event.count is not None else len(event.records)
     what = count(number, "record") if number else "records"
     if event.error:
-        return Line("error", f"Could not write {what} into {store}{_failed(event.error)}", "waiting")
+        return Line("error", f"Could not write {what} into {store}: {event.error}", "waiting")
     said = [words.said.get(key, ERASED_RECORD) for _, key, _ in event.records if key is not None]
     if not said:
         ids = [short(id) for id, _, _ in event.records[:MAX_NAMED] if id is not None]
@@ -47,7 +40,7 @@ def _(event: MemorySearched, words: Words) -> Line:
     question = f" for “{short(words.said.get(event.query, 'an erased question'), QUOTED)}”" if event.query else ""
     asked = f"Searched {short(store_name(event))}{question}"
     if event.error:
-        return Line("error", f"{asked}{_failed(event.error)}", "waiting")
+        return Line("error", f"{asked}: {event.error}", "waiting")
     said = [words.said.get(key, ERASED_RECORD) for _, key, _, _ in event.results if key is not None]
     if event.count is None:
         return Line("search", f"{asked}: how much was found is not reported", details=tuple(said))
@@ -64,7 +57,7 @@ def _(event: MemoryDeleted, words: Words) -> Line:
     more = f" and {tokens(len(event.records) - MAX_NAMED)} more" if len(event.records) > MAX_NAMED else ""
     what = f"{'record' if len(event.records) == 1 else 'records'} {listed(ids)}{more}" if ids else "every record"
     if event.error:
-        return Line("error", f"Could not delete {what} of {store}{_failed(event.error)}", "waiting")
+        return Line("error", f"Could not delete {what} of {store}: {event.error}", "waiting")
     return Line("delete", f"Deleted {what} of {store}", "loss")
 
 
@@ -73,7 +66,7 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
     store, gone = short(store_name(event)), event.change == "deleted"
     if event.error:
         done = "delete" if gone else "make"
-        return Line("error", f"Could not {done} the store {store}{_failed(event.error)}", "waiting")
+        return Line("error", f"Could not {done} the store {store}: {event.error}", "waiting")
     return (
         Line("delete", f"Deleted the store {store} with its records", "loss")
         if gone
