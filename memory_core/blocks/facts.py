@@ -174,7 +174,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             extractor = ModelExtractor(self.llm)
         prompts = self.fact_extraction_prompt_template, self.fact_condense_prompt_template
         if any(prompts) and isinstance(extractor, Promptable):
-            extractor = extractor.told(extract=prompts[0], condense=prompts[1])
+            extractor = extractor.with_prompts(extract=prompts[0], condense=prompts[1])
         if self.categories and isinstance(extractor, Categorising):
             return extractor.under(self.categories)
         return extractor

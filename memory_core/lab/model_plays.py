@@ -115,7 +115,7 @@ class _ByInput(ABC):
         text, call = self._answer(input_key(self.name, messages, answer), messages, purpose, make)
         return answer.model_validate(json.loads(text)), call
 
-    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "_Told":
+    def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "_KeptReply":
         assert not tools, "learners offer no tools"
 
         def make() -> tuple[str, ModelCall]:
@@ -123,7 +123,7 @@ class _ByInput(ABC):
             text = "".join(stream)
             return text, stream.call or ModelCall("reply", self.name, None, None, 0.0)
 
-        return _Told(*self._answer(input_key(self.name, messages), messages, "reply", make))
+        return _KeptReply(*self._answer(input_key(self.name, messages), messages, "reply", make))
 
     def _answer(
         self,
@@ -278,7 +278,7 @@ class CountedModel(_ByInput):
         raise NotKeptError("This was not asked yet.")
 
 
-class _Told:
+class _KeptReply:
     """A whole answer in the form of a reply."""
 
     tool_calls: tuple[ToolCallPart, ...] = ()

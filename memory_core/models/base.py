@@ -187,7 +187,7 @@ class Categorising(Protocol):
 class Promptable(Protocol):
     """Extractor that can be given its tasks in other words."""
 
-    def told(self, *, extract: str | None, condense: str | None) -> FactExtractor:
+    def with_prompts(self, *, extract: str | None, condense: str | None) -> FactExtractor:
         """The same extractor, with these prompts; None leaves its own."""
         ...
 

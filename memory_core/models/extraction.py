@@ -150,7 +150,7 @@ class ModelExtractor(ModelBased):
         prompts = {"extract_prompt": self.extract_prompt, "condense_prompt": self.condense_prompt}
         return ModelExtractor(self.chat, categories, **prompts)
 
-    def told(self, *, extract: str | None, condense: str | None) -> "ModelExtractor":
+    def with_prompts(self, *, extract: str | None, condense: str | None) -> "ModelExtractor":
         """The same extractor, with these prompts; None leaves its own."""
         return ModelExtractor(
             self.chat,

@@ -28,7 +28,7 @@ class FoundCut:
     """What was cut; of the queue, each message."""
     stage: Stage
 
-    def told(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
+    def trace(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
         """The cut with what became of each entry up to a prompt."""
         more = len(self.refs) - len(entries)
         return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)

@@ -752,7 +752,7 @@ class _Gathering:
         life = self.life(*(each for _, each, _ in followed if each is not None))
         entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
-        told = cut.told(entries, self._moment.prompt, its_own=its_own)
+        told = cut.trace(entries, self._moment.prompt, its_own=its_own)
         tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
         different = tuple({track.carrier.key: track for track in tracks}.values())
         said = {each.seq: each for entry in entries for each in entry.said}
