@@ -31,13 +31,18 @@ def test_an_attached_agent_is_shown_and_not_changed(home):
     assert any("2 prompts in 2 turns" in each.value for each in timeline.markdown)
     (events,) = [each.value for each in timeline.dataframe if "What happened" in each.value.columns][:1]
     assert "Sent 2 messages" in " ".join(events["What happened"])
+    assert "1,000,000,000" not in " ".join(events["What happened"])
+    lab = opened(page="lab", session="agent")
+    limit = next(each for each in lab.slider if each.label == "Token limit")
+    assert limit.max < 1_000, "it has none, and a slider that nobody could set is of no use"
 
     chat = opened(session="agent")
     assert not chat.chat_input
     assert not any("Flush" in each.label for each in chat.button)
     assert next(each for each in chat.button if each.label == "Settings").disabled
-    for page in (context, timeline, chat):
+    for page in (context, timeline, chat, lab):
         assert not page.exception
+        assert "1,000,000,000" not in " ".join(each.value for each in page.markdown)
 
 
 def test_of_what_an_attached_agent_left_out_no_rule_is_claimed_and_nothing_is_foretold(home):

@@ -1,5 +1,6 @@
 """Settings and their values in words."""
 
+from memory_core.config import MAX_TOKENS
 from memory_core.recipes import RECIPES
 from ui.event_sentences.line import listed
 from ui.text import short, tokens
@@ -115,6 +116,8 @@ def value_words(name: str, value: object) -> str:
     """A setting's value: numbers with separators, shares as percent, choices in words."""
     if name == "scope" and value == "user":
         return "the user"
+    if name == "token_limit" and value == MAX_TOKENS:
+        return "none"  # of an attached agent, which cuts its prompts itself
     if name == "recipe":
         return recipe_title(str(value)) if value else "none"
     if name in _WITHOUT and value is None:

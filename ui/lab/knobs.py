@@ -8,6 +8,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryConfig
 from memory_core.blocks import BUILT_IN
+from memory_core.config import MAX_TOKENS
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.striking import words_of
 from memory_core.lab.variants import Change
@@ -57,7 +58,7 @@ def draw(memory: Memory, tried: Tried) -> None:
         return
     _draw_chips(memory, tried)
     _draw_recipe(session_id, tried)
-    _draw_memory(session_id, tried, base.config, now.config)
+    _draw_memory(memory, tried, base.config, now.config)
     for block, stored in zip(now.blocks, base.blocks, strict=True):
         _draw_block(session_id, tried, block, stored)
 
@@ -112,14 +113,18 @@ def _draw_recipe(session_id: str, tried: Tried) -> None:
     )
 
 
-def _draw_memory(session_id: str, tried: Tried, own: MemoryConfig, now: MemoryConfig) -> None:
+def _draw_memory(memory: Memory, tried: Tried, own: MemoryConfig, now: MemoryConfig) -> None:
+    session_id = memory.session_id
     most = 4 * max(own.token_limit, LEAST_LIMIT)
+    if own.token_limit == MAX_TOKENS:  # an attached agent's session has none, and keeps all in its queue
+        most = max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
     limit = _Slider(session_id, tried.name, "token_limit", own.token_limit)
     limit.draw("Token limit", LEAST_LIMIT, most, now.token_limit, HELP["limit"])
     share = _Slider(session_id, tried.name, "chat_history_token_ratio", own.chat_history_token_ratio, 100)
     share.draw("History share, %", 1, 100, round(now.chat_history_token_ratio * 100), HELP["flush_line"])
     size = _Slider(session_id, tried.name, "token_flush_size", own.token_flush_size)
-    size.draw("Flush size", 1, now.token_limit, min(now.flush_size, now.token_limit), HELP["flush_size"])
+    largest = min(now.token_limit, most)
+    size.draw("Flush size", 1, largest, min(now.flush_size, largest), HELP["flush_size"])
 
 
 @dataclass(frozen=True, slots=True)
