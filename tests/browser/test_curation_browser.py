@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from app_server import healthy, idle
+from app_server import behind, healthy, idle
 from playwright.sync_api import expect
 from shared_data import shared
 
@@ -108,7 +108,7 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
         "doubts",
         title="Doubts",
         memory_blocks=[FactExtractionMemoryBlock(name="Facts")],
-        database_uri=served.database_url,
+        database=behind(served).database,
         services=Services(),
     )
     for said in ("I got some possible leads.", "We've got some cool projects in the works.", "Fine."):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from app_server import healthy, idle
+from app_server import behind, healthy, idle
 from pages_driver import numbers
 from playwright.sync_api import expect
 from sqlalchemy import func, select
@@ -30,7 +30,7 @@ def example_session(server, recipe, session_id=None, *, example=None):
         "ada",
         title=example.title,
         token_limit=example.token_limit,
-        database_uri=server.database_url,
+        database=behind(server).database,
         services=Services(),
     )
     memory.session.attach_recording(example.messages, source="example")
@@ -203,7 +203,7 @@ def test_a_path_of_two_steps_is_found_and_said(served, visitor):
 
 
 def test_the_agent_edits_its_own_block_before_ones_eyes(served, visitor):
-    memory = Memory.from_recipe("self_editing", "notes", database_uri=served.database_url, services=Services())
+    memory = Memory.from_recipe("self_editing", "notes", database=behind(served).database, services=Services())
     tab = visitor.open(f"{served.url}/chat?session=notes")
     idle(tab)
     box = tab.get_by_placeholder("Write a message")

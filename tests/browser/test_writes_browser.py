@@ -4,7 +4,7 @@ import re
 from uuid import uuid4
 
 import pytest
-from app_server import healthy, idle, opened
+from app_server import behind, healthy, idle, opened
 from engine_fakes import assistant, user
 from pages_driver import numbers
 from playwright.sync_api import expect
@@ -34,7 +34,7 @@ def session(served, request):
                 name="Facts", priority=1, facts=["Ana likes tea", "Rui likes soup"], accept_short_term_memory=False
             ),
         ],
-        database_uri=served.database_url,
+        database=behind(served).database,
         services=Services(),
     )
     for number in range(3):

@@ -3,6 +3,8 @@
 import copy
 import pickle
 import socket
+import subprocess
+import sys
 import traceback
 
 import pytest
@@ -511,3 +513,27 @@ def test_usage_in_a_chunk_with_choices_is_read_too(serve):
     stream = chat.stream(HELLO)
     list(stream)
     assert (stream.call.input_tokens, stream.call.output_tokens) == (5, 6)
+
+
+WHILE_HTTPX_LOADS = """
+import sys, threading, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "httpx._models":
+            time.sleep(0.5)
+
+sys.meta_path.insert(0, Slow())
+threading.Thread(target=__import__, args=("httpx",)).start()
+import openai
+while "httpx" not in sys.modules:
+    time.sleep(0.001)
+assert not hasattr(sys.modules["httpx"], "URL"), "it is loading"
+from memory_core.models.endpoint import Endpoint
+print(Endpoint("http://127.0.0.1:9/v1", "key").client().base_url)
+"""
+
+
+def test_a_client_can_be_made_while_another_thread_is_loading_httpx():
+    made = subprocess.run([sys.executable, "-c", WHILE_HTTPX_LOADS], capture_output=True, text=True, timeout=60)
+    assert (made.stdout, made.stderr) == ("http://127.0.0.1:9/v1/\n", "")
