@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
-from importlib import import_module
+from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlsplit
@@ -84,10 +84,10 @@ class Endpoint:
             if self._client is None:
                 import openai
 
-                # The client looks at httpx where that is loaded, and another thread (the vector index's, say) may be
-                # just loading it: importing it waits until that is done.
-                if "httpx" in sys.modules:
-                    import_module("httpx")
+                # The client looks into httpx as soon as there is such a module, and another thread (the vector index's,
+                # say) may have begun to load it at any moment: importing it waits until that is done.
+                with suppress(ImportError):  # it needs none
+                    import httpx  # noqa: F401
                 self._client = openai.OpenAI(
                     api_key=self._key or NO_KEY,
                     base_url=self.base_url,

@@ -523,13 +523,13 @@ class Slow:
         if name == "httpx._models":
             time.sleep(0.5)
 
+import openai
+from memory_core.models.endpoint import Endpoint
 sys.meta_path.insert(0, Slow())
 threading.Thread(target=__import__, args=("httpx",)).start()
-import openai
 while "httpx" not in sys.modules:
     time.sleep(0.001)
 assert not hasattr(sys.modules["httpx"], "URL"), "it is loading"
-from memory_core.models.endpoint import Endpoint
 print(Endpoint("http://127.0.0.1:9/v1", "key").client().base_url)
 """
 
