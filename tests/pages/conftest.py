@@ -44,6 +44,12 @@ def elements_in_the_order_they_are_drawn(monkeypatch):
     monkeypatch.setattr(drawing, "by_change", lambda messages, before: ([], messages))
 
 
+@pytest.fixture(autouse=True)
+def never_the_users_own_folder(monkeypatch, tmp_path):
+    """What a test keeps that asks for no folder, it keeps in one of its own."""
+    monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "unasked"))
+
+
 @pytest.fixture(scope="session")
 def embedder():
     """The app's own embedding model, loaded once for all tests."""
