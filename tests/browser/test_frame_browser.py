@@ -47,6 +47,7 @@ def test_every_tab_has_its_own_name(served, spoken, visitor):
     expect(tab).to_have_title("Context, turn 3 · Six *turns* · Memory Inspector")
     line(tab, "Facts").click()
     expect(tab).to_have_title("Facts, turn 3 · Six *turns* · Memory Inspector")
+    idle(tab)  # a button that is drawn anew under the pointer is let go
     tab.get_by_role("button", name="Back to latest").click()
     expect(tab).to_have_title("Facts · Six *turns* · Memory Inspector")
     tab.get_by_role("link", name="All sessions").click()
