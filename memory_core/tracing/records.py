@@ -70,7 +70,8 @@ class Records:
         if record is None or not record.versions:
             yield _reported("learned", "passed", f"Known as {name}: no span tells of its write.", first)
             return
-        yield _reported("learned", "passed", f"Written as {name} in turn {first.turn}.", first)
+        when = f"in turn {first.turn}" if first.turn else "before the first turn"
+        yield _reported("learned", "passed", f"Written as {name} {when}.", first)
         if record.deleted is not None:
             text = f"Deleted from {ever.store} in turn {record.deleted.turn}."
             yield _reported("kept", "lost", text, record.deleted, "deleted")
