@@ -298,9 +298,6 @@ class _KeptReply:
 
 
 class _Extractor(ModelExtractor):
-    def under(self, categories: Sequence[str]) -> "_Extractor":
-        return _Extractor(self.chat, categories)
-
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         try:
             return super().extract(messages, known=known)

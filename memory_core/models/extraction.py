@@ -5,9 +5,10 @@ form, and nothing of it is believed unchecked: numbers out of range, empty and o
 repetitions are dropped. Trying again after an error is the engine's business.
 """
 
+import copy
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field
 
@@ -145,19 +146,18 @@ class ModelExtractor(ModelBased):
         self.categories = tuple(categories)
         self.extract_prompt, self.condense_prompt = extract_prompt, condense_prompt
 
-    def under(self, categories: Sequence[str]) -> "ModelExtractor":
+    def under(self, categories: Sequence[str]) -> Self:
         """The same extractor, with other categories to put facts under."""
-        prompts = {"extract_prompt": self.extract_prompt, "condense_prompt": self.condense_prompt}
-        return ModelExtractor(self.chat, categories, **prompts)
+        other = copy.copy(self)
+        other.categories = tuple(categories)
+        return other
 
-    def with_prompts(self, *, extract: str | None, condense: str | None) -> "ModelExtractor":
+    def with_prompts(self, *, extract: str | None, condense: str | None) -> Self:
         """The same extractor, with these prompts; None leaves its own."""
-        return ModelExtractor(
-            self.chat,
-            self.categories,
-            extract_prompt=extract or self.extract_prompt,
-            condense_prompt=condense or self.condense_prompt,
-        )
+        other = copy.copy(self)
+        other.extract_prompt = extract or self.extract_prompt
+        other.condense_prompt = condense or self.condense_prompt
+        return other
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """New facts in `messages`, in the order they were said.

@@ -287,3 +287,11 @@ def test_a_deleted_session_leaves_no_answer_and_a_play_of_it_ends_with_the_first
     assert Player(services()).play(script, variant, by=played_by) is None
     assert (played_by.stopped, len(model.asked)) == ("This session does not exist any more.", 1)
     assert kept(memory) == 0
+
+
+def test_an_extractor_that_counts_still_counts_once_it_was_given_prompts_and_categories():
+    counted = CountedModel("m", KeptOutputs(Memory.from_defaults("s")), encoding="cl100k_base")
+    extractor = counted.learning(Services()).extractor.with_prompts(extract="Facts!", condense=None).under(["food"])
+    found = extractor.extract([user("I live in Oslo.")], known=[])
+    assert [fact.text for fact in found.facts] == ["The user lives in Oslo"]  # by rules, as nothing is called
+    assert (counted.counted().new, extractor.categories) == (1, ("food",))
