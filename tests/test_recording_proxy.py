@@ -2,94 +2,27 @@
 
 import json
 import logging
-import socket
-import threading
-import time
 
 import httpx
 import pytest
-import uvicorn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from models.scripted_server import ScriptedServer, Step, chunk, completion, embeddings, refusal, usage_chunk
-from openai import APIConnectionError, AuthenticationError, OpenAI
-from starlette.applications import Starlette
+from openai import APIConnectionError, AuthenticationError
+from proxy_kit import KEY, Attached
 
 from memory_core import ChatMessage, Database, Memory, Services
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
-from ui.recording_proxy import UPSTREAM, RecordingProxy
-
-KEY = "sk-never-kept-anywhere"
-
-
-class Attached:
-    """The proxy on a port of its own, in front of a scripted endpoint, with a database."""
-
-    def __init__(self, database):
-        self.database = database
-        self.services = Services()
-        self.proxy = RecordingProxy(Starlette(), lambda id: Session(database, id, services=self.services))
-        self.open = 0
-        config = uvicorn.Config(
-            self._counted, interface="asgi3", port=0, log_config=None, lifespan="on", loop="asyncio"
-        )
-        self.server = uvicorn.Server(config)
-        self.socket = socket.socket()
-        self.socket.bind(("127.0.0.1", 0))
-        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
-        self.thread.start()
-
-    async def _counted(self, scope, receive, send):
-        self.open += scope["type"] == "http"
-        try:
-            await self.proxy(scope, receive, send)
-        finally:
-            self.open -= scope["type"] == "http"
-
-    def settle(self):
-        """Wait until everything that was asked is recorded: a client may have its answer a little earlier."""
-        until = time.monotonic() + 10
-        while self.open and time.monotonic() < until:
-            time.sleep(0.005)
-        self.proxy._recorder.submit(int).result(10)
-
-    def url(self, session_id="agent"):
-        return f"http://127.0.0.1:{self.socket.getsockname()[1]}/record/{session_id}/v1"
-
-    def client(self, session_id="agent"):
-        return OpenAI(base_url=self.url(session_id), api_key=KEY, max_retries=0)
-
-    def memory(self, session_id="agent"):
-        """The session, once everything that ended was recorded."""
-        self.settle()
-        return Memory.open(session_id, self.database, services=self.services)
-
-    def prompts(self, session_id="agent"):
-        """The messages of every recorded prompt, as (role, words)."""
-        memory = self.memory(session_id)
-        records = [record for record in memory.log.history().records if is_context(record.event)]
-        return [[(str(m.role), m.content) for m in memory.log.prompt(record).messages] for record in records]
-
-    def calls(self, session_id="agent"):
-        return [record.event for record in self.memory(session_id).events(kinds=["model_called"])]
-
-    def stop(self):
-        self.server.should_exit = True
-        self.thread.join(10)
-        self.socket.close()
+from ui.recording_proxy import UPSTREAM
 
 
 @pytest.fixture
 def attached(tmp_path):
-    running = Attached(Database.open(f"sqlite:///{tmp_path}/memory.db"))
-    until = time.monotonic() + 10
-    while not running.server.started and time.monotonic() < until:
-        time.sleep(0.01)
-    yield running
-    running.stop()
+    with Attached(Database.open(f"sqlite:///{tmp_path}/memory.db")) as running:
+        yield running
 
 
 @pytest.fixture
