@@ -76,7 +76,8 @@ def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, 
     for row, memory, old, new, event in connection.execute(query):
         _, texts, _ = found.get(str(memory), (0, [], False))
         deleted = event == "DELETE"
-        if text := (None if deleted and texts else (old if deleted else new) or ""):
+        text = None if deleted and texts else (old if deleted else new) or ""
+        if text and texts[-1:] != [text]:  # Mem0 tells of other metadata as of an update to the same words
             texts.append(text)
         found[str(memory)] = row, texts or [""], deleted
     return found

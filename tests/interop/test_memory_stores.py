@@ -10,6 +10,7 @@ from shared_data import shared
 from memory_core import FactExtractionMemoryBlock, FormatError, GraphMemoryBlock, Memory
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
+from memory_core.interop.memory_stores import memories_of
 
 REFERENCE = [
     {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["allergic to nuts", "lives in Faro"]},
@@ -60,6 +61,16 @@ def test_what_mem0_deleted_is_put_away_and_users_are_not_mixed(tmp_path):
         connection.execute("DROP TABLE m")
     with pytest.raises(FormatError, match="neither Mem0 nor Agno"):
         texts("x.db", path.read_bytes())
+
+
+def test_new_metadata_of_a_memory_of_mem0_leaves_the_texts_that_it_had(tmp_path):
+    path = tmp_path / "history.db"
+    rows = [(None, "likes tea", "ADD"), ("likes tea", "likes green tea", "UPDATE"), *[("likes green tea",) * 2] * 2]
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE history (memory_id, old_memory, new_memory, event)")
+        for old, new, *event in rows:
+            connection.execute("INSERT INTO history VALUES ('a', ?, ?, ?)", (old, new, *(event or ["UPDATE"])))
+    assert [fact.texts for fact in memories_of(path)["memories"]] == [("likes tea", "likes green tea")]
 
 
 def test_the_reference_memory_s_relations_go_into_a_graph_and_its_observations_into_facts():
