@@ -11,6 +11,7 @@ collect_ignore = (
         "test_google_adk_memory.py",
         "test_langchain_agent.py",
         "test_langgraph_agent.py",
+        "test_mem0.py",
         "test_openai_agents_session.py",
     ]
 )

@@ -1,6 +1,8 @@
 """What the tests of the adapters share: a model that calls a tool, and a memory small enough to flush."""
 
 import json
+import re
+import zlib
 
 from models.scripted_server import completion
 
@@ -46,3 +48,11 @@ def words(messages):
 def text(content):
     """Content as one text, in whichever form a client sends it."""
     return content if not isinstance(content, list) else "\n".join(part["text"] for part in content)
+
+
+def hashed(text):
+    """A vector of a text by its words: what shares words is near."""
+    vector = [0.001] * 64
+    for word in re.findall(r"\w+", text.lower()):
+        vector[zlib.crc32(word.encode()) % 64] += 1
+    return vector
