@@ -74,7 +74,7 @@ def test_a_fact_that_is_put_aside_after_a_prompt_was_in_it_and_one_restored_afte
     effects = memory.trace.effects()
     jazz, tea = (effects.of(Ref.of("fact", facts(memory)[f"Ana likes {what}"].id)) for what in ("jazz", "tea"))
     assert (jazz.shown, tea.shown) == (True, False)
-    assert tea.stage.text.endswith("was retired by the user in turn 0: Wrong.")
+    assert tea.stage.text.endswith("was retired by the user before the first turn: Wrong.")
 
 
 def test_what_is_not_chosen_is_not_overruled_and_what_came_after_the_prompt_is_said_to():
@@ -154,7 +154,7 @@ def test_facts_of_the_users_other_sessions_are_told_too(tmp_path):
     turn(second)
     assert told(second, "Ana likes jazz")[0].startswith("In the prompt of turn 1, as fact")
     assert told(second, "Ana likes tea") == (
-        f"Fact {facts(second)['Ana likes tea'].id} was retired by the user in turn 0: Wrong.",
+        f"Fact {facts(second)['Ana likes tea'].id} was retired by the user before the first turn: Wrong.",
         True,
     )
     turn(first)

@@ -49,7 +49,7 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
     changed, wanted = False, distinct(facts)
     # One text further in each round: a fact has a number only once its first text is stored.
     while steps := plan_facts(desk.facts(), wanted):
-        desk.apply(ChangeSet("import", tuple(steps), GONE))
+        desk.apply(ChangeSet("import", tuple(steps), GONE), actor="agent")
         changed = True
     return changed
 
@@ -95,16 +95,16 @@ def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bo
     """
     _with_block(session, GraphMemoryBlock(name=GRAPH, accept_short_term_memory=False))
     desk = GraphDesk(session, GRAPH)
-    changed = desk.add_many(relations) is not None
+    changed = desk.add_many(relations, actor="agent") is not None
     wanted = {_key(each.subject, each.predicate, each.object) for each in relations}
     graph = desk.graph()
     now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
     gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]
     back = [relation for key, relation in now.items() if relation.state == "ended" and key in wanted]
     if gone:
-        desk.end(gone)
+        desk.end(gone, actor="agent")
     if back:
-        desk.reactivate(back)
+        desk.reactivate(back, actor="agent")
     return bool(changed or gone or back)
 
 

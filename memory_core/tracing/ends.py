@@ -12,7 +12,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import by_whom, found, granted, stage
+from memory_core.tracing.stages import by_whom, found, granted, in_turn, stage
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})
@@ -39,7 +39,8 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     turn, event = decided.turn, decided.event
     if state == "active":
         reworded = [record for record in records if record.kind == "fact_changed"]
-        since = f"Reworded in turn {reworded[-1].turn}, and active" if reworded else f"Active since turn {turn}"
+        since = f"Active since turn {turn}" if turn else "Active"
+        since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
         return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
     if state == "proposed":
         text = f"Waits for approval since turn {turn}: until then fact {id} is in no prompt."
@@ -47,10 +48,10 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     if state == "superseded":
         return _superseded(life, id, decided)
     if state == "erased":
-        text = f"Fact {id} was deleted for good by {by_whom(decided)} in turn {turn}."
+        text = f"Fact {id} was deleted for good by {by_whom(decided)} {in_turn(decided)}."
         return stage("kept", "lost", text, decided, rule="erased", fact=id), None
     reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-    text = f"Fact {id} was {state} by {by_whom(decided)} in turn {turn}{reason}."
+    text = f"Fact {id} was {state} by {by_whom(decided)} {in_turn(decided)}{reason}."
     return stage("kept", "lost", text, decided, rule=state, fact=id), None
 
 
@@ -74,9 +75,9 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
             numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
-        text = f"Fact {id} was superseded in turn {decided.turn}: it was said not to hold any more."
+        text = f"Fact {id} was superseded {in_turn(decided)}: it was said not to hold any more."
         return stage("kept", "lost", text, decided, rule="superseded", fact=id), None
-    text = f"Superseded in turn {decided.turn} by fact {by}."
+    text = f"Superseded {in_turn(decided)} by fact {by}."
     return stage("kept", "lost", text, decided, rule="superseded", fact=id, by=by), by
 
 

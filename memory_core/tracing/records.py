@@ -14,7 +14,7 @@ from memory_core.history.pieces import Words
 from memory_core.history.stores import Store, StoreRecord, store_name, stores_of
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import stage
+from memory_core.tracing.stages import in_turn, stage
 from memory_core.tracing.unsent import Prompts, says
 from memory_core.tracing.values import Carrier, Stage, Track
 
@@ -70,8 +70,7 @@ class Records:
         if record is None or not record.versions:
             yield _reported("learned", "passed", f"Known as {name}: no span tells of its write.", first)
             return
-        when = f"in turn {first.turn}" if first.turn else "before the first turn"
-        yield _reported("learned", "passed", f"Written as {name} {when}.", first)
+        yield _reported("learned", "passed", f"Written as {name} {in_turn(first)}.", first)
         if record.deleted is not None:
             text = f"Deleted from {ever.store} in turn {record.deleted.turn}."
             yield _reported("kept", "lost", text, record.deleted, "deleted")

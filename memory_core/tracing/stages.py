@@ -67,6 +67,11 @@ def by_whom(record: EventRecord) -> str:
     return {"engine": "the engine", "agent": "the agent"}.get(record.actor, SPEAKERS["user"])
 
 
+def in_turn(record: EventRecord) -> str:
+    """When a change was made, for the end of a sentence. Stores have no turns, and a session none at first."""
+    return f"in turn {record.turn}" if record.turn else "before the first turn"
+
+
 # -- the message ---------------------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from memory_core.tracing.ends import (
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, by_whom, delivery, granted, in_prompt, stage, way_in
+from memory_core.tracing.stages import NOTHING, by_whom, delivery, granted, in_prompt, in_turn, stage, way_in
 from memory_core.tracing.texts import (
     Version,
     came_in,
@@ -307,9 +307,9 @@ class Tracing:
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {id} of {name} since {by_whom(record)} changed the facts in turn {turn}."
+            text = f"Part of fact {id} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {id} of {name} by {by_whom(record)} in turn {turn}."
+            text = f"Written as fact {id} of {name} by {by_whom(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {id} of {name} when facts were condensed in turn {turn}."
         elif record.session_id != self.life.session_id:

@@ -270,6 +270,8 @@ def test_what_mem0_knows_is_facts_each_with_the_texts_it_had_and_what_it_changes
         connection.commit()
     assert follower.look() == 1
     assert facts(memory)["Lives in Porto."] == "retired"
+    gone = "was retired by the agent before the first turn: no longer in the store."
+    assert memory.trace("Lives in Porto").sentence == f"Fact {now['Lives in Porto.'].id} {gone}"
     assert follower.look() == 0
 
 
