@@ -150,9 +150,10 @@ def _all_text(given: Any) -> str:
 def _found(memory: Memory, query: str) -> list[MemoryEntry]:
     entries = [
         MemoryEntry(id=f"fact-{hit.fact.id}", content=_content("model", hit.fact.text), author="memory")
-        for hit in memory.facts.search(query, block="facts")
+        for hit in memory.facts.search(query)
     ]
-    for turn in memory.retrieval.recall(query, block="turns"):
+    stores = [block.name for block in memory.blocks if block.kind == "vector" and block.settings.get("enabled", True)]
+    for turn in (turn for name in stores for turn in memory.retrieval.recall(query, block=name)):
         entries += [
             MemoryEntry(
                 id=f"message-{stored.seq}",

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 from adapters.frameworks import RESULT
 
-from memory_core import Database, Memory, Services
+from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
 from memory_core.adapters.google_adk import InspectedMemoryService
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
@@ -38,8 +38,8 @@ def forecast(place: str) -> str:
     return RESULT
 
 
-async def talk(uri, model, session_id, *questions):
-    service = InspectedMemoryService(database_uri=uri)
+async def talk(uri, model, session_id, *questions, **settings):
+    service = InspectedMemoryService(database_uri=uri, **settings)
     agent = agents.LlmAgent(
         name="weather", model=model, instruction="Be brief.", tools=[forecast, preload.PreloadMemoryTool()]
     )
@@ -68,6 +68,20 @@ def test_what_was_said_in_one_session_is_found_from_another_after_a_restart(tmp_
     found = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="Where do I live?"))
     assert found.memories[0].content.parts[0].text == "The user lives in Faro"
     assert not asyncio.run(service.search_memory(app_name="app", user_id="ben", query="Where do I live?")).memories
+
+
+def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
+    uri, model = f"sqlite:///{tmp_path}/adk.db", Scripted(model="scripted")
+    blocks = [FactExtractionMemoryBlock(name="known"), VectorMemoryBlock(name="earlier")]
+    service = asyncio.run(talk(uri, model, "monday", "I live in Faro.", memory_blocks=blocks))
+
+    def found():
+        entries = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="Where do I live?")).memories
+        return [entry.content.parts[0].text for entry in entries]
+
+    assert found()[:2] == ["The user lives in Faro", "I live in Faro."]
+    service.of("app", "ada").blocks.configure("known", enabled=False)
+    assert found()[0] == "I live in Faro."
 
 
 def sent(request):
