@@ -21,9 +21,9 @@ async def forecast(place: str) -> str:
     return RESULT
 
 
-async def run(uri, url, *questions):
+async def run(uri, url, *questions, **given):
     client = clients.OpenAIChatCompletionClient(model="m", base_url=url, api_key="x", max_retries=0, model_info=INFO)
-    kept = InspectedMemory(memory(uri))
+    kept = InspectedMemory(memory(uri, **given))
     agent = agentchat.AssistantAgent(
         "weather", client, tools=[forecast], memory=[kept], system_message=None, reflect_on_tool_use=True
     )

@@ -21,9 +21,9 @@ def forecast(place: str) -> str:
     return RESULT
 
 
-def agent(uri, url):
+def agent(uri, url, **given):
     model = openai.ChatOpenAI(model="m", base_url=url, api_key="x", max_retries=0)
-    return agents.create_agent(model, [forecast], middleware=[InspectedMiddleware(memory(uri))])
+    return agents.create_agent(model, [forecast], middleware=[InspectedMiddleware(memory(uri, **given))])
 
 
 def asked(question):

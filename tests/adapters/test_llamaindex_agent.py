@@ -54,10 +54,10 @@ def uri(tmp_path):
     return f"sqlite:///{tmp_path}/agent.db"
 
 
-def remembering(uri):
-    block = FactExtractionMemoryBlock(name="facts", priority=1)
+def remembering(uri, **given):
+    given = {"memory_blocks": [FactExtractionMemoryBlock(name="facts", priority=1)], **given}
     return InspectedMemory.from_defaults(
-        session_id="agent", token_limit=110, token_flush_size=40, database_uri=uri, memory_blocks=[block]
+        session_id="agent", token_limit=110, token_flush_size=40, database_uri=uri, **given
     )
 
 

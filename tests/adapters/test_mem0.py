@@ -2,9 +2,11 @@
 
 import json
 import os
-import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
 
-os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": tempfile.mkdtemp(prefix="mem0-")}  # read as it is imported
+os.environ |= {"MEM0_TELEMETRY": "False", "MEM0_DIR": mkdtemp(prefix="mem0-")}  # read as it is imported
 
 import mem0
 import pytest
@@ -36,26 +38,38 @@ def answered(body):
     return completion(json.dumps({"memory": [{"text": text} for text in LEARNED if text.split()[-1] in told]}))
 
 
-@pytest.fixture
-def attached(tmp_path, monkeypatch):
-    with Attached(Database.open(f"sqlite:///{tmp_path}/app.db")) as running, ScriptedServer(answered) as server:
-        monkeypatch.setenv(UPSTREAM, server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "x")
-        monkeypatch.setenv("OPENAI_BASE_URL", running.url("ada"))
-        running.endpoint = server
+@contextmanager
+def attachment(uri):
+    """The proxy in front of the endpoint, as the environment names it to an agent."""
+    with (
+        Attached(Database.open(uri)) as running,
+        ScriptedServer(answered) as server,
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory() as folder,
+    ):
+        patch.setenv(UPSTREAM, server.url)
+        patch.setenv("OPENAI_API_KEY", "x")
+        patch.setenv("OPENAI_BASE_URL", running.url("ada"))
+        running.endpoint, running.folder = server, Path(folder)
         yield running
 
 
-def remembering(attached, folder):
-    """Mem0 in a folder, its own calls attached under a name of their own."""
+@pytest.fixture
+def attached(tmp_path):
+    with attachment(f"sqlite:///{tmp_path}/app.db") as running:
+        yield running
+
+
+def remembering(attached):
+    """Mem0 in the folder, its own calls attached under a name of their own."""
     own = {"openai_base_url": attached.url("ada-mem0")}
-    store = {"path": str(folder / "qdrant"), "on_disk": True, "embedding_model_dims": 64}
+    store = {"path": str(attached.folder / "qdrant"), "on_disk": True, "embedding_model_dims": 64}
     return mem0.Memory.from_config(
         {
             "llm": {"provider": "openai", "config": own},
             "embedder": {"provider": "openai", "config": own},
             "vector_store": {"provider": "qdrant", "config": store},
-            "history_db_path": str(folder / "history.db"),
+            "history_db_path": str(attached.folder / "history.db"),
         }
     )
 
@@ -71,8 +85,8 @@ def turn(memory, question, **search):
     return [each["id"] for each in found]
 
 
-def test_its_calls_are_a_session_beside_the_agent_s_and_every_prompt_is_what_the_model_saw(attached, tmp_path):
-    memory = remembering(attached, tmp_path)
+def test_its_calls_are_a_session_beside_the_agent_s_and_every_prompt_is_what_the_model_saw(attached):
+    memory = remembering(attached)
     turn(memory, SAID)
     allergy, home = turn(memory, "What is Ada allergic to, and where?")
     memory.update(allergy, "Ada is allergic to nuts and milk")
@@ -105,15 +119,15 @@ def test_its_calls_are_a_session_beside_the_agent_s_and_every_prompt_is_what_the
     assert (trace.reached, trace.prompt_turn) == (True, 2)
 
 
-def test_its_history_is_opened_where_it_lies_with_every_version_and_not_changed_by_a_byte(attached, tmp_path):
-    memory = remembering(attached, tmp_path)
+def test_its_history_is_opened_where_it_lies_with_every_version_and_not_changed_by_a_byte(attached):
+    memory = remembering(attached)
     turn(memory, SAID)
     allergy, home = turn(memory, "What is Ada allergic to, and where?")
     memory.update(allergy, "Ada is allergic to nuts and milk")
     memory.update(allergy, metadata={"sure": True})
     memory.delete(home)
-    path = tmp_path / "history.db"
-    before, beside = path.read_bytes(), sorted(each.name for each in tmp_path.iterdir())
+    path = attached.folder / "history.db"
+    before, beside = path.read_bytes(), sorted(each.name for each in attached.folder.iterdir())
     database, services = Database.open(), Services()
     [session_id] = open_store(path, database, services=services)
     shown = Memory.open(session_id, database, services=services)
@@ -129,7 +143,7 @@ def test_its_history_is_opened_where_it_lies_with_every_version_and_not_changed_
     desk = Memory.from_defaults(memory_blocks=[FactExtractionMemoryBlock(name="facts")]).facts.desk("facts")
     desk.apply(plan_import(read_facts_file(before, filename=path.name), desk.facts()).change)
     assert {fact.text: fact.state for fact in desk.facts()} == {texts[-1]: state for texts, state in known.items()}
-    assert (path.read_bytes(), sorted(each.name for each in tmp_path.iterdir())) == (before, beside)
+    assert (path.read_bytes(), sorted(each.name for each in attached.folder.iterdir())) == (before, beside)
 
     memory.add([{"role": "user", "content": "She walks."}], user_id="ada", infer=False)  # while it is shown
     memory.close()

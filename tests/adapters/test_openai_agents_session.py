@@ -42,8 +42,8 @@ def forecast(place: str) -> str:
     return RESULT
 
 
-async def run(uri, url, *questions):
-    session = InspectedSession(memory(uri))
+async def run(uri, url, *questions, **given):
+    session = InspectedSession(memory(uri, **given))
     assert isinstance(session, agents.memory.Session)
     async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
         model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
