@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from memory_core.events import KINDS
@@ -17,7 +18,9 @@ def files(*places):
     return sorted(file.relative_to(ROOT) for file in found)
 
 
+@cache
 def parsed(file):
+    """Its syntax tree, read once for all that ask."""
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
 
