@@ -381,10 +381,10 @@ def _try_limit(memory: Memory, name: str, limit: int) -> None:
 
 def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
     turn = view.shown_turn
-    before, after = own.played.prompts().get(turn), other.played.prompts().get(turn)
+    before, after = own.played.prompt(turn), other.played.prompt(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
-        later = turn > max(own.played.prompts(), default=0)
+        later = turn > max(own.played.turns(), default=0)
         said = "came after all that was played" if later else "has no prompt"
         st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
         return
