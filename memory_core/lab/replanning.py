@@ -20,7 +20,7 @@ from memory_core.events import Ref
 from memory_core.history.replay import take_out
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import PlayedTurn
-from memory_core.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
+from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
 from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
 from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
@@ -108,6 +108,8 @@ class Replanner:
         self._values = {block.name: block_values(block) for block in sizes.base.blocks}
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
+        self._listed: dict[frozenset[Ref], tuple[Mapping[int, FactThen], Sequence[FactThen], tuple[Piece, ...]]] = {}
+        """The facts of a list, as they were the last time that prompts were built of it."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
         self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
@@ -205,12 +207,8 @@ class Replanner:
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
         sizes = self._sizes
         if block.kind == "facts" and block.values.get("show", "all") == "all":
-            facts = [sizes.fact(ref.number, recorded) for ref in part.refs if ref.kind == "fact"]
-            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
-            if len(known) != len(part.refs):
-                return None
-            pieces = tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
-            return _Pieces(pieces, facts_cut_order(known, ask.question))
+            known, pieces = self._facts(part.refs, recorded)
+            return _Pieces(pieces, facts_cut_order(known, ask.question)) if len(known) == len(part.refs) else None
         if block.kind == "vector" and part.search is not None:
             best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
             return self._units(best) if len(best) == len(part.refs) else None
@@ -225,6 +223,16 @@ class Replanner:
             pieces = tuple(Piece(r, sizes.counter.text(t)) for r, t in zip(part.in_order, texts, strict=True))
             return _Pieces(pieces, summary_cut_order(texts, ask.question))
         return None
+
+    def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
+        """Those whose words are known, oldest first, and their pieces; read once for prompts that share them."""
+        found, of = self._listed.get(refs), recorded.facts
+        if found is None or found[0] is not of:
+            facts = [self._sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
+            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
+            found = of, known, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
+            self._listed[refs] = found
+        return found[1:]
 
     def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
         found = [(number, self._sizes.unit(number)) for number in best_first]

@@ -152,9 +152,10 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     if len(done) == len(variants):
         return done
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
-    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
-    if not now.asked and turns > AUTOMATIC_TURNS:
+    at_once = turns <= AUTOMATIC_TURNS
+    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases, at_once=at_once)
+    if not now.asked and not at_once:
         st.markdown(
             f"**{OWN}** is this session's configuration. Change settings of **{plain(now.current.name)}**, then play "
             f"all {count(turns, 'turn')} under both. No model is called, and nothing is stored."
