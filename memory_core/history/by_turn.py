@@ -12,6 +12,7 @@ from typing import Any, cast
 from memory_core.config import MemoryConfig
 from memory_core.events import (
     AgentAttached,
+    BlockFailed,
     ConfigurationChanged,
     EventRecord,
     FactErased,
@@ -111,6 +112,19 @@ class History:
     def after(self, position: int) -> tuple[EventRecord, ...]:
         """Records after a position."""
         return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
+
+    def recorded_with(self, context: EventRecord) -> tuple[dict[str, EventRecord], dict[str, EventRecord]]:
+        """Searches, and failures to read, that a context was built from, each by block: they stand right before it."""
+        searches: dict[str, EventRecord] = {}
+        failures: dict[str, EventRecord] = {}
+        for earlier in reversed(self.upto(context.position - 1)):
+            if isinstance(earlier.event, Retrieved):
+                searches.setdefault(earlier.event.block, earlier)
+            elif isinstance(earlier.event, BlockFailed):
+                failures.setdefault(earlier.event.block, earlier)
+            else:
+                break
+        return searches, failures
 
     def config_at(self, position: int) -> MemoryConfig:
         """The configuration in effect at a position."""

@@ -27,21 +27,15 @@ from memory_core.events import (
     ConfigurationChanged,
     ContextBuilt,
     DeliveryQueued,
-    EntityAdded,
     EntityChanged,
     Event,
     EventRecord,
-    FactAdded,
     FactsCurated,
     Knowledge,
     MessageAdded,
-    NothingLearned,
-    Ranges,
     Ref,
-    RelationAdded,
     RelationChanged,
     UnknownEvent,
-    VectorsStored,
     current_settings,
     decode,
     is_ref,
@@ -68,7 +62,7 @@ from memory_core.store.copies import (
     WordsCopy,
     right_hash,
 )
-from memory_core.store.references import Thing, referred, subjects
+from memory_core.store.references import Thing, numbered, referred, subjects
 from memory_core.store.staging import Staging
 
 MAX_NUMBERED = 1_000_000
@@ -262,26 +256,16 @@ class RowChecks:
     def _check_named(self, event: Event, copy: EventCopy) -> None:
         """Look at what an event names: only what there was before it."""
         numbers = self._numbers
-        spans = [span for name in _range_fields(copy.kind) for span in getattr(event, name)]
+        spans = list(event.messages_named)
+        for thing, number in numbered(copy.kind, copy.data):
+            numbers[thing].add(number)
         if isinstance(event, MessageAdded):
             self._added += 1
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
-        elif isinstance(event, VectorsStored):
-            numbers["vectors"] |= {number for number, _, _ in event.nodes}
-            spans += [span for _, seqs, _ in event.nodes for span in seqs]
-        elif isinstance(event, NothingLearned):
-            spans += [span for _, seqs, _, _ in event.reasons for span in seqs]
         elif isinstance(event, DeliveryQueued):
             _require(bool(event.seqs), "data.seqs: it queues no message")
-            numbers["deliveries"].add(event.delivery)
-        elif isinstance(event, FactAdded):
-            numbers["facts"].add(event.fact)
         elif isinstance(event, FactsCurated):  # other sessions' messages too, so any number, but not any number of them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
-        elif isinstance(event, EntityAdded):
-            numbers["entities"].add(event.entity)
-        elif isinstance(event, RelationAdded):
-            numbers["relations"].add(event.relation)
         elif isinstance(event, EntityChanged | RelationChanged):
             spans += _check_changed(event)
         _require(all(1 <= a <= b <= self._added for a, b in spans), "data: it is about messages there never were")
@@ -432,11 +416,6 @@ class _Layout(BaseModel):
 @cache
 def _adapter(kind: str) -> TypeAdapter[Event]:
     return TypeAdapter(KINDS[kind])
-
-
-@cache
-def _range_fields(kind: str) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(KINDS[kind]) if each.type == Ranges)
 
 
 def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, int]]:
