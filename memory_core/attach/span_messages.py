@@ -118,7 +118,7 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     role = _ROLES.get(own := str(entry.get("role") or role), own)
     parts: list[Part] = []
     for each in _entries(entry):
-        if _is_result(each):
+        if isinstance(each, Mapping) and (each.get("type") == "tool_call_response" or "toolResult" in each):
             yield _result(each)
             role = "user" if role == "tool" else role  # what else stands with results is none
         elif (part := _part(each)) is not None:
@@ -141,10 +141,6 @@ def _entries(entry: Mapping[str, Any]) -> list[Any]:
         if found is not None:
             return [found]
     return []
-
-
-def _is_result(part: Any) -> bool:
-    return isinstance(part, Mapping) and (part.get("type") == "tool_call_response" or "toolResult" in part)
 
 
 def _result(part: Mapping[str, Any]) -> ChatMessage:

@@ -105,7 +105,7 @@ class SummaryDesk:
         return SummaryState(
             text=summary.text,
             tokens=self._session.counter.text(summary.text),
-            max_tokens=self._max_tokens(summary),
+            max_tokens=int(summary.record.settings.get("max_tokens", self._block.max_tokens)),
             revision=summary.record.revision,
             covers_turn=covers or None,
             latest_turn=latest,
@@ -225,9 +225,6 @@ class SummaryDesk:
         if summary is None:
             raise NotFoundError(f'This session has no block called "{self.block}".')
         return summary
-
-    def _max_tokens(self, summary: StoredSummary) -> int:
-        return int(summary.record.settings.get("max_tokens", self._block.max_tokens))
 
     def _logged(self) -> list[ToldRevision]:
         with self._session.database.read() as connection:

@@ -96,7 +96,7 @@ class Unpacking:
                 while line := member.readline(min(MAX_LINE_BYTES, self._left) + 1):  # whatever size it claims
                     self._left -= len(line)
                     if self._left < 0 or len(line) > MAX_LINE_BYTES:
-                        raise self._too_large()
+                        raise too_large(self._filename, self._most)
                     digest.update(line)
                     yield line
         except _UNREADABLE as error:
@@ -104,9 +104,6 @@ class Unpacking:
                 raise
             raise problem(self._filename, f"is damaged: {self._labels[name]} cannot be unpacked.") from error
         self.digests[name] = digest.hexdigest()
-
-    def _too_large(self) -> FormatError:
-        return too_large(self._filename, self._most)
 
 
 @contextmanager

@@ -195,7 +195,8 @@ def _read(source: _Source, filename: str) -> Conversation:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
         if message.role is MessageRole.TOOL and not calls & _answered(message):
             notes.append(Note(line, index, "this tool result has no call before it"))
-        calls |= _made(message)
+        # Results refer to the ids of calls, or to the names of their tools: function calls have no ids.
+        calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
     if not messages:
         raise problem(filename, "holds no messages with text." if skipped else "holds no messages.")
     notes += [
@@ -210,11 +211,6 @@ def _says_nothing(message: ChatMessage) -> bool:
     if message.role is MessageRole.TOOL and message.additional_kwargs:
         return False
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
-
-
-def _made(message: ChatMessage) -> set[str]:
-    """Calls that results may refer to: the ids of calls, or the names of their tools (function calls have no ids)."""
-    return {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
 
 
 def _answered(message: ChatMessage) -> set[str]:

@@ -227,7 +227,9 @@ class ModelExtractor(ModelBased):
         self, task: str, forms: Sequence[str], data: str, answer: type[Form], *, purpose: str
     ) -> tuple[Form, tuple[ModelCall, ...]]:
         """The model's answer, structured or, where that cannot be read, from tagged text."""
-        structured, tagged = ([ChatMessage(role="system", content=task + form), _user(data)] for form in forms)
+        structured, tagged = (
+            [ChatMessage(role="system", content=task + form), ChatMessage(role="user", content=data)] for form in forms
+        )
         try:
             found, call = self.answered(structured, answer, purpose=purpose)
         except ModelAnswerError:
@@ -239,10 +241,6 @@ class ModelExtractor(ModelBased):
 def _filled(prompt: str, **values: str) -> str:
     """The prompt with its variables filled in; other braces stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
-
-
-def _user(text: str) -> ChatMessage:
-    return ChatMessage(role="user", content=text)
 
 
 def _from_tags(text: str, answer: type[Form]) -> Form:

@@ -693,7 +693,7 @@ class _Gathering:
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
             left={
-                seq: self._at(state.left)
+                seq: self._history.upto(state.left)[-1]
                 for seq, state in states.items()
                 if state.left is not None and state.left <= self._history.position
             },
@@ -703,9 +703,6 @@ class _Gathering:
             texts=texts or {},
             all_of_it=all_of_it,
         )
-
-    def _at(self, position: int) -> EventRecord:
-        return self._history.upto(position)[-1]
 
     # -- the trace -------------------------------------------------------------------------------
 
