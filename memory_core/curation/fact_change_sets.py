@@ -5,7 +5,7 @@ Wishes of the user are turned into change sets in `memory_core.curation.facts`, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from sqlalchemy import Connection
 
@@ -74,8 +74,6 @@ def tell(event: Curated) -> str:
 
 @dataclass(slots=True)
 class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
-    """One transaction on the facts of a block."""
-
     count_tokens: Callable[[str], int]
 
     def apply(self, change: ChangeSet) -> AppliedChangeSet:
@@ -209,20 +207,9 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return [(id, session, ranges(seqs)) for session, seqs in found.items()]
 
     def _add(self, new: New) -> int:
-        values = NewFact(
-            text=new.text,
-            tokens=self.count_tokens(new.text),
-            category=new.category,
-            slot=new.slot,
-            sources=tuple(seq for session, seq in new.sources if session == self.w.session.id),
-            pinned=new.pinned,
-            origin=new.origin,
-            state=new.state,
-            topics=new.topics,
-            key=new.key,
-            metadata=new.metadata,
-        )
-        return add_fact(self.w, self.scope, self.block, values, actor=self.actor)
+        own = tuple(seq for session, seq in new.sources if session == self.w.session.id)
+        values = {**asdict(new), "tokens": self.count_tokens(new.text), "sources": own}
+        return add_fact(self.w, self.scope, self.block, NewFact(**values), actor=self.actor)
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:
         fact = after.before

@@ -26,8 +26,6 @@ from memory_core.store.writing import read_session
 
 @dataclass(frozen=True, slots=True)
 class SummaryState:
-    """Present state of a summary."""
-
     text: str
     tokens: int
     max_tokens: int
@@ -49,8 +47,6 @@ class SummaryState:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRevision:
-    """One version of a summary."""
-
     revision: int
     text: str
     actor: str
@@ -86,7 +82,6 @@ class SummaryDesk:
 
     @property
     def summariser(self) -> Summariser:
-        """Summariser in use."""
         return self._block.summariser(self._session.services)
 
     def state(self) -> SummaryState:

@@ -88,12 +88,10 @@ class Configuration:
 
 
 def is_configuration(value: Any) -> bool:
-    """Is this JSON value a configuration?"""
     return isinstance(value, dict) and value.get("format") == FORMAT
 
 
 def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
-    """A configuration as JSON."""
     told = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
     file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"

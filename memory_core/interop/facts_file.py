@@ -46,8 +46,6 @@ _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
-    """A fact as a file has it."""
-
     place: Place
     text: str
     state: str = "active"

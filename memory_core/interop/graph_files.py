@@ -42,8 +42,6 @@ _STATES = ("active", "ended")
 
 @dataclass(frozen=True, slots=True)
 class FileEntity:
-    """An entity of a file."""
-
     name: str
     type: str = "other"
     aliases: tuple[str, ...] = ()
@@ -263,7 +261,6 @@ def _write_json(file: GraphFile) -> str:
 
 
 def _rows(values: Sequence[Mapping[str, object]]) -> str:
-    """A row a line."""
     return "\n" * bool(values) + ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
 
 

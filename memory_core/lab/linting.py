@@ -100,8 +100,15 @@ def findings(
 
 
 _Way = Sequence[Change]
-_Rule = Callable[["_Asked"], Iterator[tuple[Finding, Sequence[_Way]]]]
-"""Finds something, each with ways to mend it, the gentlest first."""
+_Found = tuple[Finding, Sequence[_Way]]
+"""A finding with ways to mend it, the gentlest first."""
+_Rule = Callable[["_Asked"], Iterator[_Found]]
+
+
+def _found(
+    rule: str, severity: Severity, sentence: str, evidence: Mapping[str, int], *ways: _Way, block: str | None = None
+) -> _Found:
+    return Finding(rule, severity, sentence, evidence, block=block), ways
 
 
 @dataclass(frozen=True)
@@ -226,7 +233,7 @@ def _errors(asked: _Asked) -> set[tuple[str, str | None]]:
 # -- the rules --------------------------------------------------------------------------------------
 
 
-def _over_limit(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _over_limit(asked: _Asked) -> Iterator[_Found]:
     """What is never cut leaves nothing for the conversation."""
     needed, limit = asked.certain, asked.limit
     if needed < limit:
@@ -236,24 +243,20 @@ def _over_limit(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
     several = len(largest) + bool(asked.pinned) > 1
     names = ["the system messages"] if asked.pinned else []
     who = _listed([*names, *(f"{name} (priority 0)" for name in asked.never_cut)])
-    yield (
-        Finding(
-            "over_limit",
-            "error",
-            f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
-            "cut: every prompt is over the limit.",
-            {"needed": needed, "limit": limit, "priority": 0},
-        ),
-        [
-            asked.limit_leaving(needed),
-            asked.set_limit(needed + 1),
-            *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
-            *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
-        ],
+    yield _found(
+        "over_limit",
+        "error",
+        f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
+        "cut: every prompt is over the limit.",
+        {"needed": needed, "limit": limit, "priority": 0},
+        asked.limit_leaving(needed),
+        asked.set_limit(needed + 1),
+        *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
+        *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
     )
 
 
-def _too_large(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _too_large(asked: _Asked) -> Iterator[_Found]:
     """A text that is cut whole, and does not even fit alone."""
     certain, limit = asked.certain, asked.limit
     for block in asked.blocks:
@@ -263,71 +266,58 @@ def _too_large(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
         if size + certain < limit:
             continue
         beside = f" beside {certain:,} that are never cut" if certain else ""
-        yield (
-            Finding(
-                "too_large",
-                "error",
-                f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
-                f"the limit of {limit:,}{beside}.",
-                {"size": size, "certain": certain, "limit": limit},
-                block=block.name,
-            ),
-            [
-                asked.limit_leaving(size + certain),
-                asked.set_limit(size + certain + 1),
-                [_set(block, "enabled", False)],
-            ],
+        yield _found(
+            "too_large",
+            "error",
+            f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
+            f"the limit of {limit:,}{beside}.",
+            {"size": size, "certain": certain, "limit": limit},
+            asked.limit_leaving(size + certain),
+            asked.set_limit(size + certain + 1),
+            [_set(block, "enabled", False)],
+            block=block.name,
         )
 
 
-def _no_room(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _no_room(asked: _Asked) -> Iterator[_Found]:
     """What is never cut leaves less than one fact or stored turn needs."""
     left, fixed = asked.limit - asked.certain, sorted(asked.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in asked.cut_first if not isinstance(block, StaticMemoryBlock)]
     if not names or not 0 < left < FACT_TOKENS:
         return
     blocks = {block.name: block for block in asked.blocks}
-    yield (
-        Finding(
-            "no_room",
-            "warning",
-            f"{_listed(names)} can hardly be granted anything: {asked.certain:,} of {asked.limit:,} tokens are never "
-            f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
-            {"certain": asked.certain, "limit": asked.limit, "left": left, "fact_tokens": FACT_TOKENS},
-        ),
-        [
-            asked.limit_leaving(asked.certain + FACT_TOKENS),
-            *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
-        ],
+    yield _found(
+        "no_room",
+        "warning",
+        f"{_listed(names)} can hardly be granted anything: {asked.certain:,} of {asked.limit:,} tokens are never "
+        f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
+        {"certain": asked.certain, "limit": asked.limit, "left": left, "fact_tokens": FACT_TOKENS},
+        asked.limit_leaving(asked.certain + FACT_TOKENS),
+        *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
     )
 
 
-def _window(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _window(asked: _Asked) -> Iterator[_Found]:
     """The model takes less than the limits say."""
     config, limit = asked.config, asked.limit
     if config.context_window is None or limit >= config.token_limit:
         return
-    yield (
-        Finding(
-            "window",
-            "warning",
-            f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to "
-            "that.",
-            {"limit": limit, "token_limit": config.token_limit},
-        ),
-        [asked.set_limit(limit)],
+    yield _found(
+        "window",
+        "warning",
+        f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to that.",
+        {"limit": limit, "token_limit": config.token_limit},
+        asked.set_limit(limit),
     )
     if config.history_budget > limit:
         budget = round(config.history_budget)
-        yield (
-            Finding(
-                "window_queue",
-                "warning",
-                f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
-                "are left out before they are flushed.",
-                {"history_budget": budget, "limit": limit},
-            ),
-            [[asked.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)],
+        yield _found(
+            "window_queue",
+            "warning",
+            f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
+            "are left out before they are flushed.",
+            {"history_budget": budget, "limit": limit},
+            *([[asked.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)]),
         )
 
 
@@ -337,47 +327,41 @@ def _ratios(budget: float, config: MemoryConfig) -> list[float]:
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
-def _flush_size(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _flush_size(asked: _Asked) -> Iterator[_Found]:
     """A flush takes more than the queue may hold."""
     config = asked.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
         return
-    yield (
-        Finding(
-            "flush_size",
-            "warning",
-            f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
-            "turn.",
-            {"flush_size": size, "history_budget": budget},
-        ),
-        [
-            [asked.set("token_flush_size", None)],
-            [asked.set("token_flush_size", max(1, int(config.history_budget)))],
-            [asked.set("chat_history_token_ratio", 1.0)],
-        ],
+    yield _found(
+        "flush_size",
+        "warning",
+        f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
+        "turn.",
+        {"flush_size": size, "history_budget": budget},
+        [asked.set("token_flush_size", None)],
+        [asked.set("token_flush_size", max(1, int(config.history_budget)))],
+        [asked.set("chat_history_token_ratio", 1.0)],
     )
 
 
-def _queue_fills(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _queue_fills(asked: _Asked) -> Iterator[_Found]:
     """The queue leaves nothing for the blocks."""
     config = asked.config
     names = [block.name for block in asked.cut_first]
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
         return
-    yield (
-        Finding(
-            "queue_fills",
-            "warning",
-            f"The queue may fill the whole limit of {asked.limit:,}: then every block with a priority is cut "
-            f"({_listed(names)}).",
-            {"limit": asked.limit},
-        ),
-        [[asked.set("chat_history_token_ratio", HISTORY_RATIO)]],
+    yield _found(
+        "queue_fills",
+        "warning",
+        f"The queue may fill the whole limit of {asked.limit:,}: then every block with a priority is cut "
+        f"({_listed(names)}).",
+        {"limit": asked.limit},
+        [asked.set("chat_history_token_ratio", HISTORY_RATIO)],
     )
 
 
-def _facts_fill(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _facts_fill(asked: _Asked) -> Iterator[_Found]:
     """Facts may take all that a full queue leaves, before blocks that are cut first."""
     room = asked.limit - asked.queue_tokens - asked.certain
     for block in asked.blocks:
@@ -392,90 +376,81 @@ def _facts_fill(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
             continue
         fitting = max(1, room // 2 // FACT_TOKENS)
         relevant = _set(block, "show", "relevant")
-        yield (
-            Finding(
-                "facts_fill",
-                "warning",
-                f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
-                f"leaves {room:,} of {asked.limit:,}: then nothing is left for {_listed(names)}, which "
-                f"{_is(len(names) > 1)} cut first.",
-                {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": asked.limit},
-                block=block.name,
-            ),
-            [
-                [relevant],
-                [relevant, _set(block, "top_k", fitting)],
-                [_set(block, "max_facts", fitting)],
-                asked.limit_leaving(asked.certain + takes),
-            ],
+        yield _found(
+            "facts_fill",
+            "warning",
+            f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
+            f"leaves {room:,} of {asked.limit:,}: then nothing is left for {_listed(names)}, which "
+            f"{_is(len(names) > 1)} cut first.",
+            {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": asked.limit},
+            [relevant],
+            [relevant, _set(block, "top_k", fitting)],
+            [_set(block, "max_facts", fitting)],
+            asked.limit_leaving(asked.certain + takes),
+            block=block.name,
         )
 
 
-def _hidden(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _hidden(asked: _Asked) -> Iterator[_Found]:
     """Facts that neither a prompt nor a tool reads."""
     for block in asked.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not asked.archive:
-            yield (
-                Finding(
-                    "hidden",
-                    "warning",
-                    f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
-                    "search: no prompt ever has its facts.",
-                    block=block.name,
-                ),
-                [[_set(block, "show", "relevant")]],
+            yield _found(
+                "hidden",
+                "warning",
+                f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
+                "search: no prompt ever has its facts.",
+                {},
+                [_set(block, "show", "relevant")],
+                block=block.name,
             )
 
 
-def _unfed(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _unfed(asked: _Asked) -> Iterator[_Found]:
     """Blocks that are given nothing to learn from, or only when it is too late for this session."""
     for block in asked.blocks:
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
         if not block.accept_short_term_memory:
             if block is not asked.archive:
-                yield (
-                    Finding(
-                        "unfed",
-                        "warning",
-                        f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
-                        "somebody fills it by hand.",
-                        block=block.name,
-                    ),
-                    [[_set(block, "accept_short_term_memory", True)]],
+                yield _found(
+                    "unfed",
+                    "warning",
+                    f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
+                    "somebody fills it by hand.",
+                    {},
+                    [_set(block, "accept_short_term_memory", True)],
+                    block=block.name,
                 )
         elif block.deliver_on == "session_end":
-            yield (
-                Finding(
-                    "too_late",
-                    "warning",
-                    f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
-                    "every prompt before.",
-                    block=block.name,
-                ),
-                [[_set(block, "deliver_on", "flush")]],
+            yield _found(
+                "too_late",
+                "warning",
+                f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
+                "every prompt before.",
+                {},
+                [_set(block, "deliver_on", "flush")],
+                block=block.name,
             )
 
 
-def _asks_for_all(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _asks_for_all(asked: _Asked) -> Iterator[_Found]:
     """Recall without a number of results, at a large limit."""
     budget = budget_for(asked.limit, asked.certain)
     for block in asked.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
-            yield (
-                Finding(
-                    "asks_for_all",
-                    "note",
-                    f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
-                    f"{asked.limit:,} and no number of results is set.",
-                    {"budget": budget, "limit": asked.limit},
-                    block=block.name,
-                ),
-                [[_set(block, "similarity_top_k", TOP_K)]],
+            yield _found(
+                "asks_for_all",
+                "note",
+                f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
+                f"{asked.limit:,} and no number of results is set.",
+                {"budget": budget, "limit": asked.limit},
+                [_set(block, "similarity_top_k", TOP_K)],
+                block=block.name,
             )
 
 
-def _tools(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _tools(asked: _Asked) -> Iterator[_Found]:
     """Definitions of tools stand beside the prompt, and no limit counts them."""
     core = [(block.name, block.settings(), block.text) for block in asked.core]
     specs = tool_specs(core, archive=asked.archive is not None)
@@ -489,38 +464,34 @@ def _tools(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
     )
     evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
     if window is None:
-        yield Finding("tools", "note", f"{told}.", evidence), ()
+        yield _found("tools", "note", f"{told}.", evidence)
         return
     reserve = config.reply_reserve
     kept = f", {reserve:,} of it kept for the reply" if reserve else ""
     fitting = window - reserve - tokens
-    yield (
-        Finding(
-            "tools",
-            "warning",
-            f"{told}, and its window is {window:,}{kept}.",
-            {**evidence, "window": window, "reserve": reserve},
-        ),
-        [asked.set_limit(fitting)] if fitting > 0 else [],
+    yield _found(
+        "tools",
+        "warning",
+        f"{told}, and its window is {window:,}{kept}.",
+        {**evidence, "window": window, "reserve": reserve},
+        *([asked.set_limit(fitting)] if fitting > 0 else []),
     )
 
 
-def _cache(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _cache(asked: _Asked) -> Iterator[_Found]:
     """What differs with each question stands before what does not."""
     names = [block.name for block in asked.blocks if _differs(block)]
     queue = asked.queue_tokens
     if asked.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
         return
     several = len(names) > 1
-    yield (
-        Finding(
-            "cache",
-            "note",
-            f"{_listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
-            f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
-            {"queue": queue},
-        ),
-        [[asked.set("insert_method", "user")]],
+    yield _found(
+        "cache",
+        "note",
+        f"{_listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
+        f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
+        {"queue": queue},
+        [asked.set("insert_method", "user")],
     )
 
 
@@ -529,7 +500,7 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
     return relevant or isinstance(block, VectorMemoryBlock | GraphMemoryBlock)
 
 
-def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _first_flush(asked: _Asked) -> Iterator[_Found]:
     """Blocks that learn from what leaves the queue, while nothing has."""
     waiting = [b for b in asked.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
     said, config = asked.said, asked.config
@@ -550,7 +521,7 @@ def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
-    yield Finding("first_flush", "note", sentence, evidence), [[_set(block, "deliver_on", "turn") for block in waiting]]
+    yield _found("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)

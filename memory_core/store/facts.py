@@ -65,8 +65,6 @@ class FactRevision:
 
 @dataclass(frozen=True, slots=True)
 class NewFact:
-    """A fact to be stored."""
-
     text: str
     tokens: int
     category: str = "other"
@@ -208,7 +206,6 @@ def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) ->
 
 
 def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
-    """Remove sources from a fact."""
     table = fact_source_table.c
     for session, seq in sources:
         where = (table.fact_id == fact_id) & (table.session_id == session) & (table.seq == seq)

@@ -35,7 +35,6 @@ class Effect:
 
     @property
     def shown(self) -> bool:
-        """Whether it is in the prompt."""
         return self.stage.name == "prompt" and self.stage.verdict == "passed"
 
     @property

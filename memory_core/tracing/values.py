@@ -30,8 +30,6 @@ has other words."""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of one track."""
-
     name: StageName
     verdict: Verdict
     text: str

@@ -4,7 +4,7 @@ Pure over events: words are stored by hash and read from the content store where
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from memory_core.events import (
@@ -188,7 +188,6 @@ class GraphWords:
         return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:
-        """A relation at a position."""
         return state_at(self._relations.get(relation, []), position)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
@@ -238,39 +237,10 @@ def _apply_values(row: PastEntity | PastRelation, values: Mapping[str, Any], nam
 
 
 def _entity(entity: PastEntity, scope: str, words: Callable[[str], str | None]) -> Entity:
-    return Entity(
-        id=entity.id,
-        scope=scope,
-        block=entity.block,
-        name=words(entity.name) or "",
-        aliases=tuple(text for alias in entity.aliases if (text := words(alias)) is not None),
-        type=entity.type,
-        state=entity.state,
-        merged_into=entity.merged_into,
-        origin=entity.origin,
-        turn=entity.turn,
-        created_at=entity.created_at,
-        updated_at=entity.updated_at,
-        version=entity.version,
-    )
+    aliases = tuple(text for alias in entity.aliases if (text := words(alias)) is not None)
+    return Entity(**{**asdict(entity), "scope": scope, "name": words(entity.name) or "", "aliases": aliases})
 
 
 def _relation(relation: PastRelation, scope: str, session_id: str, words: Callable[[str], str | None]) -> Relation:
-    return Relation(
-        id=relation.id,
-        scope=scope,
-        block=relation.block,
-        subject=relation.subject,
-        predicate=words(relation.predicate) or "",
-        object=relation.object,
-        state=relation.state,
-        origin=relation.origin,
-        turn=relation.turn,
-        ended_turn=relation.ended_turn,
-        ended_by=relation.ended_by,
-        created_at=relation.created_at,
-        confirmed_at=relation.confirmed_at,
-        updated_at=relation.updated_at,
-        version=relation.version,
-        sources=tuple((session_id, seq) for seq in sorted(relation.sources)),
-    )
+    predicate, sources = words(relation.predicate) or "", tuple((session_id, seq) for seq in sorted(relation.sources))
+    return Relation(**{**asdict(relation), "scope": scope, "predicate": predicate, "sources": sources})
