@@ -124,13 +124,10 @@ class LocalEmbedder(ABC):
 
     id: str
     dimensions: int
+    offline = True
 
     def __init__(self) -> None:
         self._memo = Memo()
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def embed(self, texts: Sequence[str]) -> Rows:
         """Unit rows, shape `(len(texts), dimensions)`.
@@ -177,6 +174,8 @@ class OpenAIEmbedder:
         batch: texts sent in one request.
     """
 
+    offline = False
+
     def __init__(
         self,
         model: str = "text-embedding-3-small",
@@ -216,10 +215,6 @@ class OpenAIEmbedder:
         if self._dimensions is None:
             self._dimensions = int(self._request(["dimension"]).shape[1])
         return self._dimensions
-
-    @property
-    def offline(self) -> bool:
-        return False
 
     def __repr__(self) -> str:
         return f"OpenAIEmbedder({self._model!r}, {self.endpoint.address!r})"

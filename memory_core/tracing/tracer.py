@@ -127,11 +127,9 @@ class SessionTracer:
         if ref is not None:
             followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
             asked = gathering.asked
-        elif target.strip():
-            followed, nearest = gathering.said(target)
-            asked = followed.phrase.text
         else:
-            raise MessageError("Type what the agent should have known.")
+            followed, nearest = gathering.said(_typed(target))
+            asked = followed.phrase.text
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
 
     def _cut(self, history: History, ref: Ref) -> FoundCut:
@@ -183,16 +181,8 @@ class SessionTracer:
             MessageError: the phrase is empty, or it is a cut.
             NotFoundError: nothing in the log has this ref.
         """
-        history = self._log.history()
-        gathering = _Gathering(
-            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
-        )
-        if isinstance(target, Ref):
-            followed = gathering.picked(target)
-        elif target.strip():
-            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
-        else:
-            raise MessageError("Type what the agent should have known.")
+        gathering = self._gathering(self._log.history())
+        followed = gathering.ever(target)
         tracks = gathering.tracks(followed, None, gathering.life(followed))
         found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
         return frozenset(found | {Ref.of("message", seq) for seq in followed.messages})
@@ -237,13 +227,8 @@ class SessionTracer:
         What is read for one turn is there for the others.
         """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
-        if isinstance(target, Ref):
-            followed, asked, ref = gathering.picked(target), gathering.asked, target
-        elif target.strip():
-            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
-            asked, ref = followed.phrase.text, None
-        else:
-            raise MessageError("Type what the agent should have known.")
+        followed = gathering.ever(target)
+        asked, ref = (gathering.asked, target) if isinstance(target, Ref) else (followed.phrase.text, None)
         life = gathering.life(followed)
 
         def trace(turn: int) -> Trace:
@@ -251,6 +236,11 @@ class SessionTracer:
             return then.trace(then.narrowed(followed), asked, ref, None, life)
 
         return asked, trace
+
+    def _gathering(self, history: History, upto: int | None = None) -> "_Gathering":
+        """Reads for the latest prompt, up to a position of the log."""
+        end = history.position if upto is None else upto
+        return _Gathering(self._session, self._log, history, moment_at(history, history.latest_turn, end))
 
     def overlooked(self, *, upto: int | None = None) -> Overlooked:
         """Questions that found nothing, memory in no prompt, facts back and forth, and what was found and cut.
@@ -285,17 +275,13 @@ class SessionTracer:
         Changes nothing.
         """
         history = self._log.history()
-        end = history.position if upto is None else upto
-        moment = moment_at(history, history.latest_turn, end)
-        gathering = _Gathering(self._session, self._log, history, moment)
+        gathering, end = self._gathering(history, upto), history.position if upto is None else upto
         return unsent(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
 
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
         """The words of what refs name, at a position of the log or now; without those that were erased."""
         history = self._log.history()
-        end = history.position if upto is None else upto
-        moment = moment_at(history, history.latest_turn, end)
-        return _Gathering(self._session, self._log, history, moment).words_at(refs, end)
+        return self._gathering(history, upto).words_at(refs, history.position if upto is None else upto)
 
     def words_of(self, ref: Ref) -> str:
         """The words of what a ref names, as of now; empty if they were erased.
@@ -303,10 +289,7 @@ class SessionTracer:
         Raises:
             NotFoundError: nothing in the log has this ref.
         """
-        history = self._log.history()
-        gathering = _Gathering(
-            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
-        )
+        gathering = self._gathering(self._log.history())
         gathering.picked(ref)
         return gathering.asked
 
@@ -326,6 +309,12 @@ class SessionTracer:
         """
         self._session.open()
         return apply_fix(self._session, fix)
+
+
+def _typed(phrase: str) -> str:
+    if not phrase.strip():
+        raise MessageError("Type what the agent should have known.")
+    return phrase
 
 
 def _still_told(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
@@ -444,6 +433,12 @@ class _Gathering:
         return self._versions[name]
 
     # -- what is followed ------------------------------------------------------------------------
+
+    def ever(self, target: str | Ref) -> Followed:
+        """What a ref names, or all that says a phrase, whenever it was said."""
+        if isinstance(target, Ref):
+            return self.picked(target)
+        return self.said(_typed(target), most=MAX_SAID_EVER)[0]
 
     def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
         """Everything that says a phrase, of messages so many: by words, else the one message that means it."""

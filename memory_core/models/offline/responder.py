@@ -97,18 +97,13 @@ class OfflineResponder:
         pace_seconds: pause between the words of a streamed reply.
     """
 
+    name = NAME
+    offline = True
+
     def __init__(self, pace_seconds: float = 0.0) -> None:
         if not 0 <= pace_seconds < 60:
             raise ConfigError(f"must be between 0 and 60: {pace_seconds=}")
         self._pace_seconds = pace_seconds
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OfflineStream":
         """The reply, word by word; or, where `tools` are offered and there is something to write down, their calls."""
