@@ -151,27 +151,20 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             )
 
 
+@dataclass
 class _LearnedSummary:
     """Pending write of a summary block."""
 
-    def __init__(
-        self,
-        block: SummaryMemoryBlock,
-        before: StoredSummary,
-        heard: Sequence[StoredMessage],
-        summariser: str,
-        written: Written,
-        reasons: Mapping[int, Reason],
-        counter: TokenCounter,
-    ) -> None:
-        self.block = block
-        self.before = before
-        self.heard = heard
-        self.summariser = summariser
-        self.written = written
-        self.reasons = reasons
-        self.counter = counter
-        self.calls = written.calls
+    block: SummaryMemoryBlock
+    before: StoredSummary
+    heard: Sequence[StoredMessage]
+    summariser: str
+    written: Written
+    reasons: Mapping[int, Reason]
+    counter: TokenCounter
+
+    def __post_init__(self) -> None:
+        self.calls = self.written.calls
 
     def save(self, w: Writing) -> None:
         """Store the summary.

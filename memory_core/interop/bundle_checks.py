@@ -352,9 +352,11 @@ def _is_unit(vector: VectorCopy) -> bool:
     return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
 
 
-class _Constructor(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(strict=True)
 
+
+class _Constructor(_Strict):
     settings: dict[str, Any]
     state: str | None
 
@@ -365,9 +367,7 @@ def _ref(text: str) -> str:
     return text
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Part(_Strict):
     name: str
     priority: int
     asked: int
@@ -375,9 +375,7 @@ class _Part(BaseModel):
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
 
 
-class _Cut(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Cut(_Strict):
     part: str
     rule: str
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
@@ -385,9 +383,7 @@ class _Cut(BaseModel):
     over_before: int
 
 
-class _EntityValues(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _EntityValues(_Strict, extra="forbid"):
     name: Hash = ""
     type: EntityType = "other"
     aliases: tuple[Hash, ...] = ()
@@ -395,9 +391,7 @@ class _EntityValues(BaseModel):
     merged_into: Number | None = None
 
 
-class _RelationValues(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _RelationValues(_Strict, extra="forbid"):
     subject: Number = 1
     predicate: Hash = ""
     object: Number = 1
