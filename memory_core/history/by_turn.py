@@ -196,22 +196,22 @@ class Folding:
         self._apply_settings(record)
         if self._messages.stated_tokens is not None:
             self._correction += self._messages.stated_tokens - self._queue_tokens()
-        told = self._open
-        if told is None:
+        turn_fields = self._open
+        if turn_fields is None:
             return
-        told["last_position"] = record.position
+        turn_fields["last_position"] = record.position
         if isinstance(event, FlushPlanned):
-            told["flushes"] += (record,)
+            turn_fields["flushes"] += (record,)
         elif is_context(event):
-            told["contexts"] += (record,)
+            turn_fields["contexts"] += (record,)
         elif event.adds is not None:
-            told[f"{event.adds}_added"] += 1
+            turn_fields[f"{event.adds}_added"] += 1
         elif isinstance(event, Retrieved):
-            told["searches"] += (record,)
+            turn_fields["searches"] += (record,)
             self._recalled[event.block] = int(event.gates.get("granted", 0)) + len(event.elsewhere)
-            told["recalled"] = sum(self._recalled.values())
+            turn_fields["recalled"] = sum(self._recalled.values())
         if record.actor == "user":
-            told["edited"] += (record,)
+            turn_fields["edited"] += (record,)
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""

@@ -281,8 +281,8 @@ class RowChecks:
             elif number not in numbers["facts"]:
                 self._strangers.add(number)
         # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
-        told = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
-        _require(told, "data: it is about a fact there never was")
+        known = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
+        _require(known, "data: it is about a fact there never was")
         _require(len(self._strangers) <= MAX_NUMBERED, "data: the log names too many facts")
 
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:

@@ -127,12 +127,12 @@ class _ByInput(ABC):
         with self._lock:
             turn = self._turns[key]
         with turn:
-            asked = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
-            call = self.outputs.find(asked)
+            question = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
+            call = self.outputs.find(question)
             if call is not None:
-                self._found(asked)
+                self._found(question)
             else:
-                call = self._ask_anew(asked, messages, purpose, make)
+                call = self._ask_anew(question, messages, purpose, make)
             output = call.output
             assert output is not None
             if not output.readable:

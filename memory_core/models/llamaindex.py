@@ -33,8 +33,8 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
     """A prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
     if not _is(value, _PROMPT):
         return value
-    said = value.format_messages(**{name: f"{{{name}}}" for name in variables})
-    return "\n\n".join(str(message.content) for message in said if message.content)
+    formatted = value.format_messages(**{name: f"{{{name}}}" for name in variables})
+    return "\n\n".join(str(message.content) for message in formatted if message.content)
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
@@ -86,10 +86,10 @@ class LlamaIndexChat:
             ModelError: the model fails.
         """
         started = time.monotonic()
-        asked = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
+        question = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
         with _their_errors(self.llm, self.name):
-            said = self.llm.chat(_theirs(asked))
-            text, raw = said.message.content or "", said.raw
+            reply = self.llm.chat(_theirs(question))
+            text, raw = reply.message.content or "", reply.raw
         return parse_answer(text, answer), self.call_of(purpose, raw, started)
 
     def call_of(self, purpose: str, raw: Any, started: float) -> ModelCall:

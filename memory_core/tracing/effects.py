@@ -93,8 +93,8 @@ class Effects:
         relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]
         found = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
         refs = dict.fromkeys((*found, *reversed(facts), *reversed(relations)))
-        told = [effect for ref in refs if (effect := self.of(ref)) is not None]
-        left_out = [effect for effect in told if not effect.shown and effect.stage.rule != "erased"]
+        effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
+        left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
         return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
 
     def _of_block(self, known: Mapping[int, Records], block: str) -> list[int]:

@@ -167,11 +167,11 @@ class SessionTracer:
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        told, found = _still_told(history, known, end), []
+        cells, found = _still_valid(history, known, end), []
         for turn in turns:
-            if turn not in told:
-                told[turn] = presence_in(trace(turn), turn)
-            found.append(told[turn])
+            if turn not in cells:
+                cells[turn] = presence_in(trace(turn), turn)
+            found.append(cells[turn])
         return Presence(target, asked, tuple(found), end)
 
     def carriers(self, target: str | Ref) -> frozenset[Ref]:
@@ -317,7 +317,7 @@ def _typed(phrase: str) -> str:
     return phrase
 
 
-def _still_told(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
+def _still_valid(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
     """Turns of an earlier one that still hold: all but its last turn's, unless something was erased since."""
     if known is None or known.position > end or any(each.kind in _ERASING for each in history.after(known.position)):
         return {}
@@ -608,9 +608,9 @@ class _Gathering:
         """Messages whose words a sentence has, those that share most of them first."""
         states = [state for seq in seqs if (state := self._state(seq)) is not None]
         self._load(state.added.content for state in states)
-        said = {state.added.seq: self._message(state.added.seq) or "" for state in states}
-        found = [seq for seq, text in said.items() if phrase.carried_by(text)]
-        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(said[seq]))))[:MAX_SAID]
+        texts = {state.added.seq: self._message(state.added.seq) or "" for state in states}
+        found = [seq for seq, text in texts.items() if phrase.carried_by(text)]
+        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
@@ -744,14 +744,14 @@ class _Gathering:
         life = self.life(*(each for _, each, _ in followed if each is not None))
         entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
-        told = cut.trace(entries, self._moment.prompt, its_own=its_own)
+        shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
         tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
         different = tuple({track.carrier.key: track for track in tracks}.values())
         said = {each.seq: each for entry in entries for each in entry.said}
         asked = "\n".join(entry.words for entry in entries)
         shown = ranked(different, target)[:MAX_TRACKS]
         found = self._trace(asked, target, tuple(said[seq] for seq in sorted(said, reverse=True)), shown, life)
-        return replace(found, cut=told, more=len(different) - len(shown))
+        return replace(found, cut=shown_cut, more=len(different) - len(shown))
 
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()
