@@ -5,7 +5,7 @@ Wishes of the user are turned into change sets in `memory_core.curation.facts`, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -32,7 +32,6 @@ from memory_core.planning.facts import Fact
 from memory_core.store.deliveries import still_there
 from memory_core.store.fact_erasing import erase_facts
 from memory_core.store.facts import (
-    NewFact,
     add_fact,
     add_support,
     confirm_fact,
@@ -207,9 +206,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return [(id, session, ranges(seqs)) for session, seqs in found.items()]
 
     def _add(self, new: New) -> int:
-        own = tuple(seq for session, seq in new.sources if session == self.w.session.id)
-        values = {**asdict(new), "tokens": self.count_tokens(new.text), "sources": own}
-        return add_fact(self.w, self.scope, self.block, NewFact(**values), actor=self.actor)
+        return add_fact(self.w, self.scope, self.block, new, self.count_tokens(new.text), actor=self.actor)
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:
         fact = after.before

@@ -27,6 +27,7 @@ from memory_core.events import (
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
+from memory_core.planning.curation import New
 from memory_core.store.blocks import (
     BlockRecord,
     Written,
@@ -37,7 +38,7 @@ from memory_core.store.blocks import (
     write_text,
 )
 from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import NewFact, add_fact, read_facts
+from memory_core.store.facts import add_fact, read_facts
 from memory_core.store.writing import LEARNERS, SessionState, Writing
 
 Block = BaseMemoryBlock[Any]
@@ -229,8 +230,7 @@ def _add(
         for text in dict.fromkeys(block.facts):
             if text in known:  # the user's, or of a block of that name that was removed
                 continue
-            new = NewFact(text=text, tokens=session.counter.text(text), origin="written")
-            add_fact(w, scope, block.name, new, actor="user")
+            add_fact(w, scope, block.name, New(text), session.counter.text(text), actor="user")
     elif block.type not in BUILT_IN:
         update_block(w, block.name, state=w.store_text(block.state_json()))
 
