@@ -23,6 +23,7 @@ from memory_core.interop.memory_stores import is_reference_memory
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.text import shortened
 
 Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
@@ -237,8 +238,7 @@ class _Checking:
 
 
 def _shown(text: Any) -> str:
-    shown = " ".join(str(text).split())
-    return f'"{shown if len(shown) <= 24 else shown[:23] + "…"}"'
+    return f'"{shortened(" ".join(str(text).split()), 24)}"'
 
 
 # -- JSON ----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from memory_core.errors import MessageError
 from memory_core.formats.openai_message import MESSAGE_FIELDS, message_from_openai
 from memory_core.interop.located_json import Located, problem, read_text, read_values
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
+from memory_core.text import shortened
 
 MAX_BYTES = 20 * 1024 * 1024
 """The largest file, 20 MB: also what the app's file picker accepts."""
@@ -169,8 +170,7 @@ def _title(value: Any) -> str | None:
 
 def one_line(text: str) -> str:
     """A title from a file: on one line, not long, and storable."""
-    line = " ".join(str(storable(text)[0]).split())
-    return line if len(line) <= _TITLE_CHARACTERS else line[: _TITLE_CHARACTERS - 1] + "…"
+    return shortened(" ".join(str(storable(text)[0]).split()), _TITLE_CHARACTERS)
 
 
 def _read(source: _Source, filename: str) -> Conversation:

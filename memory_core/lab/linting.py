@@ -32,6 +32,7 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.context import Part, cut_first
 from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval import budget_for
+from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 
 Severity = Literal["error", "warning", "note"]
@@ -249,7 +250,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
     blocks = {block.name: block for block in measured.blocks}
     several = len(largest) + bool(measured.pinned) > 1
     names = ["the system messages"] if measured.pinned else []
-    who = _listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
+    who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
     yield _found(
         "over_limit",
         "error",
@@ -296,7 +297,7 @@ def _no_room(measured: _Measured) -> Iterator[_Found]:
     yield _found(
         "no_room",
         "warning",
-        f"{_listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
+        f"{listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
         f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
         {"certain": measured.certain, "limit": measured.limit, "left": left, "fact_tokens": FACT_TOKENS},
         measured.limit_leaving(measured.certain + FACT_TOKENS),
@@ -362,7 +363,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Found]:
         "queue_fills",
         "warning",
         f"The queue may fill the whole limit of {measured.limit:,}: then every block with a priority is cut "
-        f"({_listed(names)}).",
+        f"({listed(names)}).",
         {"limit": measured.limit},
         [measured.set("chat_history_token_ratio", HISTORY_RATIO)],
     )
@@ -387,7 +388,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
             "facts_fill",
             "warning",
             f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
-            f"leaves {room:,} of {measured.limit:,}: then nothing is left for {_listed(names)}, which "
+            f"leaves {room:,} of {measured.limit:,}: then nothing is left for {listed(names)}, which "
             f"{_is(len(names) > 1)} cut first.",
             {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": measured.limit},
             [relevant],
@@ -495,7 +496,7 @@ def _cache(measured: _Measured) -> Iterator[_Found]:
     yield _found(
         "cache",
         "note",
-        f"{_listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
+        f"{listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
         f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
         {"queue": queue},
         [measured.set("insert_method", "user")],
@@ -519,7 +520,7 @@ def _first_flush(measured: _Measured) -> Iterator[_Found]:
     seq = first.seq if first is not None else len(conversation.messages)
     turn = sum(message.role is MessageRole.USER for message in conversation.messages[:seq])
     several, budget = len(waiting) > 1, round(config.history_budget)
-    empty = f"{_listed([block.name for block in waiting])} {_is(several)} empty"
+    empty = f"{listed([block.name for block in waiting])} {_is(several)} empty"
     if first is None:
         turns = "The 1 turn" if users == 1 else f"The {users:,} turns"
         sentence = f"{turns} of this conversation never fill the history budget of {budget:,}: {empty} throughout."
@@ -546,10 +547,6 @@ _RULES: tuple[_Rule, ...] = (
     _asks_for_all,
     _cache,
 )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _capital(words: str) -> str:
