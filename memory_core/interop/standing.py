@@ -40,8 +40,9 @@ def import_standing(
     create_or_join(session, title=conversation.title, user_id=None, config=config, blocks=[], begun=begun)
     mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
     with session.changing() as w:
-        for block in (block for block in made.blocks if not isinstance(block, StaticMemoryBlock)):
-            put_in(session, w, block, "user")
+        for block in made.blocks:
+            if not isinstance(block, StaticMemoryBlock):
+                put_in(session, w, block, "user")
         if learn:
             for attached in session.blocks:
                 fill(session, w, attached)
