@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from memory_core.events import Ref
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
+from memory_core.text import listed
 
 TruncationOrder = Literal["largest_first", "smallest_first"]
 WhenOver = Literal["shrink_queue", "return", "raise"]
@@ -251,4 +252,4 @@ def _never_cut(parts: list[Part], pinned_tokens: int, queue: tuple[SizedMessage,
         names.append("pinned system messages")
     if queue:
         names.append("the queue" if len(turns_of(queue)) > 1 else "the newest turn")
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)
