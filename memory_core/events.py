@@ -66,6 +66,7 @@ class Event:
     becomes: ClassVar[str | None]
     adds: ClassVar[Literal["facts", "relations"] | None]
     writes: ClassVar[bool]
+    gives: ClassVar[str | None]
     _bookkeeping: ClassVar[bool]
 
     def __init_subclass__(
@@ -75,6 +76,7 @@ class Event:
         becomes: str | None = None,
         adds: Literal["facts", "relations"] | None = None,
         writes: bool = False,
+        gives: str | None = None,
         bookkeeping: bool = False,
     ) -> None:
         """Register a kind of event, with what readers of the log go by: none of them lists the classes.
@@ -84,10 +86,12 @@ class Event:
             becomes: the state in which a fact is after it, where it changes that.
             adds: what there is one more of after it.
             writes: it changes what its block holds.
+            gives: the field that names what has its number from this event on.
             bookkeeping: see the property.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
+        cls.gives = gives
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
 
     @property
@@ -100,6 +104,11 @@ class Event:
         """The block that the event concerns, if any."""
         block: str | None = getattr(self, "block", None)
         return block
+
+    @property
+    def messages_named(self) -> Ranges:
+        """The session's own messages that it names, by sequence number."""
+        return tuple(span for each in fields(self) if each.type == Ranges for span in getattr(self, each.name))
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -446,7 +455,7 @@ class QueueRecounted(Event, family="messages"):
 # -- deliveries ----------------------------------------------------------------------------------
 
 
-class DeliveryQueued(Event, family="deliveries", bookkeeping=True):
+class DeliveryQueued(Event, family="deliveries", gives="delivery", bookkeeping=True):
     delivery: DeliveryId
     block: str
     trigger: str
@@ -496,6 +505,10 @@ class NothingLearned(Event, family="deliveries", bookkeeping=True):
     """Reason, messages, the fact that it names (`known`, `suppressed`), and the hash of the model's own words; empty if
     it gave none. Every message occurs once."""
 
+    @property
+    def messages_named(self) -> Ranges:
+        return tuple(span for _, seqs, _, _ in self.reasons for span in seqs)
+
     def reason_for(self, seq: int) -> tuple[NothingReason, int | None, str] | None:
         """Reason, fact and hash of the model's words for a message; None if it is not among them."""
         for code, seqs, fact, said in self.reasons:
@@ -539,7 +552,7 @@ class FactDecided(Event, family="facts"):
     sources: Ranges
 
 
-class FactAdded(Event, family="facts", adds="facts", writes=True):
+class FactAdded(Event, family="facts", adds="facts", gives="fact", writes=True):
     fact: FactId
     block: str
     content: str
@@ -771,7 +784,7 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     """Number of invalid relations: see the accompanying `ProposalRefused`."""
 
 
-class EntityAdded(Event, family="relations", writes=True):
+class EntityAdded(Event, family="relations", gives="entity", writes=True):
     entity: EntityId
     block: str
     name: str
@@ -794,7 +807,7 @@ class EntityChanged(Event, family="relations", writes=True):
     """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
-class RelationAdded(Event, family="relations", adds="relations", writes=True):
+class RelationAdded(Event, family="relations", adds="relations", gives="relation", writes=True):
     relation: RelationId
     block: str
     subject: EntityId
@@ -881,7 +894,7 @@ Curated = FactsCurated | GraphCurated
 # -- retrieval -----------------------------------------------------------------------------------
 
 
-class VectorsStored(Event, family="vectors", writes=True):
+class VectorsStored(Event, family="vectors", gives="nodes", writes=True):
     block: str
     embedder: str
     nodes: tuple[tuple[UnitId, Ranges, int], ...]
@@ -890,6 +903,10 @@ class VectorsStored(Event, family="vectors", writes=True):
     """Reason for storing them without vectors: the model failed or returned no valid vector."""
     follow: bool = False
     """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
+
+    @property
+    def messages_named(self) -> Ranges:
+        return tuple(span for _, seqs, _ in self.nodes for span in seqs)
 
 
 class VectorsRemoved(Event, family="vectors", writes=True):

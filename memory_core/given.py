@@ -82,7 +82,8 @@ def prompt_text(value: Any, *variables: str) -> str | None:
 def _missing(value: Any, kind: type) -> list[str]:
     """Members of a protocol that the value does not have, found without asking it: to know its dimensions, an
     embedding model may have to call its endpoint."""
-    return [name for name in vars(kind) if not name.startswith("_") and not _has(value, name)]
+    members = (name for base in reversed(kind.__mro__) for name in vars(base) if not name.startswith("_"))
+    return [name for name in members if not _has(value, name)]
 
 
 def _has(value: Any, name: str) -> bool:

@@ -55,8 +55,6 @@ class _Part(BaseModel):
 
 
 class TextPart(_Part):
-    """Text."""
-
     type: Literal["text"] = "text"
     text: str
 

@@ -6,7 +6,7 @@ Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
@@ -251,6 +251,17 @@ class Characters:
         """Any remainder at the end of the text."""
         half, self._half = self._half, ""
         return whole_characters(half)
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b and c`."""
+    found = list(words)
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters; of a longer one the beginning."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def told_apart(one: float, other: float) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from memory_core.events import KINDS
@@ -17,7 +18,9 @@ def files(*places):
     return sorted(file.relative_to(ROOT) for file in found)
 
 
+@cache
 def parsed(file):
+    """Its syntax tree, read once for all that ask."""
     return ast.parse((ROOT / file).read_text(encoding="utf-8"))
 
 
@@ -59,7 +62,7 @@ def numbers():
         "classes that Memory inherits from": (len(bases), 0),
         "engine modules that handle MessageAdded": (modules["MessageAdded"], 2),
         "engine modules that handle FactAdded": (modules["FactAdded"], 4),
-        "pairs of event and engine module": (len(pairs), 100),
+        "pairs of event and engine module": (len(pairs), 95),
         "lines of the product": (
             sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in files(*PRODUCT)),
             None,

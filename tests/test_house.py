@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import ROOT, files, handled, numbers, public_members
+from tests.house import ROOT, files, handled, numbers, parsed, public_members
 
 APP = ("app.py", "serve.py", "pages", "ui")
 UNTRACKED = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home"}
@@ -33,11 +33,7 @@ SAFE = {"ago", "count", "plain", "tokens", "len", "int"}
 
 def findings(check, places):
     """`file:line: what` for everything `check` finds there."""
-    return [
-        f"{file}:{line}: {what}"
-        for file in files(*places)
-        for line, what in check(ast.parse((ROOT / file).read_text(encoding="utf-8")), file)
-    ]
+    return [f"{file}:{line}: {what}" for file in files(*places) for line, what in check(parsed(file), file)]
 
 
 def imported(tree, file):

@@ -29,10 +29,11 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
 from memory_core.models.base import ExtractedFact, Extraction
+from memory_core.planning.curation import New
 from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
-from memory_core.store.facts import NewFact, add_fact, revise
+from memory_core.store.facts import add_fact, revise
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, message_table, schema_table
 
 # -- opening -------------------------------------------------------------------------------------
@@ -453,7 +454,8 @@ def test_forgetting_a_long_session_stays_below_every_parameter_limit():
     memory.put_messages([user(f"n{number}") for number in range(700)])
     with memory._session.writing() as w:
         for number in range(700):
-            add_fact(w, w.session.scope, "facts", NewFact(f"n{number}", 1, sources=(number + 1,)))
+            new = New(f"n{number}", origin="extracted", sources=((w.session.id, number + 1),))
+            add_fact(w, w.session.scope, "facts", new, 1)
     memory.flush(all=True)
     assert len(memory.retrieval.stored_turns("turns")) == 700
     memory.reset()
@@ -467,7 +469,7 @@ def test_forgetting_a_long_session_stays_below_every_parameter_limit():
 def test_facts_that_condensing_made_up_go_with_the_conversation():
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", facts=["note 99 was taken"])])
     with memory._session.writing() as w:
-        add_fact(w, w.session.scope, "facts", NewFact("note 5 was taken", 4, origin="condensed"))
+        add_fact(w, w.session.scope, "facts", New("note 5 was taken", origin="condensed"), 4)
     memory.reset()
     assert fact_numbers(memory) == [99]  # what a person wrote stays
     with memory.session.database.read() as connection:

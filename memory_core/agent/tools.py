@@ -53,8 +53,6 @@ RANK_CONSTANT = 60
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """Result of a call."""
-
     text: str
     """Text returned to the model."""
     done: bool

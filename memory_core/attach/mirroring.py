@@ -24,8 +24,6 @@ from memory_core.store.writing import Writing
 
 @dataclass(frozen=True, slots=True)
 class TextVersion:
-    """One version of a text, as its store has it."""
-
     text: str
     written: Written | None = None
 

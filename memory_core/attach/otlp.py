@@ -23,8 +23,6 @@ NO_TRACE, NO_SPAN = bytes(16), bytes(8)
 
 @dataclass(frozen=True)
 class Span:
-    """One finished span."""
-
     trace: str
     """Trace id, 32 hex digits."""
     id: str

@@ -58,12 +58,7 @@ def messages_of(given: Any, role: str) -> list[ChatMessage]:
     Raises:
         MessageError: it holds no messages.
     """
-    entries = decoded(given)
-    if isinstance(entries, str | Mapping):
-        entries = [entries]
-    if not isinstance(entries, list):
-        raise MessageError("holds no messages")
-    return [message for entry in entries for message in _messages(entry, role)]
+    return [message for entry in _each(given, "messages") for message in _messages(entry, role)]
 
 
 def instructions(given: Any) -> list[ChatMessage]:
@@ -72,13 +67,18 @@ def instructions(given: Any) -> list[ChatMessage]:
     Raises:
         MessageError: they are no text and no parts.
     """
+    parts = [part for entry in _each(given, "instructions") if (part := _part(entry)) is not None]
+    return [ChatMessage(parts=parts, role=MessageRole.SYSTEM)] if parts else []
+
+
+def _each(given: Any, what: str) -> list[Any]:
+    """The entries of an attribute, which may be a single one."""
     entries = decoded(given)
     if isinstance(entries, str | Mapping):
-        entries = [entries]
+        return [entries]
     if not isinstance(entries, list):
-        raise MessageError("holds no instructions")
-    parts = [part for entry in entries if (part := _part(entry)) is not None]
-    return [ChatMessage(parts=parts, role=MessageRole.SYSTEM)] if parts else []
+        raise MessageError(f"holds no {what}")
+    return entries
 
 
 def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said: bool) -> list[ChatMessage]:
@@ -118,7 +118,7 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     role = _ROLES.get(own := str(entry.get("role") or role), own)
     parts: list[Part] = []
     for each in _entries(entry):
-        if _is_result(each):
+        if isinstance(each, Mapping) and (each.get("type") == "tool_call_response" or "toolResult" in each):
             yield _result(each)
             role = "user" if role == "tool" else role  # what else stands with results is none
         elif (part := _part(each)) is not None:
@@ -141,10 +141,6 @@ def _entries(entry: Mapping[str, Any]) -> list[Any]:
         if found is not None:
             return [found]
     return []
-
-
-def _is_result(part: Any) -> bool:
-    return isinstance(part, Mapping) and (part.get("type") == "tool_call_response" or "toolResult" in part)
 
 
 def _result(part: Mapping[str, Any]) -> ChatMessage:

@@ -21,9 +21,10 @@ from memory_core.messages import content_hash
 from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
+from memory_core.planning.curation import New
 from memory_core.planning.facts import CondensePlan, Confirmation, Fact
 from memory_core.planning.reasons import Reason
-from memory_core.store.facts import NewFact, add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
+from memory_core.store.facts import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
@@ -217,17 +218,17 @@ class LearnedFacts:
         return id
 
     def _add(self, w: Writing, text: str, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> int:
-        new = NewFact(
-            text=text,
-            tokens=self.place.counter.text(text),
+        new = New(
+            text,
+            state="proposed" if self._waits(step) else "active",
             category=found.category,
             slot=found.slot if step.act == "add" else None,
-            sources=sources,
-            conflicts_with=step.conflicts_with,
-            state="proposed" if self._waits(step) else "active",
+            origin="extracted",
+            sources=tuple((w.session.id, seq) for seq in sources),
             topics=found.topics,
         )
-        return add_fact(w, self.place.scope, self.place.block, new)
+        place, tokens = self.place, self.place.counter.text(text)
+        return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=step.conflicts_with)
 
     def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
         """Change a known fact's text, with the messages as new sources."""
@@ -332,17 +333,15 @@ class LearnedFacts:
         """Add a fact from the condensed list, with the sources of the facts it replaces; return its id."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
-        own = {seq for fact in sources for session, seq in fact.sources if session == w.session.id}
         topics_of = dict.fromkeys(topic for fact in sources for topic in fact.topics) if topics else {}
-        new = NewFact(
-            text=sentence.text,
-            tokens=self.place.counter.text(sentence.text),
+        new = New(
+            sentence.text,
             category=category_among(sentence.category, sentence.text, self.place.categories),
-            sources=tuple(sorted(own)),
             origin="condensed",
+            sources=tuple({source for fact in sources for source in fact.sources}),
             topics=tuple(topics_of)[:MAX_TOPICS],
         )
-        return add_fact(w, self.place.scope, self.place.block, new)
+        return add_fact(w, self.place.scope, self.place.block, new, self.place.counter.text(sentence.text))
 
 
 def _active(w: Writing, place: WriteTarget) -> list[Fact]:

@@ -21,7 +21,6 @@ Safe = Callable[[str], str]
 
 
 def fact_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    """Parts of a fact."""
     return (TextPart(text=f"<fact>{safe(text)}</fact>"),)
 
 
@@ -41,7 +40,6 @@ def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 
 def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...]:
-    """Parts of a static block."""
     parts = (TextPart(text=content),) if isinstance(content, str) else content
     return tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
 

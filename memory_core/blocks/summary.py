@@ -93,7 +93,10 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         shown = list(dict.fromkeys(sentences(state or "")))
-        items = tuple(Item(Ref.of("text", content_hash(one)), one, static_parts(one, reading.safe)) for one in shown)
+        items = tuple(
+            Item(Ref.of("text", content_hash(sentence)), sentence, static_parts(sentence, reading.safe))
+            for sentence in shown
+        )
         return Content(items=items, cut_order=cut_order(shown, reading.question), keep=tuple(shown))
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
@@ -129,8 +132,8 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         calls: list[ModelCall] = []
         reasons: dict[int, Reason] = {}
         for piece in call_pieces(messages):
-            said = [message.message for message in piece]
-            proposed = summariser.summarise(text, said, max_tokens=self.max_tokens, count=counter.text)
+            chat = [message.message for message in piece]
+            proposed = summariser.summarise(text, chat, max_tokens=self.max_tokens, count=counter.text)
             calls += proposed.calls
             reasons |= reasons_given(proposed.nothing, piece, {})
             fitted = fit(_storable(proposed.text), self.max_tokens, counter.text)
@@ -151,27 +154,20 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             )
 
 
+@dataclass
 class _LearnedSummary:
     """Pending write of a summary block."""
 
-    def __init__(
-        self,
-        block: SummaryMemoryBlock,
-        before: StoredSummary,
-        heard: Sequence[StoredMessage],
-        summariser: str,
-        written: Written,
-        reasons: Mapping[int, Reason],
-        counter: TokenCounter,
-    ) -> None:
-        self.block = block
-        self.before = before
-        self.heard = heard
-        self.summariser = summariser
-        self.written = written
-        self.reasons = reasons
-        self.counter = counter
-        self.calls = written.calls
+    block: SummaryMemoryBlock
+    before: StoredSummary
+    heard: Sequence[StoredMessage]
+    summariser: str
+    written: Written
+    reasons: Mapping[int, Reason]
+    counter: TokenCounter
+
+    def __post_init__(self) -> None:
+        self.calls = self.written.calls
 
     def save(self, w: Writing) -> None:
         """Store the summary.

@@ -210,7 +210,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def boost_weights(self) -> BoostWeights:
-        """Weight of each boost."""
         return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
 
     def settings(self) -> dict[str, Any]:
@@ -374,7 +373,6 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             index.load(self.source(reading))
 
     def stored(self, reading: ReadContext) -> Stored:
-        """All stored units."""
         with reading.database.read() as connection:
             sessions = self._sessions(connection, reading)
             cache = self._cache(reading.services, reading.database, reading.session_id)

@@ -32,7 +32,6 @@ from memory_core.planning.facts import Fact
 from memory_core.store.deliveries import still_there
 from memory_core.store.fact_erasing import erase_facts
 from memory_core.store.facts import (
-    NewFact,
     add_fact,
     add_support,
     confirm_fact,
@@ -74,8 +73,6 @@ def tell(event: Curated) -> str:
 
 @dataclass(slots=True)
 class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
-    """One transaction on the facts of a block."""
-
     count_tokens: Callable[[str], int]
 
     def apply(self, change: ChangeSet) -> AppliedChangeSet:
@@ -209,20 +206,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return [(id, session, ranges(seqs)) for session, seqs in found.items()]
 
     def _add(self, new: New) -> int:
-        values = NewFact(
-            text=new.text,
-            tokens=self.count_tokens(new.text),
-            category=new.category,
-            slot=new.slot,
-            sources=tuple(seq for session, seq in new.sources if session == self.w.session.id),
-            pinned=new.pinned,
-            origin=new.origin,
-            state=new.state,
-            topics=new.topics,
-            key=new.key,
-            metadata=new.metadata,
-        )
-        return add_fact(self.w, self.scope, self.block, values, actor=self.actor)
+        return add_fact(self.w, self.scope, self.block, new, self.count_tokens(new.text), actor=self.actor)
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:
         fact = after.before

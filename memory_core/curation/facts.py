@@ -54,8 +54,6 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class SourceMessage:
-    """A source message of a fact."""
-
     session_id: str
     seq: int
     turn: int

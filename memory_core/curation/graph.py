@@ -36,8 +36,6 @@ MAX_STEPS = 6
 
 
 class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
-    """Desk of one graph block."""
-
     def __init__(self, session: Session, block: str | None = None) -> None:
         """See `Memory.blocks.graph`."""
         graphs = [attached.name for attached in session.blocks if attached.kind == GraphMemoryBlock.kind]

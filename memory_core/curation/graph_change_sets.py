@@ -56,8 +56,6 @@ def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> s
 
 @dataclass(slots=True)
 class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
-    """One transaction on the graph of a block."""
-
     past: GraphVersions = field(init=False)
     """Versions by the last call of `log`."""
 

@@ -26,8 +26,6 @@ from memory_core.store.writing import read_session
 
 @dataclass(frozen=True, slots=True)
 class SummaryState:
-    """Present state of a summary."""
-
     text: str
     tokens: int
     max_tokens: int
@@ -49,8 +47,6 @@ class SummaryState:
 
 @dataclass(frozen=True, slots=True)
 class SummaryRevision:
-    """One version of a summary."""
-
     revision: int
     text: str
     actor: str
@@ -86,7 +82,6 @@ class SummaryDesk:
 
     @property
     def summariser(self) -> Summariser:
-        """Summariser in use."""
         return self._block.summariser(self._session.services)
 
     def state(self) -> SummaryState:
@@ -105,7 +100,7 @@ class SummaryDesk:
         return SummaryState(
             text=summary.text,
             tokens=self._session.counter.text(summary.text),
-            max_tokens=self._max_tokens(summary),
+            max_tokens=int(summary.record.settings.get("max_tokens", self._block.max_tokens)),
             revision=summary.record.revision,
             covers_turn=covers or None,
             latest_turn=latest,
@@ -225,9 +220,6 @@ class SummaryDesk:
         if summary is None:
             raise NotFoundError(f'This session has no block called "{self.block}".')
         return summary
-
-    def _max_tokens(self, summary: StoredSummary) -> int:
-        return int(summary.record.settings.get("max_tokens", self._block.max_tokens))
 
     def _logged(self) -> list[ToldRevision]:
         with self._session.database.read() as connection:

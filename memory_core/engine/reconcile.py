@@ -27,6 +27,7 @@ from memory_core.events import (
     SessionCreated,
 )
 from memory_core.messages import content_hash, unstorable
+from memory_core.planning.curation import New
 from memory_core.store.blocks import (
     BlockRecord,
     Written,
@@ -37,7 +38,7 @@ from memory_core.store.blocks import (
     write_text,
 )
 from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import NewFact, add_fact, read_facts
+from memory_core.store.facts import add_fact, read_facts
 from memory_core.store.writing import LEARNERS, SessionState, Writing
 
 Block = BaseMemoryBlock[Any]
@@ -186,7 +187,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
     lost = {name: record.settings[name] for name in changed if name in record.settings}
     for after, ignored in ((changed, lost), ({}, loses)):
         if after or ignored:
-            w.record(_settings_edited(record, after, ignored))
+            w.record(BlockEdited(record.name, record.revision, None, None, after, ignored_settings=ignored))
     if isinstance(block, StaticMemoryBlock):
         text = encode(block.static_content)
         if given["state"] != last["state"]:
@@ -224,13 +225,12 @@ def _add(
         record = next(r for r in read_blocks(w.connection, session.id) if r.name == block.name)
         write_text(w, record, encode(block.static_content), actor=actor or "engine", written=written)
     elif isinstance(block, FactExtractionMemoryBlock):
-        scope = _fact_scope(block, w.session)
+        scope = scope_of(block.scope, w.session.id, w.session.user_id, block.name)
         known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
         for text in dict.fromkeys(block.facts):
             if text in known:  # the user's, or of a block of that name that was removed
                 continue
-            new = NewFact(text=text, tokens=session.counter.text(text), origin="written")
-            add_fact(w, scope, block.name, new, actor="user")
+            add_fact(w, scope, block.name, New(text), session.counter.text(text), actor="user")
     elif block.type not in BUILT_IN:
         update_block(w, block.name, state=w.store_text(block.state_json()))
 
@@ -261,20 +261,12 @@ def _defaults(block: Block) -> dict[str, Any]:
     return BUILT_IN[block.type](name=block.name, **extra).settings()
 
 
-def _settings_edited(record: BlockRecord, settings: dict[str, Any], ignored: dict[str, Any]) -> BlockEdited:
-    return BlockEdited(record.name, record.revision, None, None, settings, ignored_settings=ignored)
-
-
 def _constructor_values(block: Block) -> str:
     """Values a block's constructor was given, as one comparable JSON text."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
     if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
         state = ""
     return json.dumps({"settings": block.settings(), "state": state}, sort_keys=True)
-
-
-def _fact_scope(block: FactExtractionMemoryBlock, state: SessionState) -> str:
-    return scope_of(block.scope, state.id, state.user_id, block.name)
 
 
 def _check_user(session: Session, block: Block) -> None:

@@ -46,7 +46,8 @@ def as_message(given: Any) -> ChatMessage:
     if isinstance(data.get("message"), Mapping) and "role" not in data:
         return as_message(data["message"])
     if "blocks" in data:
-        message, notes = message_from_llamaindex(_plain(given) if dumped else data)
+        # In JSON's own types: files are bytes otherwise, and addresses objects.
+        message, notes = message_from_llamaindex(given.model_dump(mode="json") if dumped else data)
         if notes:
             raise MessageError(f"this message cannot be kept as it is: {notes[0]}")
         return message
@@ -55,11 +56,6 @@ def as_message(given: Any) -> ChatMessage:
         named = ", ".join(f'"{key}"' for key in data if key != "role") or "nothing else"
         raise MessageError(f'this message has a role and {named}, but no "content" and no "tool_calls"')
     return message
-
-
-def _plain(given: Any) -> Any:
-    """A LlamaIndex message in JSON's own types: files are bytes otherwise, and addresses objects."""
-    return given.model_dump(mode="json")
 
 
 def _full_name(cls: type) -> str:

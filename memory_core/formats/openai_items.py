@@ -48,7 +48,6 @@ def items_from_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]
 
 
 def items_of(message: ChatMessage) -> list[dict[str, Any]]:
-    """The items of one message."""
     kept = message.additional_kwargs.get(ITEMS)
     frames = kept if isinstance(kept, list) else []
     sizes = [len(frame["parts"]) for frame in frames]

@@ -9,6 +9,7 @@ from typing import Literal
 
 from memory_core.blocks import BUILT_IN
 from memory_core.history.prompt import PINNED, Prompt, PromptCut
+from memory_core.text import listed
 
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
@@ -46,13 +47,13 @@ def _over_limit(prompt: Prompt, named: Callable[[str], str]) -> Iterator[Remark]
     needed = sum(part.granted for part in never)
     if needed > built.token_limit:
         verb = "exceeds" if len(never) == 1 else "exceed"
-        alone = f"{_listed(names)} (priority 0) alone {verb} the limit by {needed - built.token_limit:,}"
+        alone = f"{listed(names)} (priority 0) alone {verb} the limit by {needed - built.token_limit:,}"
     elif names:
-        alone = f"{_listed(names)} (priority 0) and the queue alone need it, and neither is ever cut"
+        alone = f"{listed(names)} (priority 0) and the queue alone need it, and neither is ever cut"
     else:
         alone = "The newest turn alone needs it, and it is never cut"
     sent = f"Sent {built.total:,} of {built.token_limit:,}: {built.over_by:,} over."
-    yield Remark("over_limit", f"{sent} {alone}. Raise the limit or shorten {_listed(blocks) or 'the messages'}.")
+    yield Remark("over_limit", f"{sent} {alone}. Raise the limit or shorten {listed(blocks) or 'the messages'}.")
 
 
 def _dropped(cut: PromptCut, named: Callable[[str], str]) -> Iterator[Remark]:
@@ -83,7 +84,3 @@ def _words(prompt: Prompt) -> Iterator[Remark]:
     if count := prompt.built.neutralised:
         texts = "1 text" if count == 1 else f"{count:,} texts"
         yield Remark("neutralised", f"In {texts}, words that posed as memory's own markup were made harmless.")
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

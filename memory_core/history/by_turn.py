@@ -12,6 +12,7 @@ from typing import Any, cast
 from memory_core.config import MemoryConfig
 from memory_core.events import (
     AgentAttached,
+    BlockFailed,
     ConfigurationChanged,
     EventRecord,
     FactErased,
@@ -112,6 +113,19 @@ class History:
         """Records after a position."""
         return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
 
+    def recorded_with(self, context: EventRecord) -> tuple[dict[str, EventRecord], dict[str, EventRecord]]:
+        """Searches, and failures to read, that a context was built from, each by block: they stand right before it."""
+        searches: dict[str, EventRecord] = {}
+        failures: dict[str, EventRecord] = {}
+        for earlier in reversed(self.upto(context.position - 1)):
+            if isinstance(earlier.event, Retrieved):
+                searches.setdefault(earlier.event.block, earlier)
+            elif isinstance(earlier.event, BlockFailed):
+                failures.setdefault(earlier.event.block, earlier)
+            else:
+                break
+        return searches, failures
+
     def config_at(self, position: int) -> MemoryConfig:
         """The configuration in effect at a position."""
         return MemoryConfig(**(state_at(self._configs, position) or {}))
@@ -182,22 +196,22 @@ class Folding:
         self._apply_settings(record)
         if self._messages.stated_tokens is not None:
             self._correction += self._messages.stated_tokens - self._queue_tokens()
-        told = self._open
-        if told is None:
+        turn_fields = self._open
+        if turn_fields is None:
             return
-        told["last_position"] = record.position
+        turn_fields["last_position"] = record.position
         if isinstance(event, FlushPlanned):
-            told["flushes"] += (record,)
+            turn_fields["flushes"] += (record,)
         elif is_context(event):
-            told["contexts"] += (record,)
+            turn_fields["contexts"] += (record,)
         elif event.adds is not None:
-            told[f"{event.adds}_added"] += 1
+            turn_fields[f"{event.adds}_added"] += 1
         elif isinstance(event, Retrieved):
-            told["searches"] += (record,)
+            turn_fields["searches"] += (record,)
             self._recalled[event.block] = int(event.gates.get("granted", 0)) + len(event.elsewhere)
-            told["recalled"] = sum(self._recalled.values())
+            turn_fields["recalled"] = sum(self._recalled.values())
         if record.actor == "user":
-            told["edited"] += (record,)
+            turn_fields["edited"] += (record,)
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""

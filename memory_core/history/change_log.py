@@ -128,7 +128,6 @@ class ChangeLog:
         return [self._as_it_stands(logged) for logged in reversed(self._sets.values())]
 
     def _as_it_stands(self, logged: AppliedChangeSet) -> AppliedChangeSet:
-        """A change set as it stands."""
         undo = self.undo_of(logged)
         undone_by = undo.number if undo else None
         return replace(logged, sentence=self._tell(logged.event), undone_by=undone_by, obstacle=self._obstacle(logged))

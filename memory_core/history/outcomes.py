@@ -33,8 +33,6 @@ KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """Outcome of one message."""
-
     seq: int
     turn: int
     tokens: int

@@ -10,7 +10,6 @@ from typing import Any, Literal, cast
 
 from memory_core.blocks.base import Item, item_tokens, origin_of
 from memory_core.events import (
-    BlockFailed,
     ContextBuilt,
     EventRecord,
     MessageAdded,
@@ -20,7 +19,7 @@ from memory_core.events import (
     expand,
     spread,
 )
-from memory_core.history.by_turn import History
+from memory_core.history.by_turn import History, search_of
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
@@ -229,15 +228,9 @@ class _Around:
 
     @classmethod
     def of(cls, history: History, record: EventRecord) -> "_Around":
-        retrieved: dict[str, Retrieved] = {}
-        failed: dict[str, str] = {}
-        for earlier in reversed(history.upto(record.position - 1)):
-            if isinstance(earlier.event, Retrieved):
-                retrieved[earlier.event.block] = earlier.event
-            elif isinstance(earlier.event, BlockFailed):
-                failed[earlier.event.block] = earlier.event.error
-            else:
-                break
+        searches, failures = history.recorded_with(record)
+        retrieved = {name: search for name, each in searches.items() if (search := search_of(each)) is not None}
+        failed = {name: str(getattr(each.event, "error", "")) for name, each in failures.items()}
         call = None
         for later in history.after(record.position):
             if is_context(later.event) or later.turn != record.turn:

@@ -68,8 +68,6 @@ class Handed:
 
 @dataclass(frozen=True, slots=True)
 class MessageOutcome:
-    """Outcome of one message."""
-
     seq: int
     place: MessagePlace
     flush: int | None
@@ -173,7 +171,6 @@ class Past:
         return self._past.graph.graphs(self._session_id, reader.text)
 
     def rebuilt(self, words: Words) -> SessionSnapshot:
-        """All of it."""
         reader = self.reader(words)
         messages = self._past.messages.by_seq.values()
         queue = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "queued")

@@ -12,11 +12,12 @@ from memory_core.events import (
 )
 from memory_core.history.slices.deliveries import DeliveryState
 from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.graph import PastEntity, PastGraph, PastRelation
+from memory_core.history.slices.graph import PastGraph, PastRelation
 from memory_core.history.slices.messages import MessageState
 from memory_core.history.slices.projection import Projection
 from memory_core.history.slices.vectors import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
+from memory_core.planning.graph import Entity
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
 
@@ -139,7 +140,7 @@ class RowsAt:
         """
         here, still = set(entities), set(relations)
         # 1. Entities first, as relations need both their ends.
-        kept = {n: e for n, e in self.graph.entities.items() if n in here and e.hashes <= texts.keys()}
+        kept = {n: e for n, e in self.graph.entities.items() if n in here and {e.name, *e.aliases} <= texts.keys()}
         # 2. An entity that was merged into a lost one is lost, and so on along the chain: until nobody points nowhere.
         while lost := {n for n, e in kept.items() if e.merged_into is not None and e.merged_into not in kept}:
             kept = {n: e for n, e in kept.items() if n not in lost}
@@ -219,7 +220,7 @@ def _fact_row(fact: FactCopy, past: FactState) -> FactCopy:
     )
 
 
-def _entity_row(entity: PastEntity) -> EntityCopy:
+def _entity_row(entity: Entity) -> EntityCopy:
     return EntityCopy(**{name: getattr(entity, name) for name in EntityCopy.model_fields})
 
 

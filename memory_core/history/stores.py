@@ -23,8 +23,6 @@ UNATTRIBUTED = "(unattributed)"
 
 @dataclass(frozen=True, slots=True)
 class RecordVersion:
-    """One write of a record."""
-
     record: EventRecord
     words: str | None
     """Hash; None: not captured."""
@@ -38,8 +36,6 @@ class RecordVersion:
 
 @dataclass(slots=True)
 class StoreRecord:
-    """One record of a store."""
-
     store: str
     id: str | None
     """None: its spans give it no id."""
@@ -63,8 +59,6 @@ class StoreRecord:
 
 @dataclass(slots=True)
 class Store:
-    """One store."""
-
     name: str
     records: list[StoreRecord] = field(default_factory=list)
     """In the order in which they were seen first, deleted ones included."""

@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
+from memory_core.text import listed
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
 """The most that the members of one archive may hold together. A session of 100,000 messages has 0.4 GB."""
@@ -96,7 +97,7 @@ class Unpacking:
                 while line := member.readline(min(MAX_LINE_BYTES, self._left) + 1):  # whatever size it claims
                     self._left -= len(line)
                     if self._left < 0 or len(line) > MAX_LINE_BYTES:
-                        raise self._too_large()
+                        raise too_large(self._filename, self._most)
                     digest.update(line)
                     yield line
         except _UNREADABLE as error:
@@ -104,9 +105,6 @@ class Unpacking:
                 raise
             raise problem(self._filename, f"is damaged: {self._labels[name]} cannot be unpacked.") from error
         self.digests[name] = digest.hexdigest()
-
-    def _too_large(self) -> FormatError:
-        return too_large(self._filename, self._most)
 
 
 @contextmanager
@@ -127,7 +125,7 @@ def unpacking(
         if complete.isdisjoint(labels):
             raise problem(filename, "is not a conversation: it is a damaged zip archive.") from error
         missing = [label for name, label in labels.items() if name not in complete and name not in optional]
-        what = f"{_listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
+        what = f"{listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
     most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MAX_TIMES * len(data)))
     with archive:
@@ -154,7 +152,7 @@ def check_complete(names: Collection[str], labels: Mapping[str, str], *, filenam
     """Raise `FormatError` unless every member that `labels` names is among `names`."""
     missing = [label for name, label in labels.items() if name not in names]
     if missing:
-        raise problem(filename, f"is not complete: {_listed(missing)} {_are(missing)} missing.")
+        raise problem(filename, f"is not complete: {listed(missing)} {_are(missing)} missing.")
 
 
 def _complete_members(data: bytes) -> set[str]:
@@ -181,10 +179,6 @@ def _large_size(extra: bytes) -> int:
     """Packed size of a member whose sizes are in its extra field, as they are where it may be large."""
     tag, length = struct.unpack_from("<2H", extra.ljust(4, b"\0"))
     return int(struct.unpack_from("<Q", extra, 12)[0]) if (tag, length) == (1, 16) and len(extra) >= 20 else _IN_EXTRA
-
-
-def _listed(labels: Sequence[str]) -> str:
-    return labels[0] if len(labels) == 1 else f"{', '.join(labels[:-1])} and {labels[-1]}"
 
 
 def _are(labels: Sequence[str]) -> str:

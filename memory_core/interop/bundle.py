@@ -22,7 +22,7 @@ from enum import Enum
 from itertools import chain
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
@@ -101,16 +101,12 @@ class Keep(Enum):
 KEEP: Final = Keep.KEEP
 
 
-class _Member(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Member(BaseModel, strict=True):
     sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     lines: Annotated[int, Field(ge=0)]
 
 
-class _Manifest(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Manifest(BaseModel, strict=True):
     format: Literal["memory-inspector-session"]
     version: Annotated[int, Field(ge=1)]
     members: dict[str, _Member]

@@ -27,21 +27,15 @@ from memory_core.events import (
     ConfigurationChanged,
     ContextBuilt,
     DeliveryQueued,
-    EntityAdded,
     EntityChanged,
     Event,
     EventRecord,
-    FactAdded,
     FactsCurated,
     Knowledge,
     MessageAdded,
-    NothingLearned,
-    Ranges,
     Ref,
-    RelationAdded,
     RelationChanged,
     UnknownEvent,
-    VectorsStored,
     current_settings,
     decode,
     is_ref,
@@ -68,7 +62,7 @@ from memory_core.store.copies import (
     WordsCopy,
     right_hash,
 )
-from memory_core.store.references import Thing, referred, subjects
+from memory_core.store.references import Thing, numbered, referred, subjects
 from memory_core.store.staging import Staging
 
 MAX_NUMBERED = 1_000_000
@@ -262,26 +256,16 @@ class RowChecks:
     def _check_named(self, event: Event, copy: EventCopy) -> None:
         """Look at what an event names: only what there was before it."""
         numbers = self._numbers
-        spans = [span for name in _range_fields(copy.kind) for span in getattr(event, name)]
+        spans = list(event.messages_named)
+        for thing, number in numbered(copy.kind, copy.data):
+            numbers[thing].add(number)
         if isinstance(event, MessageAdded):
             self._added += 1
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
-        elif isinstance(event, VectorsStored):
-            numbers["vectors"] |= {number for number, _, _ in event.nodes}
-            spans += [span for _, seqs, _ in event.nodes for span in seqs]
-        elif isinstance(event, NothingLearned):
-            spans += [span for _, seqs, _, _ in event.reasons for span in seqs]
         elif isinstance(event, DeliveryQueued):
             _require(bool(event.seqs), "data.seqs: it queues no message")
-            numbers["deliveries"].add(event.delivery)
-        elif isinstance(event, FactAdded):
-            numbers["facts"].add(event.fact)
         elif isinstance(event, FactsCurated):  # other sessions' messages too, so any number, but not any number of them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
-        elif isinstance(event, EntityAdded):
-            numbers["entities"].add(event.entity)
-        elif isinstance(event, RelationAdded):
-            numbers["relations"].add(event.relation)
         elif isinstance(event, EntityChanged | RelationChanged):
             spans += _check_changed(event)
         _require(all(1 <= a <= b <= self._added for a, b in spans), "data: it is about messages there never were")
@@ -297,8 +281,8 @@ class RowChecks:
             elif number not in numbers["facts"]:
                 self._strangers.add(number)
         # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
-        told = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
-        _require(told, "data: it is about a fact there never was")
+        known = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
+        _require(known, "data: it is about a fact there never was")
         _require(len(self._strangers) <= MAX_NUMBERED, "data: the log names too many facts")
 
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
@@ -368,9 +352,11 @@ def _is_unit(vector: VectorCopy) -> bool:
     return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
 
 
-class _Constructor(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(strict=True)
 
+
+class _Constructor(_Strict):
     settings: dict[str, Any]
     state: str | None
 
@@ -381,9 +367,7 @@ def _ref(text: str) -> str:
     return text
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Part(_Strict):
     name: str
     priority: int
     asked: int
@@ -391,9 +375,7 @@ class _Part(BaseModel):
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
 
 
-class _Cut(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Cut(_Strict):
     part: str
     rule: str
     refs: tuple[Annotated[str, AfterValidator(_ref)], ...]
@@ -401,9 +383,7 @@ class _Cut(BaseModel):
     over_before: int
 
 
-class _EntityValues(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _EntityValues(_Strict, extra="forbid"):
     name: Hash = ""
     type: EntityType = "other"
     aliases: tuple[Hash, ...] = ()
@@ -411,9 +391,7 @@ class _EntityValues(BaseModel):
     merged_into: Number | None = None
 
 
-class _RelationValues(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _RelationValues(_Strict, extra="forbid"):
     subject: Number = 1
     predicate: Hash = ""
     object: Number = 1
@@ -432,11 +410,6 @@ class _Layout(BaseModel):
 @cache
 def _adapter(kind: str) -> TypeAdapter[Event]:
     return TypeAdapter(KINDS[kind])
-
-
-@cache
-def _range_fields(kind: str) -> tuple[str, ...]:
-    return tuple(each.name for each in fields(KINDS[kind]) if each.type == Ranges)
 
 
 def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
 from memory_core.blocks.plugins import offered
@@ -26,10 +26,8 @@ VERSION = 1
 Block = BaseMemoryBlock[Any]
 
 
-class StoredBlock(BaseModel):
+class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
     """A block as a configuration names it; nothing that was learned."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     name: str
     type: str
@@ -61,9 +59,7 @@ class StoredBlock(BaseModel):
         return plugin.make(**values) if plugin is not None else None
 
 
-class _File(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _File(BaseModel, strict=True, extra="forbid"):
     format: Literal["memory-inspector-configuration"]
     version: Annotated[int, Field(ge=1, le=VERSION)]
     settings: dict[str, Any]
@@ -88,12 +84,10 @@ class Configuration:
 
 
 def is_configuration(value: Any) -> bool:
-    """Is this JSON value a configuration?"""
     return isinstance(value, dict) and value.get("format") == FORMAT
 
 
 def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
-    """A configuration as JSON."""
     told = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
     file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"

@@ -22,6 +22,7 @@ from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
+from memory_core.text import shortened
 
 MAX_BYTES = 20 * 1024 * 1024
 MAX_FACTS = 5_000
@@ -46,8 +47,6 @@ _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
 @dataclass(frozen=True, slots=True)
 class FileFact:
-    """A fact as a file has it."""
-
     place: Place
     text: str
     state: str = "active"
@@ -253,9 +252,11 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     if len(text) > MAX_CHARACTERS:
         return Problem(place, f"{len(text):,} characters, and a fact has at most {MAX_CHARACTERS:,}")
     if state not in STATES:
-        return Problem(place, f'state "{_short(state)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}')
+        return Problem(
+            place, f'state "{shortened(state, 24)}" is not known, use {", ".join(STATES[:-1])} or {STATES[-1]}'
+        )
     if pinned not in (*_TRUE, *_FALSE):
-        return Problem(place, f'pinned is "{_short(pinned)}", use yes or no')
+        return Problem(place, f'pinned is "{shortened(pinned, 24)}", use yes or no')
     topics = _topics(row.get("topics") or ())
     if topics is None:
         return Problem(place, "topics must be texts")
@@ -330,7 +331,3 @@ def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> 
     else:
         said.append(f"{importable:,} of {total:,} can be imported.")
     return " ".join(said)
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 24 else f"{text[:23]}…"

@@ -23,6 +23,7 @@ from memory_core.interop.memory_stores import is_reference_memory
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.text import shortened
 
 Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
@@ -42,8 +43,6 @@ _STATES = ("active", "ended")
 
 @dataclass(frozen=True, slots=True)
 class FileEntity:
-    """An entity of a file."""
-
     name: str
     type: str = "other"
     aliases: tuple[str, ...] = ()
@@ -239,8 +238,7 @@ class _Checking:
 
 
 def _shown(text: Any) -> str:
-    shown = " ".join(str(text).split())
-    return f'"{shown if len(shown) <= 24 else shown[:23] + "…"}"'
+    return f'"{shortened(" ".join(str(text).split()), 24)}"'
 
 
 # -- JSON ----------------------------------------------------------------------------------------
@@ -263,7 +261,6 @@ def _write_json(file: GraphFile) -> str:
 
 
 def _rows(values: Sequence[Mapping[str, object]]) -> str:
-    """A row a line."""
     return "\n" * bool(values) + ",\n".join(json.dumps(value, ensure_ascii=False) for value in values)
 
 

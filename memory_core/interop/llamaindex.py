@@ -71,7 +71,8 @@ def read_table(
     check_size(len(data) if isinstance(data, bytes) else data.stat().st_size, max_bytes)
     try:
         with opened(data) as connection:
-            tables = _tables(connection)
+            # LlamaIndex's own name first.
+            tables = sorted(tables_with(connection, _COLUMNS), key=lambda name: name != DEFAULT_TABLE)
             if not tables and others is not None and (foreign := others(connection)):
                 return tuple(foreign)
             if not tables:
@@ -121,11 +122,6 @@ def _conversation(key: str, rows: list[tuple[Any, bool, float | None]]) -> Store
 
 
 # -- SQLite --------------------------------------------------------------------------------------
-
-
-def _tables(connection: sqlite3.Connection) -> list[str]:
-    """Tables of a chat store, LlamaIndex's own name for it first."""
-    return sorted(tables_with(connection, _COLUMNS), key=lambda name: name != DEFAULT_TABLE)
 
 
 def _read_table(connection: sqlite3.Connection, table: str) -> list[StoredConversation]:

@@ -132,7 +132,6 @@ class Located:
         return self._path if self._alone else f"line {self._line}, {self._path}"
 
     def elements(self) -> "list[Located]":
-        """The elements of a list, in order."""
         return [replace(self, value=each, _path=f"{self._path}[{n}]") for n, each in enumerate(self.value)]
 
     def member(self, key: str) -> "Located | None":

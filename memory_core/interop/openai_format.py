@@ -15,6 +15,7 @@ from memory_core.errors import MessageError
 from memory_core.formats.openai_message import MESSAGE_FIELDS, message_from_openai
 from memory_core.interop.located_json import Located, problem, read_text, read_values
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
+from memory_core.text import shortened
 
 MAX_BYTES = 20 * 1024 * 1024
 """The largest file, 20 MB: also what the app's file picker accepts."""
@@ -169,8 +170,7 @@ def _title(value: Any) -> str | None:
 
 def one_line(text: str) -> str:
     """A title from a file: on one line, not long, and storable."""
-    line = " ".join(str(storable(text)[0]).split())
-    return line if len(line) <= _TITLE_CHARACTERS else line[: _TITLE_CHARACTERS - 1] + "…"
+    return shortened(" ".join(str(storable(text)[0]).split()), _TITLE_CHARACTERS)
 
 
 def _read(source: _Source, filename: str) -> Conversation:
@@ -195,7 +195,8 @@ def _read(source: _Source, filename: str) -> Conversation:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
         if message.role is MessageRole.TOOL and not calls & _answered(message):
             notes.append(Note(line, index, "this tool result has no call before it"))
-        calls |= _made(message)
+        # Results refer to the ids of calls, or to the names of their tools: function calls have no ids.
+        calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
     if not messages:
         raise problem(filename, "holds no messages with text." if skipped else "holds no messages.")
     notes += [
@@ -210,11 +211,6 @@ def _says_nothing(message: ChatMessage) -> bool:
     if message.role is MessageRole.TOOL and message.additional_kwargs:
         return False
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
-
-
-def _made(message: ChatMessage) -> set[str]:
-    """Calls that results may refer to: the ids of calls, or the names of their tools (function calls have no ids)."""
-    return {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
 
 
 def _answered(message: ChatMessage) -> set[str]:

@@ -15,7 +15,7 @@ from memory_core.engine.session import Session
 from memory_core.events import SessionImported
 from memory_core.interop.openai_format import Conversation
 from memory_core.memory import Memory
-from memory_core.recipes import RECIPES, Block, RecipeSpec
+from memory_core.recipes import RECIPES
 from memory_core.services import Services
 from memory_core.store.database import Database
 
@@ -40,8 +40,9 @@ def import_standing(
     create_or_join(session, title=conversation.title, user_id=None, config=config, blocks=[], begun=begun)
     mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
     with session.changing() as w:
-        for block in _learning(made):
-            put_in(session, w, block, "user")
+        for block in made.blocks:
+            if not isinstance(block, StaticMemoryBlock):
+                put_in(session, w, block, "user")
         if learn:
             for attached in session.blocks:
                 fill(session, w, attached)
@@ -56,7 +57,3 @@ def recipe_for(conversation: Conversation) -> str:
 def token_limit(conversation: Conversation) -> int:
     """Token limit of a session that stands as the store does: the store's, or the default."""
     return conversation.token_limit or MemoryConfig().token_limit
-
-
-def _learning(made: RecipeSpec) -> list[Block]:
-    return [block for block in made.blocks if not isinstance(block, StaticMemoryBlock)]

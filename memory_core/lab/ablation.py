@@ -55,7 +55,9 @@ def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str 
     if words is not None and ref.kind not in EDITABLE:
         raise ConfigError("What is made of several messages can be left out, and not be reworded.")
     before = memory.log.altered_prompt(context)
-    after = memory.log.altered_prompt(context, without=() if words is not None else (ref,), edited=_edited(ref, words))
+    after = memory.log.altered_prompt(
+        context, without=() if words is not None else (ref,), edited={} if words is None else {ref: words}
+    )
     if before == after:
         raise ConfigError("The prompt is the same with and without it: there is nothing to ask.")
     config = memory.session.config
@@ -94,7 +96,3 @@ def ask_both(
         said.append("".join(words).strip())
         called.append(stream.tool_calls)
     return Answers(model.name, said[0], said[1], (called[0], called[1]))
-
-
-def _edited(ref: Ref, words: str | None) -> dict[str, str]:
-    return {} if words is None else {ref: words}

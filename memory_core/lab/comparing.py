@@ -131,15 +131,15 @@ def divergence(one: Played, other: Played, names: tuple[str, str] | None = None)
 
     `names` are those of the two in the causes, None: their variants'.
     """
-    before, after = one.prompts(), other.prompts()
-    for turn in sorted(before.keys() & after.keys()):
-        if before[turn].messages != after[turn].messages:
+    for turn in one.turns():
+        before, after = one.prompt(turn), other.prompt(turn)
+        if before is not None and after is not None and before.messages != after.messages:
             names = names or (one.variant.name, other.variant.name)
             turns = one.memory.log.history().turns, other.memory.log.history().turns
             causes = [
                 *_other_flushes(names, turns, turn),
-                *_other_cuts(names, before[turn].cuts, after[turn].cuts),
-                *_other_contents(names, before[turn], after[turn]),
+                *_other_cuts(names, before.cuts, after.cuts),
+                *_other_contents(names, before, after),
             ]
             return Divergence(turn, tuple(causes))
     return None

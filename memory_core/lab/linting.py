@@ -32,6 +32,7 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.context import Part, cut_first
 from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval import budget_for
+from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 
 Severity = Literal["error", "warning", "note"]
@@ -79,40 +80,52 @@ def findings(
         ConfigError: the configuration is impossible.
     """
     counter = variant.config.counting(counter_for(tokenizer_fn, encoding=variant.config.encoding))
-    said = _Said.of(script, counter)
-    before = _errors(_Asked(variant, counter, said))
+    conversation = _Conversation.of(script, counter)
+    before = _errors(_Measured(variant, counter, conversation))
 
-    def mends(rule: "_Rule", finding: Finding, way: Sequence[Change]) -> bool:
+    def mends(rule: "_Rule", finding: Finding, remedy: Sequence[Change]) -> bool:
         try:
-            asked = _Asked(variant.with_changes(variant.name, way), counter, said)
+            measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
         except ConfigError:
             return False
-        left = {(other.rule, other.block) for other, _ in rule(asked)}
-        return (finding.rule, finding.block) not in left and _errors(asked) <= before
+        left = {(other.rule, other.block) for other, _ in rule(measured)}
+        return (finding.rule, finding.block) not in left and _errors(measured) <= before
 
     found = []
-    asked = _Asked(variant, counter, said)
+    measured = _Measured(variant, counter, conversation)
     for rule in _RULES:
-        for finding, ways in rule(asked):
-            changes = next((tuple(way) for way in ways if mends(rule, finding, way)), ())
+        for finding, remedies in rule(measured):
+            changes = next((tuple(remedy) for remedy in remedies if mends(rule, finding, remedy)), ())
             found.append(replace(finding, changes=changes))
     return tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
 
 
-_Way = Sequence[Change]
-_Rule = Callable[["_Asked"], Iterator[tuple[Finding, Sequence[_Way]]]]
-"""Finds something, each with ways to mend it, the gentlest first."""
+_Remedy = Sequence[Change]
+_Found = tuple[Finding, Sequence[_Remedy]]
+"""A finding with what mends it, the gentlest first."""
+_Rule = Callable[["_Measured"], Iterator[_Found]]
+
+
+def _found(
+    rule: str,
+    severity: Severity,
+    sentence: str,
+    evidence: Mapping[str, int],
+    *remedies: _Remedy,
+    block: str | None = None,
+) -> _Found:
+    return Finding(rule, severity, sentence, evidence, block=block), remedies
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Conversation:
     """A conversation in numbers; without one there are none."""
 
     messages: tuple[ChatMessage, ...] = ()
     sizes: tuple[MessageTokens, ...] = ()
 
     @classmethod
-    def of(cls, script: Script | None, counter: TokenCounter) -> "_Said":
+    def of(cls, script: Script | None, counter: TokenCounter) -> "_Conversation":
         messages = tuple(script.messages) if script is not None else ()
         return cls(messages, tuple(counter.message(message) for message in messages))
 
@@ -124,13 +137,13 @@ class _Said:
         return [size for message, size in before if message.role is MessageRole.SYSTEM]
 
 
-class _Asked:
+class _Measured:
     """A configuration with what is certain about its sizes."""
 
-    def __init__(self, variant: Variant, counter: TokenCounter, said: _Said) -> None:
+    def __init__(self, variant: Variant, counter: TokenCounter, conversation: _Conversation) -> None:
         self.config: MemoryConfig = variant.config
         self.blocks = [block for block in variant.make_blocks() if block.enabled]
-        self.said = said
+        self.conversation = conversation
         self.counter = counter
         names = [block.name for block in self.blocks]
         self._sizes = {
@@ -159,7 +172,7 @@ class _Asked:
 
     @property
     def pinned(self) -> int:
-        return sum(size.by(self.config.accounting) for size in self.said.opening)
+        return sum(size.by(self.config.accounting) for size in self.conversation.opening)
 
     @property
     def certain(self) -> int:
@@ -192,8 +205,10 @@ class _Asked:
     @property
     def archive(self) -> BaseMemoryBlock[Any] | None:
         """The facts block that an agent's tools keep facts in: the first that learns nothing by itself."""
-        kept = (b for b in self.blocks if isinstance(b, FactExtractionMemoryBlock) and not b.accept_short_term_memory)
-        return next(kept, None) if self.core else None
+        candidates = (
+            b for b in self.blocks if isinstance(b, FactExtractionMemoryBlock) and not b.accept_short_term_memory
+        )
+        return next(candidates, None) if self.core else None
 
     def set(self, name: str, value: Any) -> Change:
         return Change(name, self.config.model_dump(mode="json")[name], value)
@@ -219,115 +234,98 @@ def _set(block: BaseMemoryBlock[Any], name: str, value: Any) -> Change:
     return Change(f"{block.name}.{name}", block.settings()[name], value)
 
 
-def _errors(asked: _Asked) -> set[tuple[str, str | None]]:
-    return {(finding.rule, finding.block) for rule in _ERRORS for finding, _ in rule(asked)}
+def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
+    return {(finding.rule, finding.block) for rule in _ERRORS for finding, _ in rule(measured)}
 
 
 # -- the rules --------------------------------------------------------------------------------------
 
 
-def _over_limit(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _over_limit(measured: _Measured) -> Iterator[_Found]:
     """What is never cut leaves nothing for the conversation."""
-    needed, limit = asked.certain, asked.limit
+    needed, limit = measured.certain, measured.limit
     if needed < limit:
         return
-    largest = sorted(asked.never_cut.items(), key=lambda size: -size[1])
-    blocks = {block.name: block for block in asked.blocks}
-    several = len(largest) + bool(asked.pinned) > 1
-    names = ["the system messages"] if asked.pinned else []
-    who = _listed([*names, *(f"{name} (priority 0)" for name in asked.never_cut)])
-    yield (
-        Finding(
-            "over_limit",
-            "error",
-            f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
-            "cut: every prompt is over the limit.",
-            {"needed": needed, "limit": limit, "priority": 0},
-        ),
-        [
-            asked.limit_leaving(needed),
-            asked.set_limit(needed + 1),
-            *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
-            *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
-        ],
+    largest = sorted(measured.never_cut.items(), key=lambda size: -size[1])
+    blocks = {block.name: block for block in measured.blocks}
+    several = len(largest) + bool(measured.pinned) > 1
+    names = ["the system messages"] if measured.pinned else []
+    who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
+    yield _found(
+        "over_limit",
+        "error",
+        f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
+        "cut: every prompt is over the limit.",
+        {"needed": needed, "limit": limit, "priority": 0},
+        measured.limit_leaving(needed),
+        measured.set_limit(needed + 1),
+        *([_set(blocks[name], "priority", 1) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
+        *([_set(blocks[name], "enabled", False) for name, _ in largest[:n]] for n in range(1, len(largest) + 1)),
     )
 
 
-def _too_large(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _too_large(measured: _Measured) -> Iterator[_Found]:
     """A text that is cut whole, and does not even fit alone."""
-    certain, limit = asked.certain, asked.limit
-    for block in asked.blocks:
+    certain, limit = measured.certain, measured.limit
+    for block in measured.blocks:
         if not isinstance(block, StaticMemoryBlock) or block.priority == 0 or certain >= limit:
             continue
-        size = asked.size(block)
+        size = measured.size(block)
         if size + certain < limit:
             continue
         beside = f" beside {certain:,} that are never cut" if certain else ""
-        yield (
-            Finding(
-                "too_large",
-                "error",
-                f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
-                f"the limit of {limit:,}{beside}.",
-                {"size": size, "certain": certain, "limit": limit},
-                block=block.name,
-            ),
-            [
-                asked.limit_leaving(size + certain),
-                asked.set_limit(size + certain + 1),
-                [_set(block, "enabled", False)],
-            ],
+        yield _found(
+            "too_large",
+            "error",
+            f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
+            f"the limit of {limit:,}{beside}.",
+            {"size": size, "certain": certain, "limit": limit},
+            measured.limit_leaving(size + certain),
+            measured.set_limit(size + certain + 1),
+            [_set(block, "enabled", False)],
+            block=block.name,
         )
 
 
-def _no_room(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _no_room(measured: _Measured) -> Iterator[_Found]:
     """What is never cut leaves less than one fact or stored turn needs."""
-    left, fixed = asked.limit - asked.certain, sorted(asked.never_cut.items(), key=lambda size: -size[1])
-    names = [block.name for block in asked.cut_first if not isinstance(block, StaticMemoryBlock)]
+    left, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
+    names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
     if not names or not 0 < left < FACT_TOKENS:
         return
-    blocks = {block.name: block for block in asked.blocks}
-    yield (
-        Finding(
-            "no_room",
-            "warning",
-            f"{_listed(names)} can hardly be granted anything: {asked.certain:,} of {asked.limit:,} tokens are never "
-            f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
-            {"certain": asked.certain, "limit": asked.limit, "left": left, "fact_tokens": FACT_TOKENS},
-        ),
-        [
-            asked.limit_leaving(asked.certain + FACT_TOKENS),
-            *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
-        ],
+    blocks = {block.name: block for block in measured.blocks}
+    yield _found(
+        "no_room",
+        "warning",
+        f"{listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
+        f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
+        {"certain": measured.certain, "limit": measured.limit, "left": left, "fact_tokens": FACT_TOKENS},
+        measured.limit_leaving(measured.certain + FACT_TOKENS),
+        *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
     )
 
 
-def _window(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _window(measured: _Measured) -> Iterator[_Found]:
     """The model takes less than the limits say."""
-    config, limit = asked.config, asked.limit
+    config, limit = measured.config, measured.limit
     if config.context_window is None or limit >= config.token_limit:
         return
-    yield (
-        Finding(
-            "window",
-            "warning",
-            f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to "
-            "that.",
-            {"limit": limit, "token_limit": config.token_limit},
-        ),
-        [asked.set_limit(limit)],
+    yield _found(
+        "window",
+        "warning",
+        f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to that.",
+        {"limit": limit, "token_limit": config.token_limit},
+        measured.set_limit(limit),
     )
     if config.history_budget > limit:
         budget = round(config.history_budget)
-        yield (
-            Finding(
-                "window_queue",
-                "warning",
-                f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
-                "are left out before they are flushed.",
-                {"history_budget": budget, "limit": limit},
-            ),
-            [[asked.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)],
+        yield _found(
+            "window_queue",
+            "warning",
+            f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
+            "are left out before they are flushed.",
+            {"history_budget": budget, "limit": limit},
+            *([[measured.set("chat_history_token_ratio", ratio)] for ratio in _ratios(HISTORY_RATIO * limit, config)]),
         )
 
 
@@ -337,190 +335,171 @@ def _ratios(budget: float, config: MemoryConfig) -> list[float]:
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
-def _flush_size(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _flush_size(measured: _Measured) -> Iterator[_Found]:
     """A flush takes more than the queue may hold."""
-    config = asked.config
+    config = measured.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
         return
-    yield (
-        Finding(
-            "flush_size",
-            "warning",
-            f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
-            "turn.",
-            {"flush_size": size, "history_budget": budget},
-        ),
-        [
-            [asked.set("token_flush_size", None)],
-            [asked.set("token_flush_size", max(1, int(config.history_budget)))],
-            [asked.set("chat_history_token_ratio", 1.0)],
-        ],
+    yield _found(
+        "flush_size",
+        "warning",
+        f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
+        "turn.",
+        {"flush_size": size, "history_budget": budget},
+        [measured.set("token_flush_size", None)],
+        [measured.set("token_flush_size", max(1, int(config.history_budget)))],
+        [measured.set("chat_history_token_ratio", 1.0)],
     )
 
 
-def _queue_fills(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _queue_fills(measured: _Measured) -> Iterator[_Found]:
     """The queue leaves nothing for the blocks."""
-    config = asked.config
-    names = [block.name for block in asked.cut_first]
+    config = measured.config
+    names = [block.name for block in measured.cut_first]
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
         return
-    yield (
-        Finding(
-            "queue_fills",
-            "warning",
-            f"The queue may fill the whole limit of {asked.limit:,}: then every block with a priority is cut "
-            f"({_listed(names)}).",
-            {"limit": asked.limit},
-        ),
-        [[asked.set("chat_history_token_ratio", HISTORY_RATIO)]],
+    yield _found(
+        "queue_fills",
+        "warning",
+        f"The queue may fill the whole limit of {measured.limit:,}: then every block with a priority is cut "
+        f"({listed(names)}).",
+        {"limit": measured.limit},
+        [measured.set("chat_history_token_ratio", HISTORY_RATIO)],
     )
 
 
-def _facts_fill(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _facts_fill(measured: _Measured) -> Iterator[_Found]:
     """Facts may take all that a full queue leaves, before blocks that are cut first."""
-    room = asked.limit - asked.queue_tokens - asked.certain
-    for block in asked.blocks:
+    room = measured.limit - measured.queue_tokens - measured.certain
+    for block in measured.blocks:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
             continue
         facts = min(block.max_facts, block.top_k) if block.show == "relevant" else block.max_facts
         takes = facts * FACT_TOKENS
-        first = asked.cut_first
+        first = measured.cut_first
         behind = first[: first.index(block)] if block in first else first
         names = [other.name for other in behind if not isinstance(other, StaticMemoryBlock)]
         if not names or takes <= room:
             continue
         fitting = max(1, room // 2 // FACT_TOKENS)
         relevant = _set(block, "show", "relevant")
-        yield (
-            Finding(
-                "facts_fill",
-                "warning",
-                f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
-                f"leaves {room:,} of {asked.limit:,}: then nothing is left for {_listed(names)}, which "
-                f"{_is(len(names) > 1)} cut first.",
-                {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": asked.limit},
-                block=block.name,
-            ),
-            [
-                [relevant],
-                [relevant, _set(block, "top_k", fitting)],
-                [_set(block, "max_facts", fitting)],
-                asked.limit_leaving(asked.certain + takes),
-            ],
+        yield _found(
+            "facts_fill",
+            "warning",
+            f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
+            f"leaves {room:,} of {measured.limit:,}: then nothing is left for {listed(names)}, which "
+            f"{_is(len(names) > 1)} cut first.",
+            {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": measured.limit},
+            [relevant],
+            [relevant, _set(block, "top_k", fitting)],
+            [_set(block, "max_facts", fitting)],
+            measured.limit_leaving(measured.certain + takes),
+            block=block.name,
         )
 
 
-def _hidden(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _hidden(measured: _Measured) -> Iterator[_Found]:
     """Facts that neither a prompt nor a tool reads."""
-    for block in asked.blocks:
-        if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not asked.archive:
-            yield (
-                Finding(
-                    "hidden",
-                    "warning",
-                    f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
-                    "search: no prompt ever has its facts.",
-                    block=block.name,
-                ),
-                [[_set(block, "show", "relevant")]],
+    for block in measured.blocks:
+        if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not measured.archive:
+            yield _found(
+                "hidden",
+                "warning",
+                f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
+                "search: no prompt ever has its facts.",
+                {},
+                [_set(block, "show", "relevant")],
+                block=block.name,
             )
 
 
-def _unfed(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _unfed(measured: _Measured) -> Iterator[_Found]:
     """Blocks that are given nothing to learn from, or only when it is too late for this session."""
-    for block in asked.blocks:
+    for block in measured.blocks:
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
         if not block.accept_short_term_memory:
-            if block is not asked.archive:
-                yield (
-                    Finding(
-                        "unfed",
-                        "warning",
-                        f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
-                        "somebody fills it by hand.",
-                        block=block.name,
-                    ),
-                    [[_set(block, "accept_short_term_memory", True)]],
+            if block is not measured.archive:
+                yield _found(
+                    "unfed",
+                    "warning",
+                    f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
+                    "somebody fills it by hand.",
+                    {},
+                    [_set(block, "accept_short_term_memory", True)],
+                    block=block.name,
                 )
         elif block.deliver_on == "session_end":
-            yield (
-                Finding(
-                    "too_late",
-                    "warning",
-                    f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
-                    "every prompt before.",
-                    block=block.name,
-                ),
-                [[_set(block, "deliver_on", "flush")]],
+            yield _found(
+                "too_late",
+                "warning",
+                f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
+                "every prompt before.",
+                {},
+                [_set(block, "deliver_on", "flush")],
+                block=block.name,
             )
 
 
-def _asks_for_all(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
     """Recall without a number of results, at a large limit."""
-    budget = budget_for(asked.limit, asked.certain)
-    for block in asked.blocks:
+    budget = budget_for(measured.limit, measured.certain)
+    for block in measured.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
-            yield (
-                Finding(
-                    "asks_for_all",
-                    "note",
-                    f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
-                    f"{asked.limit:,} and no number of results is set.",
-                    {"budget": budget, "limit": asked.limit},
-                    block=block.name,
-                ),
-                [[_set(block, "similarity_top_k", TOP_K)]],
+            yield _found(
+                "asks_for_all",
+                "note",
+                f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
+                f"{measured.limit:,} and no number of results is set.",
+                {"budget": budget, "limit": measured.limit},
+                [_set(block, "similarity_top_k", TOP_K)],
+                block=block.name,
             )
 
 
-def _tools(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _tools(measured: _Measured) -> Iterator[_Found]:
     """Definitions of tools stand beside the prompt, and no limit counts them."""
-    core = [(block.name, block.settings(), block.text) for block in asked.core]
-    specs = tool_specs(core, archive=asked.archive is not None)
-    tokens, limit, config = definition_tokens(specs, asked.counter.text), asked.limit, asked.config
+    core = [(block.name, block.settings(), block.text) for block in measured.core]
+    specs = tool_specs(core, archive=measured.archive is not None)
+    tokens, limit, config = definition_tokens(specs, measured.counter.text), measured.limit, measured.config
     window = config.context_window
     if not tokens or (window is not None and limit + tokens + config.reply_reserve <= window):
         return
-    told = (
+    sentence = (
         f"The definitions of {len(specs)} memory tools, some {tokens:,} tokens, are counted under no accounting: "
         f"beside a prompt at the limit of {limit:,} the model reads {limit + tokens:,}"
     )
     evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
     if window is None:
-        yield Finding("tools", "note", f"{told}.", evidence), ()
+        yield _found("tools", "note", f"{sentence}.", evidence)
         return
     reserve = config.reply_reserve
-    kept = f", {reserve:,} of it kept for the reply" if reserve else ""
+    reserved = f", {reserve:,} of it kept for the reply" if reserve else ""
     fitting = window - reserve - tokens
-    yield (
-        Finding(
-            "tools",
-            "warning",
-            f"{told}, and its window is {window:,}{kept}.",
-            {**evidence, "window": window, "reserve": reserve},
-        ),
-        [asked.set_limit(fitting)] if fitting > 0 else [],
+    yield _found(
+        "tools",
+        "warning",
+        f"{sentence}, and its window is {window:,}{reserved}.",
+        {**evidence, "window": window, "reserve": reserve},
+        *([measured.set_limit(fitting)] if fitting > 0 else []),
     )
 
 
-def _cache(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _cache(measured: _Measured) -> Iterator[_Found]:
     """What differs with each question stands before what does not."""
-    names = [block.name for block in asked.blocks if _differs(block)]
-    queue = asked.queue_tokens
-    if asked.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
+    names = [block.name for block in measured.blocks if _differs(block)]
+    queue = measured.queue_tokens
+    if measured.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
         return
     several = len(names) > 1
-    yield (
-        Finding(
-            "cache",
-            "note",
-            f"{_listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
-            f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
-            {"queue": queue},
-        ),
-        [[asked.set("insert_method", "user")]],
+    yield _found(
+        "cache",
+        "note",
+        f"{listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
+        f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
+        {"queue": queue},
+        [measured.set("insert_method", "user")],
     )
 
 
@@ -529,19 +508,19 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
     return relevant or isinstance(block, VectorMemoryBlock | GraphMemoryBlock)
 
 
-def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
+def _first_flush(measured: _Measured) -> Iterator[_Found]:
     """Blocks that learn from what leaves the queue, while nothing has."""
-    waiting = [b for b in asked.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
-    said, config = asked.said, asked.config
-    users = sum(message.role is MessageRole.USER for message in said.messages)
+    waiting = [b for b in measured.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
+    conversation, config = measured.conversation, measured.config
+    users = sum(message.role is MessageRole.USER for message in conversation.messages)
     if not waiting or not users:
         return
-    sizes = queued_sizes(said.messages, [size.by(config.accounting) for size in said.sizes])
+    sizes = queued_sizes(conversation.messages, [size.by(config.accounting) for size in conversation.sizes])
     first = next(iter(replay_flushes(sizes, config)), None)
-    seq = first.seq if first is not None else len(said.messages)
-    turn = sum(message.role is MessageRole.USER for message in said.messages[:seq])
+    seq = first.seq if first is not None else len(conversation.messages)
+    turn = sum(message.role is MessageRole.USER for message in conversation.messages[:seq])
     several, budget = len(waiting) > 1, round(config.history_budget)
-    empty = f"{_listed([block.name for block in waiting])} {_is(several)} empty"
+    empty = f"{listed([block.name for block in waiting])} {_is(several)} empty"
     if first is None:
         turns = "The 1 turn" if users == 1 else f"The {users:,} turns"
         sentence = f"{turns} of this conversation never fill the history budget of {budget:,}: {empty} throughout."
@@ -550,7 +529,7 @@ def _first_flush(asked: _Asked) -> Iterator[tuple[Finding, Sequence[_Way]]]:
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
-    yield Finding("first_flush", "note", sentence, evidence), [[_set(block, "deliver_on", "turn") for block in waiting]]
+    yield _found("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)
@@ -568,10 +547,6 @@ _RULES: tuple[_Rule, ...] = (
     _asks_for_all,
     _cache,
 )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _capital(words: str) -> str:

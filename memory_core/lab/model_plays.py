@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 from memory_core.engine.delivery import stored_outputs
 from memory_core.errors import MemoryInspectorError, ModelAnswerError, ModelError
@@ -27,19 +28,13 @@ from memory_core.messages import ChatMessage, ToolCallPart, content_hash
 from memory_core.models.base import (
     Answer,
     ChatModel,
-    Condensation,
-    Decisions,
-    Extraction,
     ModelCall,
     ModelOutput,
-    Proposal,
-    RelationsFound,
-    Summarised,
     ToolSpec,
 )
 from memory_core.models.deciding import ModelDecider, RuleDecider
 from memory_core.models.extraction import ModelExtractor
-from memory_core.models.learners import input_key, to_json
+from memory_core.models.learners import ModelBased, input_key, to_json
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.relating import ModelRelations, RuleRelations
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
@@ -49,6 +44,8 @@ from memory_core.store.erasing import message_seqs
 from memory_core.store.model_outputs import keep_outputs, read_output
 from memory_core.store.writing import read_existing
 from memory_core.tokens import counter_for
+
+Result = TypeVar("Result")
 
 
 class NotKeptError(ModelError):
@@ -90,22 +87,16 @@ class KeptOutputs:
 class _ByInput(ABC):
     """A chat model for learners that answers what it was asked before without a call. Safe to share between threads."""
 
+    offline = False
+
     def __init__(self, name: str, outputs: KeptOutputs) -> None:
-        self._name = name
+        self.name = name
         self.outputs = outputs
         self._failed: Counter[str] = Counter()
         """How often the answer to an input could not be read in this play: each further try is a question of its own,
         as in life."""
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def offline(self) -> bool:
-        return False
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         def make() -> tuple[str, ModelCall]:
@@ -136,12 +127,12 @@ class _ByInput(ABC):
         with self._lock:
             turn = self._turns[key]
         with turn:
-            asked = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
-            call = self.outputs.find(asked)
+            question = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
+            call = self.outputs.find(question)
             if call is not None:
-                self._found(asked)
+                self._found(question)
             else:
-                call = self._ask_anew(asked, messages, purpose, make)
+                call = self._ask_anew(question, messages, purpose, make)
             output = call.output
             assert output is not None
             if not output.readable:
@@ -297,41 +288,31 @@ class _KeptReply:
 # -- learners while counting: by what the model answered before, else by rules --------------------
 
 
-class _Extractor(ModelExtractor):
-    def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        try:
-            return super().extract(messages, known=known)
-        except NotKeptError:
-            return RuleExtractor().extract(messages, known=known)
+def _by_rules_else(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
+    """A learner's method, done by the rules where the model was not asked yet."""
 
-    def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
+    def learned(model: ModelBased, *given: Any, **named: Any) -> Result:
         try:
-            return super().condense(facts, pinned=pinned, target=target)
+            return ask(model, *given, **named)
         except NotKeptError:
-            return RuleExtractor().condense(facts, pinned=pinned, target=target)
+            by_rules: Result = getattr(rules(), ask.__name__)(*given, **named)
+            return by_rules
+
+    return learned
+
+
+class _Extractor(ModelExtractor):
+    extract = _by_rules_else(ModelExtractor.extract, RuleExtractor)
+    condense = _by_rules_else(ModelExtractor.condense, RuleExtractor)
 
 
 class _Decider(ModelDecider):
-    def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        try:
-            return super().decide(proposals)
-        except NotKeptError:
-            return RuleDecider().decide(proposals)
+    decide = _by_rules_else(ModelDecider.decide, RuleDecider)
 
 
 class _Summariser(ModelSummariser):
-    def summarise(
-        self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
-    ) -> Summarised:
-        try:
-            return super().summarise(summary, messages, max_tokens=max_tokens, count=count)
-        except NotKeptError:
-            return RuleSummariser().summarise(summary, messages, max_tokens=max_tokens, count=count)
+    summarise = _by_rules_else(ModelSummariser.summarise, RuleSummariser)
 
 
 class _Relations(ModelRelations):
-    def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        try:
-            return super().relations(messages, known=known)
-        except NotKeptError:
-            return RuleRelations().relations(messages, known=known)
+    relations = _by_rules_else(ModelRelations.relations, RuleRelations)

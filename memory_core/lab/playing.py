@@ -58,14 +58,14 @@ class Played:
     unknown: tuple[str, ...]
     """Whole sentences: what may be otherwise in a session that is really lived."""
 
-    def prompts(self) -> dict[int, Prompt]:
-        """The last prompt of each turn."""
-        history = self.memory.log.history()
-        return {
-            number: self.memory.log.prompt(turn.built)
-            for number, turn in sorted(history.turns.items())
-            if turn.built is not None
-        }
+    def turns(self) -> list[int]:
+        """The turns that have a prompt, in order."""
+        return sorted(number for number, turn in self.memory.log.history().turns.items() if turn.built is not None)
+
+    def prompt(self, turn: int) -> Prompt | None:
+        """The last prompt of a turn; None where it has none."""
+        found = self.memory.log.history().turns.get(turn)
+        return self.memory.log.prompt(found.built) if found is not None and found.built is not None else None
 
     def close(self) -> None:
         """Let go of the session; nothing can be read from it any more."""

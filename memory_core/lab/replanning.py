@@ -20,7 +20,7 @@ from memory_core.events import Ref
 from memory_core.history.replay import take_out
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import PlayedTurn
-from memory_core.lab.sizes import Ask, AskedFor, Flush, Put, Recorded, Sizes
+from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
 from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
 from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
@@ -102,20 +102,18 @@ class Replanner:
     """Plans one session under any number of configurations."""
 
     def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
+        self.sizes = sizes
         self._base = {block.name: block for block in sizes.base.blocks}
         self._frames: dict[str, int] = {}
         self._values = {block.name: block_values(block) for block in sizes.base.blocks}
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
+        self._listed: dict[frozenset[Ref], tuple[Mapping[int, FactThen], Sequence[FactThen], tuple[Piece, ...]]] = {}
+        """The facts of a list, as they were the last time that prompts were built of it."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
         self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
         """How many had left after each number of flushes."""
-
-    @property
-    def sizes(self) -> Sizes:
-        return self._sizes
 
     def plan(
         self,
@@ -134,19 +132,19 @@ class Replanner:
         Raises:
             ConfigError: the configuration is impossible.
         """
-        config, base = variant.config, self._sizes.base.config
+        config, base = variant.config, self.sizes.base.config
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
         edits = {block.name for block in variant.blocks if agents_may_edit(block)}
         if not counted or bool(edits) != bool(self._edited):
             states: list[PlannedState] = ["unknown" for _ in watched]
             prompts = [
                 PlannedPrompt(step.turn, None, None, None, tuple(states), (None,) * len(blocks), ("",))
-                for step in self._sizes.steps
+                for step in self.sizes.steps
                 if isinstance(step, Ask)
             ]
             return Replanned(tuple(prompts), (), whole=False)
         run = _Run(self, config, [self._block(block) for block in variant.blocks], watched, blocks, refs)
-        for step in self._sizes.steps:
+        for step in self.sizes.steps:
             if isinstance(step, Put):
                 run.put(step)
             elif isinstance(step, Flush):
@@ -185,11 +183,11 @@ class Replanner:
         """A fixed text as it is in every prompt."""
         stored = block.text or ""
         (item,) = static_content(decode(stored), stored, str).items
-        return item.ref, item_tokens(item, self._sizes.counter, self._sizes.base.config.accounting)
+        return item.ref, item_tokens(item, self.sizes.counter, self.sizes.base.config.accounting)
 
     def frame(self, name: str) -> int:
         if name not in self._frames:
-            self._frames[name] = frame_tokens(name, self._sizes.counter, self._sizes.base.config.accounting)
+            self._frames[name] = frame_tokens(name, self.sizes.counter, self.sizes.base.config.accounting)
         return self._frames[name]
 
     def recorded_pieces(self, ask: Ask, block: "_Block", part: AskedFor) -> "_Pieces | None":
@@ -203,14 +201,10 @@ class Replanner:
         return self._orders[key]
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
-        sizes = self._sizes
+        sizes = self.sizes
         if block.kind == "facts" and block.values.get("show", "all") == "all":
-            facts = [sizes.fact(ref.number, recorded) for ref in part.refs if ref.kind == "fact"]
-            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
-            if len(known) != len(part.refs):
-                return None
-            pieces = tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
-            return _Pieces(pieces, facts_cut_order(known, ask.question))
+            known, pieces = self._facts(part.refs, recorded)
+            return _Pieces(pieces, facts_cut_order(known, ask.question)) if len(known) == len(part.refs) else None
         if block.kind == "vector" and part.search is not None:
             best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
             return self._units(best) if len(best) == len(part.refs) else None
@@ -226,8 +220,18 @@ class Replanner:
             return _Pieces(pieces, summary_cut_order(texts, ask.question))
         return None
 
+    def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
+        """Those whose words are known, oldest first, and their pieces; read once for prompts that share them."""
+        found, of = self._listed.get(refs), recorded.facts
+        if found is None or found[0] is not of:
+            facts = [self._sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
+            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
+            found = of, known, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
+            self._listed[refs] = found
+        return found[1:]
+
     def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
-        found = [(number, self._sizes.unit(number)) for number in best_first]
+        found = [(number, self.sizes.unit(number)) for number in best_first]
         if any(unit is None for _, unit in found):
             return None
         pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in found if unit is not None)
@@ -245,7 +249,7 @@ class Replanner:
         fits = budget is not None and budget >= part.tokens - block.frame and not search.gates.get("no_room")
         if same_gates and (top_k is not None or budget == search.token_budget or fits):
             return _Content(part.tokens, part.refs, part)
-        if self._sizes.base.config.accounting != "content" or search.postprocessors:
+        if self.sizes.base.config.accounting != "content" or search.postprocessors:
             return None
         if block.values.get("scope") == "user":  # what the user's other sessions would have answered is not in this log
             return None
@@ -255,7 +259,7 @@ class Replanner:
         granted: list[int] = []
         left, ended = budget or 0, everything
         for number, _, _, score, _ in search.candidates:
-            unit = self._sizes.unit(number)
+            unit = self.sizes.unit(number)
             if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
                 return None
             if threshold is not None and score < threshold:

@@ -71,19 +71,22 @@ class ReplyStream(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class ChatModel(Protocol):
-    """Something that answers a conversation.
-
-    `name` is shown on screen; `offline` says that no language model is behind it.
-    Every method raises `ModelError` and nothing else for what goes wrong outside.
-    """
+class Model(Protocol):
+    """What every model says of itself: its name on screen, and whether no language model is behind it."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def offline(self) -> bool: ...
+
+
+@runtime_checkable
+class ChatModel(Model, Protocol):
+    """Something that answers a conversation.
+
+    Every method raises `ModelError` and nothing else for what goes wrong outside.
+    """
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ReplyStream:
         """Start a reply, in which the model may call `tools`. The first error may come here or while iterating."""
@@ -156,14 +159,8 @@ class Condensation:
 
 
 @runtime_checkable
-class FactExtractor(Protocol):
+class FactExtractor(Model, Protocol):
     """Finds facts in messages, and shortens a list of facts that has grown too long."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def offline(self) -> bool: ...
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
         """New facts in `messages`, in the order they were said; `known` need not be repeated."""
@@ -211,14 +208,8 @@ class Decisions:
 
 
 @runtime_checkable
-class FactDecider(Protocol):
+class FactDecider(Model, Protocol):
     """Says of each found fact whether it is new, changes a known one, ends one, or says nothing new."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def offline(self) -> bool: ...
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions: ...
 
@@ -238,14 +229,8 @@ class Summarised:
 
 
 @runtime_checkable
-class Summariser(Protocol):
+class Summariser(Model, Protocol):
     """Keeps a running summary: the former text and new messages in, one text out."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def offline(self) -> bool: ...
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
@@ -286,14 +271,8 @@ class RelationsFound:
 
 
 @runtime_checkable
-class RelationExtractor(Protocol):
+class RelationExtractor(Model, Protocol):
     """Finds who and what is related to whom and what, in messages."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def offline(self) -> bool: ...
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
         """Relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
@@ -325,7 +304,7 @@ class Embedder(Protocol):
         ...
 
 
-def model_name(learner: FactExtractor | RelationExtractor | Summariser) -> str | None:
+def model_name(learner: Model) -> str | None:
     """Which model learns; None where none is behind it."""
     return None if learner.offline else learner.name
 

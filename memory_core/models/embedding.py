@@ -124,13 +124,10 @@ class LocalEmbedder(ABC):
 
     id: str
     dimensions: int
+    offline = True
 
     def __init__(self) -> None:
         self._memo = Memo()
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def embed(self, texts: Sequence[str]) -> Rows:
         """Unit rows, shape `(len(texts), dimensions)`.
@@ -168,7 +165,39 @@ class MiniLMEmbedder(LocalEmbedder):
         return unit_rows(sums)
 
 
-class OpenAIEmbedder:
+class MeasuredEmbedder(ABC):
+    """Base of embedders that learn with their first vectors how many numbers these have; each text is embedded once."""
+
+    offline = False
+    _name: str
+    """Of the model."""
+
+    def __init__(self, dimensions: int | None = None) -> None:
+        self._dimensions = dimensions
+        self._memo = Memo()
+
+    @property
+    def id(self) -> str:
+        """Model and dimension; the first use may ask the model (see `dimensions`)."""
+        return f"{self._name}:{self.dimensions}"
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers in a vector; when not known yet, one word is embedded to learn it.
+
+        Raises:
+            EmbedderError: the model fails, or its endpoint does not answer.
+        """
+        if self._dimensions is None:
+            self._dimensions = int(self._vectors(["dimension"]).shape[1])
+        return self._dimensions
+
+    @abstractmethod
+    def _vectors(self, texts: Sequence[str]) -> Rows:
+        """Vectors as the model gives them, one row a text."""
+
+
+class OpenAIEmbedder(MeasuredEmbedder):
     """A model behind `/embeddings` of an OpenAI-compatible address. Safe to share between threads.
 
     Args:
@@ -195,34 +224,13 @@ class OpenAIEmbedder:
         if dimensions is not None and dimensions < 1:
             raise ConfigError(f"must be at least 1: {dimensions=}")
         self.endpoint = Endpoint(base_url, api_key, timeout_seconds=timeout_seconds, max_retries=max_retries)
-        self._model = model
+        super().__init__(dimensions)
+        self._name = model
         self._asked_dimensions = dimensions
-        self._dimensions = dimensions
         self._batch = batch
-        self._memo = Memo()
-
-    @property
-    def id(self) -> str:
-        """Model and dimension; the first use may ask the endpoint (see `dimensions`)."""
-        return f"{self._model}:{self.dimensions}"
-
-    @property
-    def dimensions(self) -> int:
-        """Numbers in a vector; when not known yet, one word is embedded to learn it.
-
-        Raises:
-            EmbedderError: the endpoint does not answer.
-        """
-        if self._dimensions is None:
-            self._dimensions = int(self._request(["dimension"]).shape[1])
-        return self._dimensions
-
-    @property
-    def offline(self) -> bool:
-        return False
 
     def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self._model!r}, {self.endpoint.address!r})"
+        return f"OpenAIEmbedder({self._name!r}, {self.endpoint.address!r})"
 
     def close(self) -> None:
         """Close the connections; the next call reopens them."""
@@ -240,24 +248,24 @@ class OpenAIEmbedder:
         spoken = [i for i, text in enumerate(texts) if text.strip()]  # endpoints refuse empty texts
         parts = []
         for start in range(0, len(spoken), self._batch):
-            parts.append(self._request([texts[i] for i in spoken[start : start + self._batch]]))
+            parts.append(self._vectors([texts[i] for i in spoken[start : start + self._batch]]))
             self._dimensions = self._dimensions or int(parts[-1].shape[1])
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for part in parts:
             if part.shape[1] != self.dimensions:
                 raise EmbedderError(
-                    f'"{self._model}" gave vectors of {part.shape[1]} numbers where {self.dimensions} were expected. '
+                    f'"{self._name}" gave vectors of {part.shape[1]} numbers where {self.dimensions} were expected. '
                     "Check the model and its dimensions."
                 )
         if spoken:
             rows[spoken] = np.concatenate(parts)
         return unit_rows(rows)
 
-    def _request(self, texts: list[str]) -> NDArray[np.float32]:
+    def _vectors(self, texts: Sequence[str]) -> Rows:
         client = self.endpoint.client()
         import openai
 
-        request: dict[str, Any] = {"model": self._model, "input": texts}
+        request: dict[str, Any] = {"model": self._name, "input": list(texts)}
         if self._asked_dimensions is not None:
             request["dimensions"] = self._asked_dimensions
         try:
@@ -265,7 +273,7 @@ class OpenAIEmbedder:
             in_order = [entry.index for entry in data] == list(range(len(texts)))
             vectors = np.array([entry.embedding for entry in data], np.float32)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
-            said = model_error(error, self.endpoint, model=self._model)
+            said = model_error(error, self.endpoint, model=self._name)
             raise EmbedderError(str(said)) from error
         if vectors.ndim != 2 or not in_order or not np.isfinite(vectors).all():
             raise EmbedderError(

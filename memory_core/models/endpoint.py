@@ -23,6 +23,7 @@ from memory_core.errors import (
     ModelTimeoutError,
     ModelUnreachableError,
 )
+from memory_core.text import shortened
 
 OFFICIAL_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
@@ -211,8 +212,7 @@ def _reason(error: Exception) -> str:
     """The endpoint's own words, on one line and of limited length."""
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
-    words = " ".join(str(said or error).split())
-    return words if len(words) <= REASON_CHARACTERS else words[: REASON_CHARACTERS - 1] + "…"
+    return shortened(" ".join(str(said or error).split()), REASON_CHARACTERS)
 
 
 def _scrub(error: BaseException | None, endpoint: Endpoint) -> None:

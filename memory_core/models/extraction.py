@@ -94,9 +94,11 @@ class _Skipped(BaseModel):
 def _well_formed(given: Any) -> list[Any]:
     """The remarks that can be read: the others are no reason to lose the facts beside them."""
     return [
-        one
-        for one in (given if isinstance(given, list) else ())
-        if isinstance(one, Mapping) and isinstance(one.get("message"), int) and isinstance(one.get("reason"), str)
+        remark
+        for remark in (given if isinstance(given, list) else ())
+        if isinstance(remark, Mapping)
+        and isinstance(remark.get("message"), int)
+        and isinstance(remark.get("reason"), str)
     ]
 
 
@@ -193,10 +195,10 @@ class ModelExtractor(ModelBased):
         """
         fixed = [index for index in range(len(facts)) if index in set(pinned)]
         loose = [index for index in range(len(facts)) if index not in set(pinned)]
-        kept = tuple(CondensedFact(facts[index], "other", (index,)) for index in fixed)
+        pinned_facts = tuple(CondensedFact(facts[index], "other", (index,)) for index in fixed)
         room = target - len(fixed)
         if room <= 0 or not loose:
-            return Condensation(kept)
+            return Condensation(pinned_facts)
         listed = "\n".join(f"{number}. {as_data(facts[index], _TAGS)}" for number, index in enumerate(loose, start=1))
         forms = tuple(form.format(example="1,4", categories=self._names) for form in (_CONDENSE_FORM, _TAGGED_FORM))
         data = f"<facts>\n{listed}\n</facts>"
@@ -213,7 +215,7 @@ class ModelExtractor(ModelBased):
                 shorter.setdefault(_key(text), CondensedFact(text, self._category(fact.category), stands_for))
         if not shorter:
             raise ModelAnswerError(f"{self.name} answered with no fact where {len(loose)} were to be shortened.")
-        return Condensation(kept + _at_most(list(shorter.values()), room), calls)
+        return Condensation(pinned_facts + _at_most(list(shorter.values()), room), calls)
 
     @property
     def _names(self) -> str:
@@ -227,7 +229,9 @@ class ModelExtractor(ModelBased):
         self, task: str, forms: Sequence[str], data: str, answer: type[Form], *, purpose: str
     ) -> tuple[Form, tuple[ModelCall, ...]]:
         """The model's answer, structured or, where that cannot be read, from tagged text."""
-        structured, tagged = ([ChatMessage(role="system", content=task + form), _user(data)] for form in forms)
+        structured, tagged = (
+            [ChatMessage(role="system", content=task + form), ChatMessage(role="user", content=data)] for form in forms
+        )
         try:
             found, call = self.answered(structured, answer, purpose=purpose)
         except ModelAnswerError:
@@ -239,10 +243,6 @@ class ModelExtractor(ModelBased):
 def _filled(prompt: str, **values: str) -> str:
     """The prompt with its variables filled in; other braces stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
-
-
-def _user(text: str) -> ChatMessage:
-    return ChatMessage(role="user", content=text)
 
 
 def _from_tags(text: str, answer: type[Form]) -> Form:
@@ -266,11 +266,11 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 def remarks(given: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
     """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
     found: dict[int, NothingFound] = {}
-    for one in given:
-        said = " ".join(one.reason.split())
-        fits = any(map(str.isalnum, said)) and len(said) <= REMARK_CHARACTERS and unstorable(said) is None
-        if fits and 1 <= one.message <= messages:
-            found.setdefault(one.message - 1, NothingFound("model_found_none", said=said))
+    for remark in given:
+        words = " ".join(remark.reason.split())
+        fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
+        if fits and 1 <= remark.message <= messages:
+            found.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
     return found
 
 

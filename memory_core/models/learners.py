@@ -14,13 +14,8 @@ from memory_core.models.base import Answer, ChatModel, ModelCall, ModelOutput, j
 class RuleBased:
     """Works by fixed rules, without a language model."""
 
-    @property
-    def name(self) -> str:
-        return "offline rules"
-
-    @property
-    def offline(self) -> bool:
-        return True
+    name = "offline rules"
+    offline = True
 
 
 class ModelBased:

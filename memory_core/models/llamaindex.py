@@ -13,7 +13,7 @@ from memory_core.errors import EmbedderError, ModelAnswerError, ModelError, Mode
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.models.base import Answer, ModelCall, ToolSpec, whole_reply
-from memory_core.models.embedding import Memo, Rows, unit_rows
+from memory_core.models.embedding import MeasuredEmbedder, Rows, unit_rows
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.tokens import reported
 
@@ -33,8 +33,8 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
     """A prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
     if not _is(value, _PROMPT):
         return value
-    said = value.format_messages(**{name: f"{{{name}}}" for name in variables})
-    return "\n\n".join(str(message.content) for message in said if message.content)
+    formatted = value.format_messages(**{name: f"{{{name}}}" for name in variables})
+    return "\n\n".join(str(message.content) for message in formatted if message.content)
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
@@ -86,10 +86,10 @@ class LlamaIndexChat:
             ModelError: the model fails.
         """
         started = time.monotonic()
-        asked = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
+        question = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
         with _their_errors(self.llm, self.name):
-            said = self.llm.chat(_theirs(asked))
-            text, raw = said.message.content or "", said.raw
+            reply = self.llm.chat(_theirs(question))
+            text, raw = reply.message.content or "", reply.raw
         return parse_answer(text, answer), self.call_of(purpose, raw, started)
 
     def call_of(self, purpose: str, raw: Any, started: float) -> ModelCall:
@@ -126,31 +126,13 @@ class LlamaIndexReply:
             close()
 
 
-class LlamaIndexEmbedder:
+class LlamaIndexEmbedder(MeasuredEmbedder):
     """An embedding model of LlamaIndex as an `Embedder`. Questions are embedded as texts are."""
 
-    offline = False
-
     def __init__(self, model: Any) -> None:
+        super().__init__()
         self.model = model
-        self._dimensions: int | None = None
-        self._memo = Memo()
-
-    @property
-    def id(self) -> str:
-        """Model and dimension; the first use may ask the model (see `dimensions`)."""
-        return f"{self.model.model_name}:{self.dimensions}"
-
-    @property
-    def dimensions(self) -> int:
-        """Numbers in a vector; when not known yet, one word is embedded to learn it.
-
-        Raises:
-            EmbedderError: the model fails.
-        """
-        if self._dimensions is None:
-            self._dimensions = int(self._vectors(["dimension"]).shape[1])
-        return self._dimensions
+        self._name = model.model_name
 
     def __repr__(self) -> str:
         return f"LlamaIndexEmbedder({type(self.model).__name__}, {self.model.model_name!r})"

@@ -52,6 +52,8 @@ class OpenAIChat:
         prices: US dollars per million input and output tokens; None leaves costs unknown.
     """
 
+    offline = False
+
     def __init__(
         self,
         model: str = DEFAULT_MODEL,
@@ -79,10 +81,6 @@ class OpenAIChat:
     @property
     def name(self) -> str:
         return self._model
-
-    @property
-    def offline(self) -> bool:
-        return False
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._model!r}, {self.endpoint.address!r})"

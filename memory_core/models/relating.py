@@ -8,6 +8,7 @@ a relation does to those that are known, is the engine's business.
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel, Field
 
@@ -90,17 +91,9 @@ class RuleRelations(RuleBased):
             if message.role is not MessageRole.USER:
                 continue
             for part in message.parts:
-                for said in relations_in(part.text) if isinstance(part, TextPart) else ():
-                    relation = FoundRelation(
-                        named(said.subject),
-                        said.predicate,
-                        named(said.object),
-                        said.subject_type,
-                        said.object_type,
-                        index,
-                        said.ended,
-                    )
-                    found[relation] = None
+                for stated in relations_in(part.text) if isinstance(part, TextPart) else ():
+                    ends = named(stated.subject), named(stated.object)
+                    found[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
         stating = {relation.source for relation in found}
         silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
         return RelationsFound(tuple(found), nothing=silent)

@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from memory_core.events import Ref
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import SizedMessage
+from memory_core.text import listed
 
 TruncationOrder = Literal["largest_first", "smallest_first"]
 WhenOver = Literal["shrink_queue", "return", "raise"]
@@ -132,22 +133,22 @@ def plan_context(
     (80, [('facts', ('f1',), 30)])
     """
     current = {part.name: part for part in parts}
+    sizes = {part.name: part.tokens for part in parts}
     queue_asked = sum(message.tokens for message in queue)
 
-    def total(kept: Sequence[SizedMessage]) -> int:
-        memory = sum(part.tokens for part in current.values())
+    def total(queue_tokens: int) -> int:
         outer = frame if any(part.pieces for part in current.values()) else 0
-        return pinned_tokens + sum(message.tokens for message in kept) + memory + outer
+        return pinned_tokens + queue_tokens + sum(sizes.values()) + outer
 
-    asked = total(queue)
+    asked = total(queue_asked)
     cuts: list[Cut] = []
 
     def cut(name: str, after: Part, rule: CutRule) -> None:
-        before, over = current[name], total(queue) - token_limit
-        current[name] = after
+        before, over = current[name], total(queue_asked) - token_limit
+        current[name], sizes[name] = after, after.tokens
         kept = {piece.ref for piece in after.pieces}
         refs = tuple(piece.ref for piece in before.pieces if piece.ref not in kept)
-        freed = over - (total(queue) - token_limit)
+        freed = over - (total(queue_asked) - token_limit)
         if refs or freed:
             cuts.append(Cut(name, rule, refs, freed, over))
 
@@ -155,7 +156,7 @@ def plan_context(
     #    the queue is the conversation itself. By priority, and each only as far as the prompt is still over.
     in_order = cut_first(parts, truncation_order)
     for part in in_order:
-        over = total(queue) - token_limit  # counted again: with its last piece a part's markup goes too
+        over = total(queue_asked) - token_limit  # counted again: with its last piece a part's markup goes too
         if over <= 0 or not part.pieces:
             continue
         own = (truncators or {}).get(part.name)
@@ -168,32 +169,35 @@ def plan_context(
     # 2. A block's own truncation may have freed less than it was asked for. What it kept goes whole, after every
     #    block had its chance to be shortened, and still before a turn of the queue does.
     for part in in_order:
-        if total(queue) > token_limit and current[part.name].pieces:
+        if total(queue_asked) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
 
     # 3. Now only what is never cut stands beside the queue, so that its oldest turns are all there is left to give.
     #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
     kept = tuple(queue)
-    if when_over == "shrink_queue" and (over := total(kept) - token_limit) > 0:
+    if when_over == "shrink_queue" and (over := total(queue_asked) - token_limit) > 0:
         gone, kept = _without_oldest_turns(kept, over)
         if gone:
             heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
-            cuts.append(Cut(QUEUE, "oldest_turns", heads, total(queue) - total(kept), over))
+            freed = sum(message.tokens for turn in gone for message in turn)
+            cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
+    queue_granted = sum(message.tokens for message in kept)
 
     # 4. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
-    over_by = max(0, total(kept) - token_limit)
+    sent = total(queue_granted)
+    over_by = max(0, sent - token_limit)
     return ContextPlan(
         granted=tuple(
-            Granted(part.name, part.priority, part.tokens, current[part.name].tokens, current[part.name].pieces)
+            Granted(part.name, part.priority, part.tokens, sizes[part.name], current[part.name].pieces)
             for part in parts
         ),
         queue=kept,
         pinned_tokens=pinned_tokens,
         queue_asked=queue_asked,
-        queue_granted=sum(message.tokens for message in kept),
+        queue_granted=queue_granted,
         cuts=tuple(cuts),
         asked=asked,
-        total=total(kept),
+        total=sent,
         token_limit=token_limit,
         over_by=over_by,
         over_because=_never_cut(list(current.values()), pinned_tokens, kept) if over_by else None,
@@ -248,4 +252,4 @@ def _never_cut(parts: list[Part], pinned_tokens: int, queue: tuple[SizedMessage,
         names.append("pinned system messages")
     if queue:
         names.append("the queue" if len(turns_of(queue)) > 1 else "the newest turn")
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)

@@ -5,6 +5,7 @@ changed, and what to do instead.
 """
 
 from memory_core.errors import ConfigError
+from memory_core.text import shortened
 
 END = -1
 """The line after which `insert` puts text that goes last."""
@@ -109,5 +110,4 @@ def check(label: str, before: str, after: str, *, read_only: bool, limit: int | 
 
 def short(text: str, most: int = QUOTED) -> str:
     """A text on one line, of at most so many characters."""
-    words = " ".join(text.split())
-    return words if len(words) <= most else words[: most - 1] + "…"
+    return shortened(" ".join(text.split()), most)

@@ -12,6 +12,7 @@ from typing import Any, Literal, get_args
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
 from memory_core.planning.facts import Fact, metadata_text, same_words
+from memory_core.text import shortened
 
 Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
@@ -396,7 +397,7 @@ class Clash:
 
     @property
     def sentence(self) -> str:
-        shared = f'says "{self.text}"' if self.key is None else f'has the key "{_short(self.key)}"'
+        shared = f'says "{self.text}"' if self.key is None else f'has the key "{shortened(self.key, _QUOTED)}"'
         return f"Another fact {shared}"
 
     @property
@@ -500,8 +501,11 @@ def changed_elsewhere(fact: Fact) -> ConflictError:
 
 def quoted(fact: Fact) -> str:
     """A fact's words in a sentence; long ones cut."""
-    return f'"{_short(fact.text)}"'
+    return f'"{shortened(fact.text, _QUOTED)}"'
 
+
+_QUOTED = 80
+"""Characters of a text in a sentence."""
 
 _SAID = {
     "add": "added {}",
@@ -592,12 +596,8 @@ def _to_state(
 def _of_states(facts: Sequence[Fact], states: tuple[str, ...], done: str) -> None:
     for fact in facts:
         if fact.state not in states:
-            raise MessageError(f'"{_short(fact.text)}" is {fact.state}. Restore it before it is {done}.')
+            raise MessageError(f'"{shortened(fact.text, _QUOTED)}" is {fact.state}. Restore it before it is {done}.')
 
 
 def _each_once(facts: Sequence[Fact]) -> list[Fact]:
     return list({fact.id: fact for fact in facts}.values())
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 80 else f"{text[:79]}…"

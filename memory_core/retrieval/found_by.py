@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from memory_core.events import ContextBuilt, EventRecord, Retrieved, numbers
+from memory_core.history.by_turn import search_of
 from memory_core.history.slices.contexts import is_context
 from memory_core.retrieval.ranked import CandidateOutcome
 
@@ -34,16 +35,16 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
     """A block's searches in these records that had a stored turn among their candidates, newest first."""
     found: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
-    searches = Counter(r.turn for r in records if isinstance(r.event, Retrieved) and r.event.block == block)
+    searches = Counter(r.turn for r in records if (search := search_of(r)) is not None and search.block == block)
     for record in reversed(records):
         event = record.event
         if is_context(event):
             built = record.turn, event
-        elif isinstance(event, Retrieved) and event.block == block:
+        elif (search := search_of(record)) is not None and search.block == block:
             searches[record.turn] -= 1
             prompt = built[1] if built is not None and built[0] == record.turn else None
-            one = _found_by(record.turn, searches[record.turn], event, prompt, number)
-            found += [one] if one is not None else []
+            found_here = _found_by(record.turn, searches[record.turn], search, prompt, number)
+            found += [found_here] if found_here is not None else []
     return tuple(found)
 
 

@@ -84,8 +84,6 @@ def list_sessions(database: Database, *, user_id: str | None = None) -> list[Sta
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Origin of a session."""
-
     kind: Literal["new", "import", "branch", "attached", "opened"]
     source: str = ""
     """For an import, what was imported; for a branch, the id of the original session; the file that was opened."""

@@ -100,7 +100,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
         for block in new:
             block.name = _free(block.name, names)
             names.add(block.name)
-        learners = [block for block in new if _learns(block)]
+        learners = [block for block in new if block.kind_learns and block.accept_short_term_memory and block.enabled]
         fills = {block.name: len(queue.due_at_once(session, connection, block.deliver_on)) for block in learners}
         return SwitchPlan(
             recipe=chosen,
@@ -222,10 +222,6 @@ def _left(session: Session, connection: Connection, attached: SessionBlock) -> L
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
     return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].kind_when_removed)
-
-
-def _learns(block: Block) -> bool:
-    return block.kind_learns and block.accept_short_term_memory and block.enabled
 
 
 def _free(name: str, taken: set[str]) -> str:

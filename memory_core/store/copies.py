@@ -246,7 +246,6 @@ class EventCopy(_Copy):
 
 
 def event_copy(event: Event, turn: int, at: float, actor: Actor) -> EventCopy:
-    """An event as a row."""
     data = json.loads(event.to_json())
     return EventCopy(turn=turn, at=at, actor=actor, kind=event.kind, block=event.about, data=data)
 

@@ -26,7 +26,7 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.messages import content_hash
-from memory_core.planning.curation import changed_elsewhere
+from memory_core.planning.curation import New, changed_elsewhere
 from memory_core.planning.facts import Fact, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log import RECORD_COLUMNS, as_records
@@ -60,25 +60,6 @@ class FactRevision:
     category: str | None = None
     """None where it was not stored: the fact's own category, which nothing could change at that version."""
     topics: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
-
-
-@dataclass(frozen=True, slots=True)
-class NewFact:
-    """A fact to be stored."""
-
-    text: str
-    tokens: int
-    category: str = "other"
-    slot: str | None = None
-    sources: tuple[int, ...] = ()
-    """Sequence numbers of this session's messages; see `add_support` for other sessions."""
-    conflicts_with: tuple[int, ...] = ()
-    pinned: bool = False
-    origin: str = "extracted"
-    state: str = "active"
-    topics: tuple[str, ...] = ()
-    key: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
@@ -139,8 +120,18 @@ def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[i
     return {(fact, version): (actor, turn) for fact, version, actor, turn in connection.execute(query)}
 
 
-def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor = "engine") -> int:
-    """Store a fact and record it; return its id."""
+def add_fact(
+    w: Writing,
+    scope: str,
+    block: str,
+    new: New,
+    tokens: int,
+    *,
+    conflicts_with: tuple[int, ...] = (),
+    actor: Actor = "engine",
+) -> int:
+    """Store a fact of so many tokens and record it; return its id. Sources are this session's: see `add_support`."""
+    own = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
     key = w.store_text(new.key, scope=scope) if new.key is not None else None
     metadata = _store_metadata(w, scope, new.metadata)
@@ -148,7 +139,7 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
         "scope": scope,
         "block": block,
         "content": content,
-        "tokens": new.tokens,
+        "tokens": tokens,
         "category": new.category,
         "slot": new.slot,
         "state": new.state,
@@ -164,17 +155,17 @@ def add_fact(w: Writing, scope: str, block: str, new: NewFact, *, actor: Actor =
         "metadata": metadata,
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
-    _add_sources(w, id, new.sources)
+    _add_sources(w, id, own)
     _add_revision(w, id, actor)
     w.record(
         FactAdded(
             fact=id,
             block=block,
             content=content,
-            tokens=new.tokens,
+            tokens=tokens,
             category=new.category,
-            sources=ranges(new.sources),
-            conflicts_with=new.conflicts_with,
+            sources=ranges(own),
+            conflicts_with=conflicts_with,
             pinned=new.pinned,
             origin=new.origin,
             state=new.state,
@@ -208,7 +199,6 @@ def add_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) ->
 
 
 def remove_support(w: Writing, fact_id: int, sources: Iterable[tuple[str, int]]) -> None:
-    """Remove sources from a fact."""
     table = fact_source_table.c
     for session, seq in sources:
         where = (table.fact_id == fact_id) & (table.session_id == session) & (table.seq == seq)

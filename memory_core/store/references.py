@@ -96,6 +96,12 @@ def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
     return found
 
 
+def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
+    """Everything that has its number from an event on."""
+    name = KINDS[kind].gives
+    return referred(kind, {name: data[name]}) if name is not None else set()
+
+
 def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
     """Facts that an event is about, as opposed to those it only mentions."""
     if kind == "facts_curated":

@@ -167,7 +167,6 @@ class Staging:
         return state
 
     def tokens(self) -> int:
-        """Tokens of all messages."""
         return sum(sums.content for sums in sum_messages(self._connection).values())
 
     def word(self, key: str) -> str | None:

@@ -285,15 +285,11 @@ class DatabaseVectors:
         joined: Sequence[str] | None = None,
     ) -> None:
         self._database = database
-        self._collection = collection
+        self.collection = collection
         self._of = [collection] if joined is None else list(joined)
         self._makeup = 0 if joined is None else crc32("\x00".join(joined).encode())
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
-
-    @property
-    def collection(self) -> str:
-        return self._collection
 
     def revision(self) -> Revision:
         with self._database.read() as connection:

@@ -35,7 +35,6 @@ class Effect:
 
     @property
     def shown(self) -> bool:
-        """Whether it is in the prompt."""
         return self.stage.name == "prompt" and self.stage.verdict == "passed"
 
     @property
@@ -94,8 +93,8 @@ class Effects:
         relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]
         found = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
         refs = dict.fromkeys((*found, *reversed(facts), *reversed(relations)))
-        told = [effect for ref in refs if (effect := self.of(ref)) is not None]
-        left_out = [effect for effect in told if not effect.shown and effect.stage.rule != "erased"]
+        effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
+        left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
         return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
 
     def _of_block(self, known: Mapping[int, Records], block: str) -> list[int]:
@@ -107,28 +106,22 @@ class Effects:
         ]
 
     def _effect(self, ref: Ref) -> Effect | None:
-        ended = {"fact": self._fact, "relation": self._relation, "unit": self._unit}.get(ref.kind, self._other)(ref)
+        ended = {"fact": self._learned, "relation": self._learned, "unit": self._unit}.get(ref.kind, self._other)(ref)
         return None if ended is None else Effect(ref, *ended)
 
-    def _fact(self, ref: Ref) -> tuple[str, Stage] | None:
-        moment, id, records = self._moment, ref.number, self._life.facts.get(ref.number)
+    def _learned(self, ref: Ref) -> tuple[str, Stage] | None:
+        moment, id, of_fact = self._moment, ref.number, ref.kind == "fact"
+        records = (self._life.facts if of_fact else self._life.relations).get(id)
         if not records:
             return None
         block = records[0].event.about or ""
         if records[0].position > moment.position:
-            return block, fact_later(moment, id, records[0])
-        kept, _ = fact_kept(self._life, id, _until(records, moment.position))
-        return block, fact_shown(moment, block, id) if kept.verdict == "passed" else kept
-
-    def _relation(self, ref: Ref) -> tuple[str, Stage] | None:
-        moment, id, records = self._moment, ref.number, self._life.relations.get(ref.number)
-        if not records:
-            return None
-        block = records[0].event.about or ""
-        if records[0].position > moment.position:
-            return block, relation_later(moment, id, records[0])
-        gone = relation_gone(id, _until(records, moment.position))
-        return block, gone or relation_shown(moment, block, id)
+            return block, (fact_later if of_fact else relation_later)(moment, id, records[0])
+        then = [record for record in records if record.position <= moment.position]
+        if of_fact:
+            kept, _ = fact_kept(self._life, id, then)
+            return block, fact_shown(moment, block, id) if kept.verdict == "passed" else kept
+        return block, relation_gone(id, then) or relation_shown(moment, block, id)
 
     def _unit(self, ref: Ref) -> tuple[str, Stage] | None:
         block = self._in.get(ref)
@@ -141,7 +134,3 @@ class Effects:
         block = self._in.get(ref)
         end = granted(self._moment, block, ref, f"in the text of {block}") if block is not None else None
         return None if block is None or end is None else (block, end)
-
-
-def _until(records: Records, position: int) -> Records:
-    return [record for record in records if record.position <= position]

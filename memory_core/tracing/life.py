@@ -125,8 +125,8 @@ def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
     """With events of the user's other sessions about facts; the life itself is left as it is."""
     others = read_life(records, (), session_id=life.session_id)
     facts = defaultdict(list, life.facts)
-    for id, told in others.facts.items():
-        facts[id] = sorted([*facts[id], *told], key=_position)
+    for id, more in others.facts.items():
+        facts[id] = sorted([*facts[id], *more], key=_position)
     return replace(life, facts=facts, condensed=sorted([*life.condensed, *others.condensed], key=_position))
 
 

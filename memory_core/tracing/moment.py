@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_core.events import BlockFailed, ContextBuilt, EventRecord, Ref, Retrieved, expand, spread
-from memory_core.history.by_turn import History
+from memory_core.events import ContextBuilt, EventRecord, Ref, expand, spread
+from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.contexts import context_of
 
@@ -60,7 +60,7 @@ class Moment:
     @property
     def candidates(self) -> dict[Ref, str]:
         """Block of each unit that the recorded searches name, best first."""
-        searches = [record.event for record in self.retrieved.values() if isinstance(record.event, Retrieved)]
+        searches = [search for record in self.retrieved.values() if (search := search_of(record)) is not None]
         return {Ref.of("unit", number): search.block for search in searches for number, *_ in search.candidates}
 
     @property
@@ -77,15 +77,7 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     if record is None:
         return Moment(turn, position, None, blocks, {}, {}, {}, {}, frozenset())
     built = context_of(record)
-    retrieved: dict[str, EventRecord] = {}
-    failed: dict[str, EventRecord] = {}
-    for earlier in reversed(history.upto(position - 1)):  # what was recorded with it stands right before it
-        if isinstance(earlier.event, Retrieved):
-            retrieved.setdefault(earlier.event.block, earlier)
-        elif isinstance(earlier.event, BlockFailed):
-            failed.setdefault(earlier.event.block, earlier)
-        else:
-            break
+    retrieved, failed = history.recorded_with(record)
     priorities = {str(part["name"]): int(part["priority"]) for part in built.parts}
     cut = {
         ref: Cutting(cut["part"], cut["rule"], priorities[cut["part"]], int(cut["over_before"]))

@@ -9,7 +9,7 @@ from memory_core.events import (
     Ref,
     Retrieved,
 )
-from memory_core.history.by_turn import History
+from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.text import told_apart
 from memory_core.tracing.life import Life
@@ -240,12 +240,12 @@ def found(moment: Moment, block: PastBlock, number: int, embedder: str | None) -
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)
     asked_for = ref in moment.held or ref in moment.cut
-    if record is None or not isinstance(record.event, Retrieved):
+    event = search_of(record) if record is not None else None
+    if record is None or event is None:
         if asked_for:
             return stage("found", "passed", f"{block.name} asked for it.", moment.record)
         text = f"{block.name} made no search for {moment.prompt}."
         return stage("found", "lost", text, moment.record, rule="no_search")
-    event = record.event
     for rank, (candidate, _, _, score, outcome) in enumerate(event.candidates, start=1):
         if candidate == number:
             return _outcome(event, record, score, outcome, rank, asked_for)

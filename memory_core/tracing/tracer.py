@@ -127,11 +127,9 @@ class SessionTracer:
         if ref is not None:
             followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
             asked = gathering.asked
-        elif target.strip():
-            followed, nearest = gathering.said(target)
-            asked = followed.phrase.text
         else:
-            raise MessageError("Type what the agent should have known.")
+            followed, nearest = gathering.said(_typed(target))
+            asked = followed.phrase.text
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
 
     def _cut(self, history: History, ref: Ref) -> FoundCut:
@@ -169,11 +167,11 @@ class SessionTracer:
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        told, found = _still_told(history, known, end), []
+        cells, found = _still_valid(history, known, end), []
         for turn in turns:
-            if turn not in told:
-                told[turn] = presence_in(trace(turn), turn)
-            found.append(told[turn])
+            if turn not in cells:
+                cells[turn] = presence_in(trace(turn), turn)
+            found.append(cells[turn])
         return Presence(target, asked, tuple(found), end)
 
     def carriers(self, target: str | Ref) -> frozenset[Ref]:
@@ -183,16 +181,8 @@ class SessionTracer:
             MessageError: the phrase is empty, or it is a cut.
             NotFoundError: nothing in the log has this ref.
         """
-        history = self._log.history()
-        gathering = _Gathering(
-            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
-        )
-        if isinstance(target, Ref):
-            followed = gathering.picked(target)
-        elif target.strip():
-            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
-        else:
-            raise MessageError("Type what the agent should have known.")
+        gathering = self._gathering(self._log.history())
+        followed = gathering.ever(target)
         tracks = gathering.tracks(followed, None, gathering.life(followed))
         found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
         return frozenset(found | {Ref.of("message", seq) for seq in followed.messages})
@@ -237,13 +227,8 @@ class SessionTracer:
         What is read for one turn is there for the others.
         """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
-        if isinstance(target, Ref):
-            followed, asked, ref = gathering.picked(target), gathering.asked, target
-        elif target.strip():
-            followed, _ = gathering.said(target, most=MAX_SAID_EVER)
-            asked, ref = followed.phrase.text, None
-        else:
-            raise MessageError("Type what the agent should have known.")
+        followed = gathering.ever(target)
+        asked, ref = (gathering.asked, target) if isinstance(target, Ref) else (followed.phrase.text, None)
         life = gathering.life(followed)
 
         def trace(turn: int) -> Trace:
@@ -251,6 +236,11 @@ class SessionTracer:
             return then.trace(then.narrowed(followed), asked, ref, None, life)
 
         return asked, trace
+
+    def _gathering(self, history: History, upto: int | None = None) -> "_Gathering":
+        """Reads for the latest prompt, up to a position of the log."""
+        end = history.position if upto is None else upto
+        return _Gathering(self._session, self._log, history, moment_at(history, history.latest_turn, end))
 
     def overlooked(self, *, upto: int | None = None) -> Overlooked:
         """Questions that found nothing, memory in no prompt, facts back and forth, and what was found and cut.
@@ -285,17 +275,13 @@ class SessionTracer:
         Changes nothing.
         """
         history = self._log.history()
-        end = history.position if upto is None else upto
-        moment = moment_at(history, history.latest_turn, end)
-        gathering = _Gathering(self._session, self._log, history, moment)
+        gathering, end = self._gathering(history, upto), history.position if upto is None else upto
         return unsent(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
 
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
         """The words of what refs name, at a position of the log or now; without those that were erased."""
         history = self._log.history()
-        end = history.position if upto is None else upto
-        moment = moment_at(history, history.latest_turn, end)
-        return _Gathering(self._session, self._log, history, moment).words_at(refs, end)
+        return self._gathering(history, upto).words_at(refs, history.position if upto is None else upto)
 
     def words_of(self, ref: Ref) -> str:
         """The words of what a ref names, as of now; empty if they were erased.
@@ -303,10 +289,7 @@ class SessionTracer:
         Raises:
             NotFoundError: nothing in the log has this ref.
         """
-        history = self._log.history()
-        gathering = _Gathering(
-            self._session, self._log, history, moment_at(history, history.latest_turn, history.position)
-        )
+        gathering = self._gathering(self._log.history())
         gathering.picked(ref)
         return gathering.asked
 
@@ -328,7 +311,13 @@ class SessionTracer:
         return apply_fix(self._session, fix)
 
 
-def _still_told(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
+def _typed(phrase: str) -> str:
+    if not phrase.strip():
+        raise MessageError("Type what the agent should have known.")
+    return phrase
+
+
+def _still_valid(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
     """Turns of an earlier one that still hold: all but its last turn's, unless something was erased since."""
     if known is None or known.position > end or any(each.kind in _ERASING for each in history.after(known.position)):
         return {}
@@ -444,6 +433,12 @@ class _Gathering:
         return self._versions[name]
 
     # -- what is followed ------------------------------------------------------------------------
+
+    def ever(self, target: str | Ref) -> Followed:
+        """What a ref names, or all that says a phrase, whenever it was said."""
+        if isinstance(target, Ref):
+            return self.picked(target)
+        return self.said(_typed(target), most=MAX_SAID_EVER)[0]
 
     def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
         """Everything that says a phrase, of messages so many: by words, else the one message that means it."""
@@ -613,9 +608,9 @@ class _Gathering:
         """Messages whose words a sentence has, those that share most of them first."""
         states = [state for seq in seqs if (state := self._state(seq)) is not None]
         self._load(state.added.content for state in states)
-        said = {state.added.seq: self._message(state.added.seq) or "" for state in states}
-        found = [seq for seq, text in said.items() if phrase.carried_by(text)]
-        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(said[seq]))))[:MAX_SAID]
+        texts = {state.added.seq: self._message(state.added.seq) or "" for state in states}
+        found = [seq for seq, text in texts.items() if phrase.carried_by(text)]
+        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
@@ -693,7 +688,7 @@ class _Gathering:
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
             left={
-                seq: self._at(state.left)
+                seq: self._history.upto(state.left)[-1]
                 for seq, state in states.items()
                 if state.left is not None and state.left <= self._history.position
             },
@@ -703,9 +698,6 @@ class _Gathering:
             texts=texts or {},
             all_of_it=all_of_it,
         )
-
-    def _at(self, position: int) -> EventRecord:
-        return self._history.upto(position)[-1]
 
     # -- the trace -------------------------------------------------------------------------------
 
@@ -752,14 +744,14 @@ class _Gathering:
         life = self.life(*(each for _, each, _ in followed if each is not None))
         entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
-        told = cut.trace(entries, self._moment.prompt, its_own=its_own)
+        shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
         tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
         different = tuple({track.carrier.key: track for track in tracks}.values())
         said = {each.seq: each for entry in entries for each in entry.said}
         asked = "\n".join(entry.words for entry in entries)
         shown = ranked(different, target)[:MAX_TRACKS]
         found = self._trace(asked, target, tuple(said[seq] for seq in sorted(said, reverse=True)), shown, life)
-        return replace(found, cut=told, more=len(different) - len(shown))
+        return replace(found, cut=shown_cut, more=len(different) - len(shown))
 
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()

@@ -1,10 +1,11 @@
 """What a trace tells: stages with their verdicts, one track per carrier, and the sentence they end in. Pure."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_core.events import Ref
+from memory_core.text import listed
 
 StageName = Literal["said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer"]
 """In the order in which a piece of information passes them."""
@@ -30,8 +31,6 @@ has other words."""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One stage of one track."""
-
     name: StageName
     verdict: Verdict
     text: str
@@ -283,9 +282,3 @@ def _turns(said: Sequence[Said]) -> str:
     if len(turns) > len(named):
         named.append(f"{len(turns) - len(named)} more")
     return f"turn{'s' * (len(turns) > 1)} {listed(named)}"
-
-
-def listed(words: Iterable[str]) -> str:
-    """`a, b and c`."""
-    found = list(words)
-    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)

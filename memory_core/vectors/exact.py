@@ -37,15 +37,13 @@ def only_grew(known: Revision, now: Revision) -> bool:
 class ExactIndex:
     """Scans a copy in memory of each collection, which follows the database. Threads may share one."""
 
+    name = "exact scan"
+
     def __init__(self, *, max_collections: int = MAX_COLLECTIONS, max_bytes: int = MAX_BYTES) -> None:
         self._max_collections = max_collections
         self._max_bytes = max_bytes
         self._lock = Lock()
         self._copies: OrderedDict[str, _Copy] = OrderedDict()  # the one used last comes last
-
-    @property
-    def name(self) -> str:
-        return "exact scan"
 
     def search(self, source: VectorSource, query: Vector, *, limit: int) -> list[Hit]:
         """See `VectorIndex.search`."""

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from first_page import PAGES, SETTLED_MS, SHIFTS, cumulative_shift
 
-pytestmark = [pytest.mark.browser, pytest.mark.quiet]
+pytestmark = pytest.mark.browser
 
 MAX_SHIFT = 0.1
 """What web-vitals calls good."""
@@ -65,6 +65,7 @@ def test_a_deep_link_as_the_first_request_stands_still_too(visitor_with, tmp_pat
         tab.close()  # before the server goes: it asks on
 
 
+@pytest.mark.quiet
 def test_a_phone_has_the_page_to_itself(server, visitor_with):
     tab = loaded(visitor_with(viewport={"width": 390, "height": 800}), server.url)
     expect(tab.locator('[data-testid="stMain"]')).to_have_css("width", "390px")

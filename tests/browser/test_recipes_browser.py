@@ -18,7 +18,6 @@ from ui.turns import play
 pytestmark = pytest.mark.browser
 
 HEADER_PIXELS, ROW_PIXELS = 35, 33
-SUMMARY_ROW = 4
 
 
 def example_session(server, recipe, session_id=None, *, example=None):
@@ -36,30 +35,6 @@ def example_session(server, recipe, session_id=None, *, example=None):
     memory.session.attach_recording(example.messages, source="example")
     play(Job("play"), memory, turns=None, pace=0)
     return memory
-
-
-def test_one_tries_the_recipes_on_a_conversation_and_switches_with_one_click(served, visitor):
-    memory = example_session(served, "blocks")
-    tab = visitor.open(f"{served.url}/blocks?session={memory.session_id}&view=recipes")
-    tab.get_by_role("button", name="Try them on this conversation").click()
-    expect(tab.get_by_text("On this conversation", exact=True)).to_be_visible()
-    idle(tab)
-    table = tab.locator('[data-testid="stDataFrame"]').first
-    table.click(position={"x": 110, "y": HEADER_PIXELS + ROW_PIXELS * SUMMARY_ROW + ROW_PIXELS // 2})
-    expect(tab.get_by_text(re.compile(r"^Adds.*Summary")).first).to_be_visible()
-    expect(tab.get_by_text(re.compile(r"facts stay stored")).first).to_be_visible()
-    idle(tab)
-    assert memory.blocks[0].kind != "summary"
-    tab.get_by_role("button", name="Switch to Summary buffer").click()
-    expect(tab.get_by_role("dialog").get_by_text("This cannot be undone")).to_be_visible()
-    idle(tab)
-    tab.get_by_role("dialog").get_by_role("button", name="Switch to Summary buffer").click()
-    expect(tab.get_by_text("In use.", exact=False).first).to_be_visible()
-    idle(tab)
-    opened = Memory.open(memory.session_id, Database.open(served.database_url), services=Services())
-    assert opened.session.config.recipe == "summary"
-    assert [attached.kind for attached in opened.blocks] == ["summary"]
-    healthy(tab)
 
 
 # -- task i: the recipes tried, one switched to, and a path in what it learned ---------------------
@@ -187,18 +162,6 @@ def test_a_tab_that_is_closed_during_a_switch_leaves_the_whole_of_it_or_nothing(
         stored.deliver()
         assert stored.session.deliveries(states=("pending", "parked")) == []
         assert stored.blocks[0].state
-    healthy(tab)
-
-
-def test_a_path_of_two_steps_is_found_and_said(served, visitor):
-    memory = example_session(served, "graph")
-    tab = visitor.open(f"{served.url}/graph?session={memory.session_id}&entity=Alice")
-    expect(tab.get_by_text(re.compile(r"entities, \d+ relations, 1 ended"))).to_be_visible()
-    idle(tab)
-    tab.get_by_role("combobox", name="Path to").click()
-    tab.get_by_role("option", name="March 2026").click()
-    expect(tab.get_by_text("Alice → manages → Project Alpha → deadline → March 2026: 2 steps.")).to_be_visible()
-    idle(tab)
     healthy(tab)
 
 

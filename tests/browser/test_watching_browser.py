@@ -216,7 +216,6 @@ STEPS_ON_SCREEN = """() => {
 BACK, ON = "Shift+ArrowLeft", "Shift+ArrowRight"
 
 
-@pytest.mark.quiet
 @pytest.mark.parametrize("pause", [0, 60, 250], ids=("at once", "while it draws", "right after a redraw"))
 def test_quick_keys_add_up_to_exactly_the_place_that_counting_gives(served, visitor, pause):
     memory = recorded_session(behind(served), MESSAGES, title="Counted")

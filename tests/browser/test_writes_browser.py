@@ -295,7 +295,6 @@ def test_smaller_limits_do_to_the_flush_and_the_next_prompt_what_was_foretold(se
 # -- the toast -------------------------------------------------------------------------------------
 
 
-@pytest.mark.quiet
 def test_a_toast_pushes_nothing_and_goes_by_itself(served, visitor, session):
     tab = blocks_page(served, visitor, session)
     heading = tab.get_by_role("button", name="Change order")

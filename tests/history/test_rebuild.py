@@ -20,9 +20,10 @@ from memory_core.models.base import (
     FoundRelation,
     RelationsFound,
 )
+from memory_core.planning.curation import New
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
-from memory_core.store.facts import NewFact, add_fact, revise
+from memory_core.store.facts import add_fact, revise
 from memory_core.store.log import read_events
 from memory_core.store.tables import content_table, event_table
 
@@ -157,9 +158,7 @@ def steps(memory):
     yield lambda: change(
         memory, revise, memory.facts.read("facts", states=("retired",))[0], state="active", actor="user"
     )
-    yield lambda: change(
-        memory, add_fact, "session:s", "facts", NewFact("Ana is left-handed", 3, origin="written"), actor="user"
-    )
+    yield lambda: change(memory, add_fact, "session:s", "facts", New("Ana is left-handed"), 3, actor="user")
     yield lambda: say("Story number 0 is about trains from the north to the south")
     yield lambda: memory.blocks.remove("map")
     yield lambda: memory.set([*memory.get_all("active"), user("And one more thing about the memory")])

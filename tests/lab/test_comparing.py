@@ -31,7 +31,7 @@ def played(**knobs):
 def test_the_numbers_are_those_of_the_log():
     one = played()
     outcome = outcome_of(one.memory)
-    assert [turn.sent for turn in outcome.turns] == [p.built.total for p in one.prompts().values()]
+    assert [turn.sent for turn in outcome.turns] == [one.prompt(turn).built.total for turn in one.turns()]
     assert outcome.flushes == len([r for r in one.memory.events() if r.kind == "flush_planned"])
     assert sum(turn.flushed for turn in outcome.turns) == len(one.memory.session.messages("archived"))
     assert outcome.facts == len(one.memory.facts.read("facts")) == 1
@@ -46,7 +46,7 @@ def test_the_same_configuration_never_diverges():
 def test_another_limit_diverges_with_the_flush_that_only_one_made():
     one, other = played(), played(token_limit=60)
     found = divergence(one, other)
-    first = next(turn for turn in range(1, 10) if one.prompts()[turn].messages != other.prompts()[turn].messages)
+    first = next(turn for turn in range(1, 10) if one.prompt(turn).messages != other.prompt(turn).messages)
     assert found.turn == first
     assert found.causes[0].startswith("In turn ")
     assert " A moved nothing out of the queue, B moved " in found.causes[0]

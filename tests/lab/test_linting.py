@@ -209,7 +209,7 @@ def test_facts_that_may_take_all_room_do_so_when_played_and_not_with_the_offered
     odd = variant_of(Memory.from_recipe("blocks", token_limit=700, services=services))
     recalled = []
     for config in (odd, mended(odd, found("facts_fill", odd))):
-        last = list(Player(services).play(script, config).prompts().values())[-1]
+        last = (played := Player(services).play(script, config)).prompt(played.turns()[-1])
         recalled.append(next(part.granted for part in last.parts if part.name == "Earlier turns"))
     assert recalled[0] == 0
     assert recalled[1] > 0

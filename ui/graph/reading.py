@@ -81,7 +81,7 @@ def past_graph(view: View, block: str) -> Graph:
     past = PastGraph()
     for record in view.history.upto(view.position):
         past.apply(record)
-    hashes = {hash for entity in past.entities.values() for hash in entity.hashes}
+    hashes = {hash for entity in past.entities.values() for hash in (entity.name, *entity.aliases)}
     hashes |= {relation.predicate for relation in past.relations.values()}
     words = view.memory.log.texts(hashes)
     return past.graphs(view.memory.session_id, words.get).get(block, Graph())

@@ -152,9 +152,10 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     if len(done) == len(variants):
         return done
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
-    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases)
     turns = len(view.history.turns)
-    if not now.asked and turns > AUTOMATIC_TURNS:
+    at_once = turns <= AUTOMATIC_TURNS
+    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases, at_once=at_once)
+    if not now.asked and not at_once:
         st.markdown(
             f"**{OWN}** is this session's configuration. Change settings of **{plain(now.current.name)}**, then play "
             f"all {count(turns, 'turn')} under both. No model is called, and nothing is stored."
@@ -381,10 +382,10 @@ def _try_limit(memory: Memory, name: str, limit: int) -> None:
 
 def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
     turn = view.shown_turn
-    before, after = own.played.prompts().get(turn), other.played.prompts().get(turn)
+    before, after = own.played.prompt(turn), other.played.prompt(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
-        later = turn > max(own.played.prompts(), default=0)
+        later = turn > max(own.played.turns(), default=0)
         said = "came after all that was played" if later else "has no prompt"
         st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
         return

@@ -1,6 +1,8 @@
 """A configuration planned at once, drawn while its play is on its way: what only the play can tell is hatched."""
 
+import json
 import threading
+from collections import OrderedDict
 from functools import partial
 from typing import Any
 
@@ -13,6 +15,8 @@ from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import Variant
 from ui import watching
+from ui.jobs import Job
+from ui.lab import playing
 from ui.services import engine
 from ui.text import count, plain, short, tokens
 from ui.view import View
@@ -20,15 +24,39 @@ from ui.view import View
 MAX_CELLS = 200
 """Turns of a strip, the newest: as many as that of a play."""
 
+MAX_KEPT = 8
+"""Plans that are kept of one session, the latest used."""
+
+AT_ONCE_SECONDS = 0.1
+"""How long a drawing waits for plans; those of a long session come after the rest of the page."""
+
 
 class _Kept:
     """What planning needs of one session, read once for a position of its log."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        """Held while the planner is made, which takes its time."""
         self.position = -1
         self.planner: Replanner | None = None
         self.carriers: dict[str, frozenset[Ref]] = {}
+        self.plans: OrderedDict[str, Replanned] = OrderedDict()
+        self.plans_lock = threading.Lock()
+        self.dropped = 0
+        """Plans that were kept and are no longer: who wants one again asks under another name."""
+
+    def plan(self, key: str) -> Replanned | None:
+        with self.plans_lock:
+            if key in self.plans:
+                self.plans.move_to_end(key)
+            return self.plans.get(key)
+
+    def keep(self, key: str, plan: Replanned) -> None:
+        with self.plans_lock:
+            self.plans[key] = plan
+            while len(self.plans) > MAX_KEPT:
+                self.plans.popitem(last=False)
+                self.dropped += 1
 
 
 def planner_of(memory: Memory, position: int) -> Replanner:
@@ -52,22 +80,50 @@ def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
     return [kept.carriers.get(phrase, frozenset()) for phrase in phrases]
 
 
-def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[str]) -> None:
+def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[str], *, at_once: bool) -> None:
     """Draw the plans of some configurations, up to a position of the log: their numbers, and a strip for each watched
-    phrase."""
-    planner = planner_of(view.memory, position)
-    carriers = carriers_of(view.memory, phrases)
-    plans = {name: planner.plan(variant, carriers) for name, variant in variants.items()}
+    phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`."""
+    memory, kept = view.memory, _kept(view.memory)
+    keys = {name: json.dumps([playing.key_of(position, each), phrases]) for name, each in variants.items()}
+
+    def work(_: object = None) -> None:
+        for name, variant in variants.items():
+            if kept.plan(keys[name]) is None:
+                planner = planner_of(memory, position)
+                kept.keep(keys[name], planner.plan(variant, carriers_of(memory, phrases)))
+
     with st.container(border=True, key="lab__planned"):
         st.markdown("**Planned at once**  \n:small[:gray[From the sizes in the log, until it is played.]]")
-        _draw_numbers(plans, len(phrases))
-        for number, phrase in enumerate(phrases):
-            st.markdown(f":small[“{plain(short(phrase, 100))}”]")
-            for name, plan in plans.items():
-                cells = [(turn, prompt.watched[number]) for turn, prompt in plan.last.items()][-MAX_CELLS:]
-                if cells:
-                    watching.draw_cells(f"lab-planned-{number}-{name}", name, cells, view)
-        _draw_unknown(plans)
+        if at_once:
+            work()
+        else:
+            job = engine().read(f"lab-plan/{json.dumps([memory.session_id, kept.dropped, *keys.values()])}", work)
+            job.wait(AT_ONCE_SECONDS)
+            if job.error is not None:
+                st.warning(plain(job.error))
+        plans = {name: plan for name, key in keys.items() if (plan := kept.plan(key)) is not None}
+        if len(plans) == len(variants):
+            _draw_plans(view, plans, phrases)
+        elif not at_once and job.error is None:
+            _follow(job)
+
+
+@st.fragment(run_every=playing.LOOK_SECONDS)
+def _follow(job: Job) -> None:
+    if job.done:
+        st.rerun()
+    st.markdown(":shimmer[Planning from the sizes in the log]")
+
+
+def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str]) -> None:
+    _draw_numbers(plans, len(phrases))
+    for number, phrase in enumerate(phrases):
+        st.markdown(f":small[“{plain(short(phrase, 100))}”]")
+        for name, plan in plans.items():
+            cells = [(turn, prompt.watched[number]) for turn, prompt in plan.last.items()][-MAX_CELLS:]
+            if cells:
+                watching.draw_cells(f"lab-planned-{number}-{name}", name, cells, view)
+    _draw_unknown(plans)
 
 
 def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:

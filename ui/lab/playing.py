@@ -107,7 +107,7 @@ def phrases_of(memory: Memory) -> list[str]:
 
 def result(memory: Memory, position: int, variant: Variant, model: str = "") -> Result | None:
     """A configuration as played up to a position of the session's log, with a model or by rules; None if it was not."""
-    return _kept(memory).get(_key(position, variant, model))
+    return _kept(memory).get(key_of(position, variant, model))
 
 
 def job_of(
@@ -117,7 +117,7 @@ def job_of(
 
     What was played with a model is only looked at.
     """
-    key = _key(position, variant, model)
+    key = key_of(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
     request = PlayRequest(memory, position, {variant.name: variant}, phrases, probes)
     return engine().read(f"lab/{asked}", lambda job: _work(job, request, variant, model))
@@ -150,7 +150,7 @@ def count_calls(request: PlayRequest, model: str) -> None:
 
 
 def _count_key(request: PlayRequest, model: str) -> str:
-    tried = [f"{name} {_key(request.position, each)}" for name, each in request.variants.items()]
+    tried = [f"{name} {key_of(request.position, each)}" for name, each in request.variants.items()]
     return f"lab-count/{json.dumps([request.memory.session_id, model, _kept(request.memory).paid, *tried])}"
 
 
@@ -206,7 +206,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
 
 
 def _limit_key(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> str:
-    return f"lab-limit/{json.dumps([memory.session_id, _key(position, variant), [*phrases]])}"
+    return f"lab-limit/{json.dumps([memory.session_id, key_of(position, variant), [*phrases]])}"
 
 
 def _script(memory: Memory, position: int, variant: Variant) -> Script:
@@ -223,7 +223,7 @@ def player_of(memory: Memory) -> Player:
 
 def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
     """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
-    memory, kept, key = request.memory, _kept(request.memory), _key(request.position, variant, model)
+    memory, kept, key = request.memory, _kept(request.memory), key_of(request.position, variant, model)
     found = kept.get(key)
     if found is None:
         if model and by is None:
@@ -278,7 +278,8 @@ def _stopped(by: PlayedModel | None) -> str:
     return f"Cancelled. {count(made, 'answer')} {'was' if made == 1 else 'were'} paid for, and kept for the next play."
 
 
-def _key(position: int, variant: Variant, model: str = "") -> str:
+def key_of(position: int, variant: Variant, model: str = "") -> str:
+    """Of a configuration as it is tried: the same for all that comes to the same, whatever its name."""
     blocks = [block.model_dump(mode="json") for block in variant.blocks]
     try:
         settings = variant.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})

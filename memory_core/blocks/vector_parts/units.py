@@ -22,8 +22,6 @@ Unit = Literal["message", "turn", "batch"]
 
 @dataclass(frozen=True, slots=True)
 class UnitMetadata:
-    """Search metadata of a unit."""
-
     stems: tuple[str, ...]
     """Stems of its words (see `search_words`), in order."""
     informativeness: float

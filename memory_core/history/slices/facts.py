@@ -33,7 +33,6 @@ WORDING = (FactAdded.kind, FactChanged.kind)
 
 
 def adds_fact(event: Event) -> TypeGuard[FactAdded]:
-    """Whether this event adds a fact."""
     return isinstance(event, FactAdded)
 
 

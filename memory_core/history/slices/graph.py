@@ -3,8 +3,8 @@
 Pure over events: words are stored by hash and read from the content store where needed.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from memory_core.events import (
@@ -21,29 +21,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.states import state_at
-from memory_core.planning.graph import Entity, EntityState, Graph, Relation, RelationState
-
-
-@dataclass(slots=True)
-class PastEntity:
-    """An entity as recorded in the log; its names are hashes."""
-
-    id: int
-    block: str
-    name: str
-    aliases: tuple[str, ...]
-    type: str
-    origin: str
-    turn: int
-    created_at: float
-    updated_at: float
-    state: EntityState = "active"
-    merged_into: int | None = None
-    version: int = 1
-
-    @property
-    def hashes(self) -> set[str]:
-        return {self.name, *self.aliases}
+from memory_core.planning.graph import Entity, Graph, Relation, RelationState
 
 
 @dataclass(slots=True)
@@ -75,7 +53,8 @@ class PastGraph:
     After a reset, call `forget` with the messages that `slices.messages` reports as forgotten.
     """
 
-    entities: dict[int, PastEntity] = field(default_factory=dict)
+    entities: dict[int, Entity] = field(default_factory=dict)
+    """Their names are hashes."""
     relations: dict[int, PastRelation] = field(default_factory=dict)
 
     def apply(self, record: EventRecord) -> None:
@@ -89,24 +68,28 @@ class PastGraph:
             relation.sources.difference_update(seqs)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
-        self.entities[event.entity] = PastEntity(
+        self.entities[event.entity] = Entity(
             id=event.entity,
+            scope=f"session:{record.session_id}",
             block=event.block,
             name=event.name,
             aliases=event.aliases,
             type=event.type,
+            state="active",
+            merged_into=None,
             origin=event.origin,
             turn=record.turn,
             created_at=record.at,
             updated_at=record.at,
+            version=1,
         )
 
     def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
-        if (entity := self.entities.get(event.entity)) is None:
-            return
-        _apply_values(entity, event.after, ("name", "type", "aliases", "state", "merged_into"))
-        entity.updated_at = record.at
-        entity.version += 1
+        if (entity := self.entities.get(event.entity)) is not None:
+            known = ("name", "type", "state", "merged_into")  # a newer version may have recorded more
+            values: dict[str, Any] = {name: event.after[name] for name in known if name in event.after}
+            values |= {"aliases": tuple(event.after.get("aliases", entity.aliases)), "updated_at": record.at}
+            self.entities[event.entity] = replace(entity, **values, version=entity.version + 1)
 
     def _entity_erased(self, record: EventRecord, event: EntityErased) -> None:
         self.entities.pop(event.entity, None)
@@ -140,7 +123,9 @@ class PastGraph:
     def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
         if (relation := self.relations.get(event.relation)) is None:
             return
-        _apply_values(relation, event.after, ("subject", "predicate", "object", "state", "ended_turn", "ended_by"))
+        for name in ("subject", "predicate", "object", "state", "ended_turn", "ended_by"):
+            if name in event.after:
+                setattr(relation, name, event.after[name])
         if "sources" in event.after:
             relation.sources = set(expand(event.after["sources"]))
         relation.updated_at = record.at
@@ -155,7 +140,7 @@ class PastGraph:
         blocks = {e.block for e in self.entities.values()} | {r.block for r in self.relations.values()}
         return {
             block: Graph(
-                {e.id: _entity(e, scope, words) for e in self.entities.values() if e.block == block},
+                {e.id: _worded(e, scope, words) for e in self.entities.values() if e.block == block},
                 {r.id: _relation(r, scope, session_id, words) for r in self.relations.values() if r.block == block},
             )
             for block in sorted(blocks)
@@ -188,7 +173,6 @@ class GraphWords:
         return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:
-        """A relation at a position."""
         return state_at(self._relations.get(relation, []), position)
 
     def _entity_added(self, record: EventRecord, event: EntityAdded) -> None:
@@ -230,47 +214,11 @@ _HANDLERS: dict[type[Event], Callable[[PastGraph, EventRecord, Any], None]] = {
 HANDLED = frozenset(_HANDLERS)
 
 
-def _apply_values(row: PastEntity | PastRelation, values: Mapping[str, Any], names: Sequence[str]) -> None:
-    for name in names:
-        if name in values:
-            value = values[name]
-            setattr(row, name, tuple(value) if name == "aliases" else value)
-
-
-def _entity(entity: PastEntity, scope: str, words: Callable[[str], str | None]) -> Entity:
-    return Entity(
-        id=entity.id,
-        scope=scope,
-        block=entity.block,
-        name=words(entity.name) or "",
-        aliases=tuple(text for alias in entity.aliases if (text := words(alias)) is not None),
-        type=entity.type,
-        state=entity.state,
-        merged_into=entity.merged_into,
-        origin=entity.origin,
-        turn=entity.turn,
-        created_at=entity.created_at,
-        updated_at=entity.updated_at,
-        version=entity.version,
-    )
+def _worded(entity: Entity, scope: str, words: Callable[[str], str | None]) -> Entity:
+    aliases = tuple(text for alias in entity.aliases if (text := words(alias)) is not None)
+    return replace(entity, scope=scope, name=words(entity.name) or "", aliases=aliases)
 
 
 def _relation(relation: PastRelation, scope: str, session_id: str, words: Callable[[str], str | None]) -> Relation:
-    return Relation(
-        id=relation.id,
-        scope=scope,
-        block=relation.block,
-        subject=relation.subject,
-        predicate=words(relation.predicate) or "",
-        object=relation.object,
-        state=relation.state,
-        origin=relation.origin,
-        turn=relation.turn,
-        ended_turn=relation.ended_turn,
-        ended_by=relation.ended_by,
-        created_at=relation.created_at,
-        confirmed_at=relation.confirmed_at,
-        updated_at=relation.updated_at,
-        version=relation.version,
-        sources=tuple((session_id, seq) for seq in sorted(relation.sources)),
-    )
+    predicate, sources = words(relation.predicate) or "", tuple((session_id, seq) for seq in sorted(relation.sources))
+    return Relation(**{**asdict(relation), "scope": scope, "predicate": predicate, "sources": sources})

@@ -1,7 +1,7 @@
 """Stored units of vector blocks: the contents of each, and whether it is still stored."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from memory_core.events import EventRecord, Ranges, VectorsRemoved, VectorsStored, expand
@@ -25,19 +25,15 @@ class Vectors:
         self.ever: dict[int, StoredUnit] = {}
         """By number, including units removed since, which past prompts still show."""
         self.there: dict[int, StoredUnit] = {}
-        self._counts: Counter[str] = Counter()
-
-    @property
-    def counts(self) -> Mapping[str, int]:
+        self.counts: Counter[str] = Counter()
         """Number of units currently stored, by block."""
-        return self._counts
 
     def apply(self, record: EventRecord) -> None:
         event = record.event
         if isinstance(event, VectorsStored):
             for number, seqs, tokens in event.nodes:
                 self.ever[number] = self.there[number] = StoredUnit(event.block, seqs, tokens)
-            self._counts[event.block] += len(event.nodes)
+            self.counts[event.block] += len(event.nodes)
         elif isinstance(event, VectorsRemoved):
             self._remove(event.numbers)
 
@@ -54,4 +50,4 @@ class Vectors:
         for number in numbers:
             unit = self.there.pop(number, None)
             if unit is not None:
-                self._counts[unit.block] -= 1
+                self.counts[unit.block] -= 1

@@ -7,8 +7,8 @@ nothing is found.
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from memory_core.models.base import FoundRelation as Triple
 from memory_core.models.offline.clauses import clauses
 from memory_core.models.offline.coreference import Antecedents
 from memory_core.models.offline.fact_rules import naming
@@ -66,18 +66,6 @@ _LEFT_JOB = pattern(r"(?:(?:my|his|her|their) (?:\w{2,15} )?(?:job|position|post
 _NEWS = pattern(r"(?:good|great|bad|big|some) news[,:] ", re.IGNORECASE)
 _NOW = ("present", "gerund")
 _PAST = ("used", "past")
-
-
-@dataclass(frozen=True, slots=True)
-class Triple:
-    """A relation that a clause states."""
-
-    subject: str
-    predicate: str
-    object: str
-    subject_type: str = "other"
-    object_type: str = "other"
-    ended: bool = False
 
 
 def relations_in(text: str) -> Iterator[Triple]:
@@ -245,7 +233,7 @@ def _living(subject: str, said: Statement, employers: dict[str, str]) -> Iterato
     elif said.verb == "live" and said.kind in (*_NOW, *_PAST) and (ended := _ended(said)) is not None:
         place = re.match(r"(?:in|at|near) (.+)", said.rest)
         if place and (name := proper(place[1])) is not None:
-            yield Triple(subject, "lives in", name, "person", "place", ended)
+            yield Triple(subject, "lives in", name, "person", "place", ended=ended)
 
 
 def _working(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
@@ -273,12 +261,12 @@ def _working(subject: str, said: Statement, employers: dict[str, str]) -> Iterat
             name = found if found is not None and PROJECT.search(found) else None
         if name is not None and not ANY_DATE.match(name):
             kind = {"on": "project", "with": "person", "in": "place"}[other[1]]
-            yield Triple(subject, f"works {other[1]}", name, "person", type_of(name, kind), ended)
+            yield Triple(subject, f"works {other[1]}", name, "person", type_of(name, kind), ended=ended)
         return
     place = re.match(r"(?:[a-z ]{3,30} )?(?:at|for) (.+)" if said.verb != "work" else r"(?:at|for) (.+)", rest)
     where = organisation(place[1]) if place else None
     if where is not None:
-        yield Triple(subject, f"{THIRD[said.verb]} at", where, "person", "organisation", ended)
+        yield Triple(subject, f"{THIRD[said.verb]} at", where, "person", "organisation", ended=ended)
 
 
 def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
@@ -287,7 +275,7 @@ def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
     if match is None or re.match(r" (?:who|that|which|of)\b", match["after"]):
         return
     if match["role"].rsplit(" ", 1)[-1] != "student":
-        yield Triple(subject, "works as", match["role"], "person", "other", ended)
+        yield Triple(subject, "works as", match["role"], "person", "other", ended=ended)
         if where := _AT.match(match["after"]):
             yield Triple(
                 subject,
@@ -295,7 +283,7 @@ def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
                 where["where"].removeprefix("the ") if where["where"][4:5].isupper() else where["where"],
                 "person",
                 "organisation",
-                ended,
+                ended=ended,
             )
 
 
@@ -332,7 +320,7 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
             if name is not None and not (
                 predicate == "comes from" and (subject.startswith("The ") and subject != USER)
             ):
-                yield Triple(subject, predicate, name, type_of(subject, kind), type_of(name, object_kind), ended)
+                yield Triple(subject, predicate, name, type_of(subject, kind), type_of(name, object_kind), ended=ended)
         return
     if said.kind == "was":
         return
@@ -344,7 +332,7 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
         yield from _told(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
     elif holds := re.match(rf"(?:the|an?) (?P<what>{_HOLDERS}) of (?P<of>.+)", rest):
         if (name := proper(holds["of"])) is not None:
-            yield Triple(subject, f"{holds['what']} of", name, "person", type_of(name, "organisation"), ended)
+            yield Triple(subject, f"{holds['what']} of", name, "person", type_of(name, "organisation"), ended=ended)
     elif re.match(r"an? |the ", rest) and _WORKS_AS.fullmatch(rest):
         yield from _role(subject, rest, ended)
     elif subject.startswith("The ") or type_of(subject) == "project":
@@ -431,7 +419,9 @@ def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
     for name in names:
         if name is not None:
             fallback = kinds[1] if said.verb != "manage" or PROJECT.search(name) else "organisation"
-            yield Triple(subject, THIRD[said.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended)
+            yield Triple(
+                subject, THIRD[said.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended=ended
+            )
 
 
 _GAMES = pattern(

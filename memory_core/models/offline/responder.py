@@ -23,7 +23,7 @@ from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.tool_calls import MEMORY, told, tool_calls
-from memory_core.text import similarity, stems
+from memory_core.text import shortened, similarity, stems
 
 NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
@@ -97,18 +97,13 @@ class OfflineResponder:
         pace_seconds: pause between the words of a streamed reply.
     """
 
+    name = NAME
+    offline = True
+
     def __init__(self, pace_seconds: float = 0.0) -> None:
         if not 0 <= pace_seconds < 60:
             raise ConfigError(f"must be between 0 and 60: {pace_seconds=}")
         self._pace_seconds = pace_seconds
-
-    @property
-    def name(self) -> str:
-        return NAME
-
-    @property
-    def offline(self) -> bool:
-        return True
 
     def stream(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> "OfflineStream":
         """The reply, word by word; or, where `tools` are offered and there is something to write down, their calls."""
@@ -241,8 +236,7 @@ def _answer(question: str, known: Sequence[_Known]) -> str:
     if not chosen:
         if _ORDER.match(strip_lead_in(question)):
             return "I cannot do that: I answer by rules, without a language model, and only from what I remember."
-        shown = question if len(question) <= 160 else question[:159] + "…"
-        return f'I don\'t know. Nothing I remember answers "{shown.strip()}"'
+        return f'I don\'t know. Nothing I remember answers "{shortened(question, 160).strip()}"'
     facts = [second_person(item.text) for item in chosen if not item.said]
     said = [item.text.rstrip(" .") for item in chosen if item.said]
     parts = []
