@@ -6,6 +6,7 @@ not allowed gets 403.
 """
 
 import base64
+import json
 import os
 import shutil
 import socket
@@ -25,6 +26,7 @@ from playwright.sync_api import sync_playwright
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 
+CONSTRAINTS = Path(__file__).resolve().parent.parent / "constraints.txt"
 HEAVY = ("streamlit", "plotly", "pandas", "chromadb", "openai")
 ENGINE = f"""
 from importlib.util import find_spec
@@ -44,12 +46,11 @@ assert answer.choices[0].message.content == "You live in Faro."
 """
 
 
-def installed(folder, wheel, extra=""):
-    """The Python of a clean environment with the wheel."""
+def installed(folder, *wanted):
+    """The Python of a clean environment with what pip is told."""
     venv.create(folder, with_pip=True)
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"{wheel}{extra}"]
-    subprocess.run(command, check=True)
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
     return python
 
 
@@ -123,13 +124,36 @@ def engine_alone(python, empty):
     print(f"engine alone, {megabytes(python):.0f} MB: runs, and names the extra of the app")
 
 
-def types(python, folder):
-    """Strict mypy on a user's program: every mistake marked in it is found, and there is no other."""
+PYRIGHT = {
+    "include": ["program.py"],
+    "typeCheckingMode": "strict",
+    "enableTypeIgnoreComments": False,  # those are mypy's
+    "reportUnnecessaryTypeIgnoreComment": "error",
+}
+
+
+def types(python, folder, pyright):
+    """Strict mypy and pyright on a user's program: every mistake marked in it is found, and there is no other."""
     program = shutil.copy(Path(__file__).with_name("typed_user_program.py"), folder / "program.py")
-    checker = [sys.executable, "-m", "mypy", "--strict", "--python-executable", python, "--cache-dir", folder / "types"]
-    checked = subprocess.run([*checker, program], cwd=folder, capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    print("types, in strict mypy: every misspelt argument of a user's program is found")
+    (folder / "pyrightconfig.json").write_text(json.dumps(PYRIGHT), encoding="utf-8")
+    for name, *checker in (
+        (
+            "mypy",
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            "--python-executable",
+            python,
+            "--cache-dir",
+            folder / "types",
+            program,
+        ),
+        ("pyright", pyright.with_name("basedpyright"), "--pythonpath", python),
+    ):
+        checked = subprocess.run(checker, cwd=folder, capture_output=True, text=True)
+        assert checked.returncode == 0, checked.stdout + checked.stderr
+        print(f"types, in strict {name}: every misspelt argument of a user's program is found")
 
 
 def attached(python, empty):
@@ -155,10 +179,11 @@ def main():
         folder = Path(temporary)
         empty = folder / "empty"
         empty.mkdir()
-        app = beside.submit(installed, folder / "app", wheel, "[app]")  # it mostly waits for the network
+        app = beside.submit(installed, folder / "app", f"{wheel}[app]")  # it mostly waits for the network
+        pyright = beside.submit(installed, folder / "pyright", "basedpyright", "-c", CONSTRAINTS)
         engine = installed(folder / "engine", wheel)
         engine_alone(engine, empty)
-        typed = beside.submit(types, engine, folder)
+        typed = beside.submit(types, engine, folder, pyright.result())
         python = app.result()
         print(f"app: {megabytes(python):.0f} MB")
         with running(python, empty) as port:
