@@ -2,7 +2,6 @@
 
 import json
 import threading
-from collections import OrderedDict
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ from memory_core.lab.variants import Variant
 from ui import watching
 from ui.jobs import Job
 from ui.lab import playing
+from ui.lab.latest import Latest
 from ui.services import engine
 from ui.text import count, plain, short, tokens
 from ui.view import View
@@ -40,23 +40,7 @@ class _Kept:
         self.position = -1
         self.planner: Replanner | None = None
         self.carriers: dict[str, frozenset[Ref]] = {}
-        self.plans: OrderedDict[str, Replanned] = OrderedDict()
-        self.plans_lock = threading.Lock()
-        self.dropped = 0
-        """Plans that were kept and are no longer: who wants one again asks under another name."""
-
-    def plan(self, key: str) -> Replanned | None:
-        with self.plans_lock:
-            if key in self.plans:
-                self.plans.move_to_end(key)
-            return self.plans.get(key)
-
-    def keep(self, key: str, plan: Replanned) -> None:
-        with self.plans_lock:
-            self.plans[key] = plan
-            while len(self.plans) > MAX_KEPT:
-                self.plans.popitem(last=False)
-                self.dropped += 1
+        self.plans = Latest[Replanned](MAX_KEPT)
 
 
 def planner_of(memory: Memory, position: int) -> Replanner:
@@ -88,20 +72,20 @@ def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[
 
     def work(_: object = None) -> None:
         for name, variant in variants.items():
-            if kept.plan(keys[name]) is None:
+            if kept.plans.get(keys[name]) is None:
                 planner = planner_of(memory, position)
-                kept.keep(keys[name], planner.plan(variant, carriers_of(memory, phrases)))
+                kept.plans.put(keys[name], planner.plan(variant, carriers_of(memory, phrases)))
 
     with st.container(border=True, key="lab__planned"):
         st.markdown("**Planned at once**  \n:small[:gray[From the sizes in the log, until it is played.]]")
         if at_once:
             work()
         else:
-            job = engine().read(f"lab-plan/{json.dumps([memory.session_id, kept.dropped, *keys.values()])}", work)
+            job = engine().read(f"lab-plan/{json.dumps([memory.session_id, kept.plans.dropped, *keys.values()])}", work)
             job.wait(AT_ONCE_SECONDS)
             if job.error is not None:
                 st.warning(plain(job.error))
-        plans = {name: plan for name, key in keys.items() if (plan := kept.plan(key)) is not None}
+        plans = {name: plan for name, key in keys.items() if (plan := kept.plans.get(key)) is not None}
         if len(plans) == len(variants):
             _draw_plans(view, plans, phrases)
         elif not at_once and job.error is None:

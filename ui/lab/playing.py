@@ -4,7 +4,6 @@ one for all configurations with a model."""
 import json
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
@@ -24,6 +23,7 @@ from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
 from ui.jobs import Job
+from ui.lab.latest import Latest
 from ui.services import engine
 from ui.text import count, tokens
 
@@ -77,21 +77,9 @@ class _Kept:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.player: Player | None = None
-        self.results: OrderedDict[str, Result] = OrderedDict()
+        self.results = Latest[Result](MAX_KEPT)
         self.paid = 0
         """Calls that plays made with models in this process."""
-
-    def get(self, key: str) -> Result | None:
-        with self.lock:
-            if key in self.results:
-                self.results.move_to_end(key)
-            return self.results.get(key)
-
-    def put(self, key: str, result: Result) -> None:
-        with self.lock:
-            self.results[key] = result
-            while len(self.results) > MAX_KEPT:
-                self.results.popitem(last=False)
 
 
 def phrases_of(memory: Memory) -> list[str]:
@@ -107,7 +95,7 @@ def phrases_of(memory: Memory) -> list[str]:
 
 def result(memory: Memory, position: int, variant: Variant, model: str = "") -> Result | None:
     """A configuration as played up to a position of the session's log, with a model or by rules; None if it was not."""
-    return _kept(memory).get(key_of(position, variant, model))
+    return _kept(memory).results.get(key_of(position, variant, model))
 
 
 def job_of(
@@ -224,7 +212,7 @@ def player_of(memory: Memory) -> Player:
 def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
     """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
     memory, kept, key = request.memory, _kept(request.memory), key_of(request.position, variant, model)
-    found = kept.get(key)
+    found = kept.results.get(key)
     if found is None:
         if model and by is None:
             raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
@@ -265,7 +253,7 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
             raise StoppedError("Cancelled: nothing was kept.")
     for verdict in evaluate(found.played.memory, [probe for probe in request.probes if probe not in found.verdicts]):
         found.verdicts[verdict.probe] = verdict
-    kept.put(key, found)
+    kept.results.put(key, found)
 
 
 def _stopped(by: PlayedModel | None) -> str:

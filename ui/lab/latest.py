@@ -1,0 +1,31 @@
+"""What was used last of what is dear to make, from any thread. No Streamlit."""
+
+import threading
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Latest(Generic[T]):
+    """At most so many values by key: the one that was used longest ago goes first."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._values: OrderedDict[str, T] = OrderedDict()
+        self.dropped = 0
+        """How many went: what was made once may have to be made again."""
+
+    def get(self, key: str) -> T | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def put(self, key: str, value: T) -> None:
+        with self._lock:
+            self._values[key] = value
+            while len(self._values) > self._most:
+                self._values.popitem(last=False)
+                self.dropped += 1
