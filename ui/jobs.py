@@ -135,12 +135,12 @@ class Jobs:
             work(job)
             error = None
         except MemoryInspectorError as failure:
-            _log.info("job %s failed: %s", job.id, failure)
+            _log.info("job %s failed: %s", _kind(job), failure)
             error = str(failure)
         except Exception:
-            _log.exception("job %s failed unexpectedly", job.id)
+            _log.exception("job %s failed unexpectedly", _kind(job))
         except BaseException:
-            _log.exception("job %s was stopped", job.id)
+            _log.exception("job %s was stopped", _kind(job))
             raise
         finally:
             job._finish(error, self._clock())
@@ -155,3 +155,8 @@ class Jobs:
         for rank, (finished_at, job_id) in enumerate(finished):
             if rank >= KEEP_FINISHED or finished_at < oldest:
                 del self._jobs[job_id]
+
+
+def _kind(job: Job) -> str:
+    """What a log may say of a job: the rest of its id can hold what was asked for, in words of the conversation."""
+    return job.id.partition("/")[0]

@@ -119,6 +119,16 @@ def test_any_other_error_is_logged_whole_and_shown_as_one_sentence(jobs, caplog,
     assert [record.exc_info[1] for record in caplog.records] == [failure]
 
 
+def test_a_log_names_the_kind_of_a_job_and_not_what_was_asked_for(jobs, caplog):
+    def work(job):
+        raise ZeroDivisionError
+
+    with caplog.at_level(logging.INFO, logger="ui.jobs"):
+        assert jobs.submit("lab/allergic to nuts", work).wait(LONG)
+        jobs.close()
+    assert [record.args for record in caplog.records] == [("lab",)]
+
+
 def test_a_worker_survives_what_its_job_raised():
     def work(job):
         raise SystemExit
