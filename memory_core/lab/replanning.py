@@ -224,7 +224,7 @@ class Replanner:
         """Those whose words are known, oldest first, and their pieces; read once for prompts that share them."""
         found, of = self._listed.get(refs), recorded.facts
         if found is None or found[0] is not of:
-            facts = [self._sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
+            facts = [self.sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
             known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
             found = of, known, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
             self._listed[refs] = found

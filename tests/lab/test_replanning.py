@@ -107,6 +107,21 @@ def forgetful(**settings):
     return memory
 
 
+def test_facts_that_a_prompt_has_no_room_for_are_planned_as_they_were_cut():
+    facts = FactExtractionMemoryBlock(name="facts", priority=1, facts=[f"Ada likes tea number {n}." for n in range(20)])
+    services = Services(embedder=FakeEmbedder())
+    memory = Memory.from_defaults("s", token_limit=100, token_flush_size=20, memory_blocks=[facts], services=services)
+    for words in ("Which tea do I like?", "And number 7?", "And number 11?"):
+        memory.put(user(words))
+        memory.build_context()
+        memory.put(assistant("Noted."))
+    events = built(memory)
+    assert all(cut["rule"] == "trimmed" for event in events for cut in event.cuts)
+    assert all(event.cuts for event in events)
+    planned = Replanner(sizes_of(memory)).plan(variant_of(memory), refs=True)
+    assert [prompt.refs for prompt in planned.prompts] == [refs_of(event) for event in events]
+
+
 def test_what_only_playing_could_tell_is_unknown_from_the_flush_that_differs():
     memory = forgetful()
     planner, base = Replanner(sizes_of(memory)), variant_of(memory)

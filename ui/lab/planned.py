@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -74,7 +75,8 @@ def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[
         for name, variant in variants.items():
             if kept.plans.get(keys[name]) is None:
                 planner = planner_of(memory, position)
-                kept.plans.put(keys[name], planner.plan(variant, carriers_of(memory, phrases)))
+                plan = planner.plan(variant, carriers_of(memory, phrases), cancelled=_steps_aside)
+                kept.plans.put(keys[name], plan)
 
     with st.container(border=True, key="lab__planned"):
         st.markdown("**Planned at once**  \n:small[:gray[From the sizes in the log, until it is played.]]")
@@ -90,6 +92,12 @@ def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[
             _draw_plans(view, plans, phrases)
         elif not at_once and job.error is None:
             _follow(job)
+
+
+def _steps_aside() -> bool:
+    """Between two prompts, let those go first who draw: who only calculates is interrupted every 5 ms at most."""
+    time.sleep(0.0001)
+    return False
 
 
 @st.fragment(run_every=playing.LOOK_SECONDS)
