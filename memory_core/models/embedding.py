@@ -355,6 +355,9 @@ def _loaded_model() -> _MiniLM:
 
 def _load_model() -> _MiniLM:
     """Read and check both files, then build the session. Takes about half a second."""
+    # Read as onnxruntime is imported, whose builds otherwise keep an id of this machine and send Microsoft events. Its
+    # function for that comes too late for the id.
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
     try:
         import onnxruntime
         import tokenizers

@@ -1,9 +1,13 @@
 """The local embedder on the real model, and the one behind an endpoint on a scripted server."""
 
 import hashlib
+import os
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +18,7 @@ from memory_core.models import embedding
 from memory_core.models.base import Embedder
 from memory_core.models.embedding import Memo, MiniLMEmbedder, OpenAIEmbedder, unit_rows
 
+ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-0123456789abcdef"
 
 
@@ -97,6 +102,14 @@ def test_the_model_is_loaded_once_for_all_embedders(monkeypatch, local):
     local.embed(["x"])
     monkeypatch.setattr(embedding, "_load_model", lambda: pytest.fail("loaded again"))
     MiniLMEmbedder().embed(["y"])
+
+
+def test_loading_the_model_leaves_no_id_of_this_machine(tmp_path):
+    program = "from memory_core.models.embedding import MiniLMEmbedder; MiniLMEmbedder().embed(['Porto'])"
+    deciding = ("ORT_DISABLE_TELEMETRY", "XDG_CACHE_HOME", "CI")
+    given = {name: value for name, value in os.environ.items() if name not in deciding} | {"HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=given, check=True, timeout=60)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_another_file_in_place_of_the_model_is_refused(monkeypatch):
