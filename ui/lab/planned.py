@@ -31,6 +31,9 @@ MAX_KEPT = 8
 AT_ONCE_SECONDS = 0.1
 """How long a drawing waits for plans; those of a long session come after the rest of the page."""
 
+PLANNED_SECONDS = 2.0
+"""Interval between looks at a plan: Streamlit collects garbage after each, over all that the plan is made of."""
+
 
 class _Kept:
     """What planning needs of one session, read once for a position of its log."""
@@ -100,7 +103,7 @@ def _steps_aside() -> bool:
     return False
 
 
-@st.fragment(run_every=playing.LOOK_SECONDS)
+@st.fragment(run_every=PLANNED_SECONDS)
 def _follow(job: Job) -> None:
     if job.done:
         st.rerun()
