@@ -1,28 +1,59 @@
 """Prompts that a framework makes by itself, on record as those of an attached agent: one session a conversation."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 
-from memory_core.attach.recording import attach, record_exchange
+from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from memory_core.errors import MemoryInspectorError
+from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_core.memory import Memory
+from memory_core.services import Services
+from memory_core.store.database import Database
 
 _log = logging.getLogger(__name__)
 
 
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
-    """Record a call of the model in the session of a conversation, beside the memory that learns from it.
-
-    The agent goes on whatever happens: what fails here is a warning, which holds no words of the call.
-    """
-    try:
+    """Record a call of the model in the session of a conversation, beside the memory that learns from it."""
+    with harmless(conversation):
         memory, made = learns(), exchange()
+        database, services = memory.session.database, memory.session.services
         name = f"{memory.session_id}:{conversation}"
-        session = Session(memory.session.database, name, services=memory.session.services)
-        attach(session, source="adapter")
-        record_exchange(session, made)
+        _conversation(database, services, name).record(made)
+
+
+class _Conversation:
+    """The session of one conversation, and what was read of its past."""
+
+    def __init__(self, session: Session) -> None:
+        self._session, self._past = session, Past()
+        self._attached = False
+
+    def record(self, exchange: Exchange) -> None:
+        if self._attached:
+            with suppress(NotFoundError):  # deleted since it was attached; the agent goes on in it
+                return self._record(exchange)
+        attach(self._session, source="adapter")
+        self._attached = True
+        self._record(exchange)
+
+    def _record(self, exchange: Exchange) -> None:
+        with recording(self._session, self._past) as to:
+            to.exchange(exchange)
+
+
+def _conversation(database: Database, services: Services, name: str) -> _Conversation:
+    key = ("conversation", database.id, name)
+    return services.cached(key, lambda: _Conversation(Session(database, name, services=services)))
+
+
+@contextmanager
+def harmless(conversation: str) -> Iterator[None]:
+    """The agent goes on whatever happens inside: what fails is a warning, which holds no words of the call."""
+    try:
+        yield
     except MemoryInspectorError as error:
         _log.warning("A call of the model in %r was not recorded: %s", conversation, error)
     except Exception as error:  # the words of an unforeseen error may be the conversation's
