@@ -5,19 +5,26 @@
 
 A user's sessions in an app are remembered together, as one session here: what was said in one is found from another.
 Prompts are ADK's own; with the plugin they are on record, in a session for each of ADK's.
+
+The agent waits for neither learning nor recording. What is handed over is stored when the call returns, and learned
+from in the background; a search waits for it. `Runner.close()` waits for all of it with the plugin, `service.wait()`
+without it, and so does the end of the program.
 """
 
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import record_prompt
+from memory_core.adapters.prompts import harmless, record_prompt
 from memory_core.attach.wire import Exchange
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, Part, TextPart, ToolCallPart
+from memory_core.store.log import last_position
 
 with framework("Google ADK", "google-adk"):
     from google.adk.agents.callback_context import CallbackContext
@@ -37,6 +44,11 @@ class InspectedMemoryService(BaseMemoryService):
     def __init__(self, *, database_uri: str | None = None, **settings: Any) -> None:
         self._made = {"database_uri": database_uri, **settings}
         self._memories: dict[tuple[str, str], Memory] = {}
+        self._learners = ThreadPoolExecutor(thread_name_prefix="adk-learning")
+        self._learning: dict[str, Future[Any]] = {}
+        """The last hand-over of each memory, by its session."""
+        self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
+        """The last search of each memory: where its log stood and the question, and what was found."""
 
     def of(self, app_name: str, user_id: str) -> Memory:
         """The memory of a user in an app."""
@@ -50,6 +62,15 @@ class InspectedMemoryService(BaseMemoryService):
     def prompts(self) -> "RecordedPrompts":
         """A plugin for the app: each prompt of its agents is on record."""
         return RecordedPrompts(self)
+
+    def wait(self) -> None:
+        """Wait until what was handed over is learned; for a model that hangs, as long as `delivery_timeout` says.
+
+        Raises:
+            StoreError: something could not be flushed. It is stored, and flushed with what is handed over next.
+        """
+        for memory in list(self._memories.values()):
+            self._wait_for_learning(memory)
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Put what is new of a session, each event once, and learn from it."""
@@ -71,22 +92,39 @@ class InspectedMemoryService(BaseMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Facts that fit a question, then the turns that do, best first."""
         return SearchMemoryResponse(
-            memories=await asyncio.to_thread(_found, self.of(app_name, user_id), query),
+            memories=await asyncio.to_thread(self._found, self.of(app_name, user_id), query),
         )
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
         said = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
         if said:
-            memory.put_messages([message for _, message in said], message_ids=[id for id, _ in said], end_turn=True)
-            memory.flush(all=True)  # what ADK hands over is said and done: it is to be learned, and found
+            self._wait_for_learning(memory)
+            ids = [id for id, _ in said]
+            memory.put_messages([message for _, message in said], message_ids=ids, end_turn=True, wait=False)
+            # What ADK hands over is said and done: it is to be learned, and found.
+            self._learning[memory.session_id] = self._learners.submit(_learn, memory)
+
+    def _found(self, memory: Memory, query: str) -> list[MemoryEntry]:
+        self._wait_for_learning(memory)
+        asked = _position(memory), query
+        before, entries = self._answered.get(memory.session_id, (None, []))
+        if asked != before or asked[0] is None:  # ADK asks the same before each call of a turn
+            entries = _found(memory, query)
+            self._answered[memory.session_id] = asked, entries
+        return list(entries)
+
+    def _wait_for_learning(self, memory: Memory) -> None:
+        if (learning := self._learning.pop(memory.session_id, None)) is not None:
+            learning.result()
 
 
 class RecordedPrompts(BasePlugin):
-    """Records each call of a model, once it has answered or failed."""
+    """Records each call of a model, once it has answered or failed, in the order in which the calls ended."""
 
     def __init__(self, service: InspectedMemoryService) -> None:
         super().__init__(name="memory_inspector")
         self._service = service
+        self._recorder = ThreadPoolExecutor(1, thread_name_prefix="adk-prompts")
         self._asked: dict[tuple[str, str], tuple[float, LlmRequest]] = {}
         """When each agent of an invocation asked its model, and what."""
 
@@ -95,25 +133,26 @@ class RecordedPrompts(BasePlugin):
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         if not llm_response.partial:
-            await self._record(callback_context, llm_response, llm_response.error_code)
+            self._record(callback_context, llm_response, llm_response.error_code)
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
-        await self._record(callback_context, None, type(error).__name__)  # its words may be the conversation's
+        self._record(callback_context, None, type(error).__name__)  # its words may be the conversation's
 
-    async def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
+    async def close(self) -> None:
+        """Wait until every prompt is on record, and what was handed over is learned."""
+        await asyncio.to_thread(self._recorder.submit(self._service.wait).result)
+
+    def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
         if (asked := self._asked.pop(_asking(context), None)) is None:
             return
         (began, request), session = asked, context.session
-        seconds = time.perf_counter() - began
-
-        await asyncio.to_thread(
-            record_prompt,
-            lambda: self._service.of(session.app_name, session.user_id),
-            session.id,
-            lambda: _exchange(request, answer, seconds, error),
-        )
+        memory = partial(self._service.of, session.app_name, session.user_id)
+        with harmless(session.id):
+            # Read now: the agent goes on with these objects, and changes them.
+            made = _exchange(request, answer, time.perf_counter() - began, error)
+            self._recorder.submit(record_prompt, memory, session.id, lambda: made)
 
 
 def _asking(context: CallbackContext) -> tuple[str, str]:
@@ -145,6 +184,22 @@ def _all_text(given: Any) -> str:
     parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
     texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
     return "\n".join(text for text in texts if text)
+
+
+def _learn(memory: Memory) -> None:
+    served = memory.flush(all=True).served.values()
+    if any(each.outcome == "waiting" and each.error is None for each in served):
+        # What the put before it had made due is being learned by another worker, which learns this too.
+        memory.deliver(timeout=memory.session.config.delivery_timeout)
+    _found(memory, "What is new?")  # the first search after learning embeds what was learned: better now
+
+
+def _position(memory: Memory) -> int | None:
+    """Where the log stands; None if a block is the user's, as that changes with other sessions' logs."""
+    if any(block.settings.get("scope") == "user" for block in memory.blocks):
+        return None
+    with memory.session.database.read() as connection:
+        return last_position(connection, memory.session_id)
 
 
 def _found(memory: Memory, query: str) -> list[MemoryEntry]:

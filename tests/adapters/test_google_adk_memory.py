@@ -4,6 +4,7 @@ import asyncio
 
 import google.adk.agents as agents
 import google.adk.apps as apps
+import google.adk.events as adk_events
 import google.adk.models as models
 import google.adk.runners as runners
 import google.adk.sessions as sessions
@@ -12,9 +13,21 @@ import google.genai.types as types
 import pydantic
 import pytest
 from adapters.frameworks import RESULT
+from engine_fakes import HashEmbedder, HeldExtractor
 
-from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock
+from memory_core import (
+    ChatMessage,
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    Services,
+    VectorMemoryBlock,
+    delete_session,
+)
 from memory_core.adapters.google_adk import InspectedMemoryService
+from memory_core.adapters.prompts import record_prompt
+from memory_core.attach.wire import Exchange
+from memory_core.planning import curation
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
 
@@ -47,12 +60,15 @@ async def talk(uri, model, session_id, *questions, **settings):
     store = sessions.InMemorySessionService()
     runner = runners.Runner(app=app, session_service=store, memory_service=service)
     await store.create_session(app_name="app", user_id="ada", session_id=session_id)
-    for question in questions:
-        content = types.Content(role="user", parts=[types.Part(text=question)])
-        async for _ in runner.run_async(user_id="ada", session_id=session_id, new_message=content):
-            pass
-        session = await store.get_session(app_name="app", user_id="ada", session_id=session_id)
-        await service.add_session_to_memory(session)
+    try:
+        for question in questions:
+            content = types.Content(role="user", parts=[types.Part(text=question)])
+            async for _ in runner.run_async(user_id="ada", session_id=session_id, new_message=content):
+                pass
+            session = await store.get_session(app_name="app", user_id="ada", session_id=session_id)
+            await service.add_session_to_memory(session)
+    finally:
+        await runner.close()
     return service
 
 
@@ -68,6 +84,31 @@ def test_what_was_said_in_one_session_is_found_from_another_after_a_restart(tmp_
     found = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="Where do I live?"))
     assert found.memories[0].content.parts[0].text == "The user lives in Faro"
     assert not asyncio.run(service.search_memory(app_name="app", user_id="ben", query="Where do I live?")).memories
+
+
+def test_the_agent_does_not_wait_for_a_slow_model_and_a_search_does(tmp_path):
+    slow = HeldExtractor()
+
+    async def handed_over_and_found():
+        service = InspectedMemoryService(
+            database_uri=f"sqlite:///{tmp_path}/adk.db",
+            services=Services(extractor=slow, embedder=HashEmbedder()),
+            memory_blocks=[FactExtractionMemoryBlock(name="facts")],
+        )
+        said = types.Content(role="user", parts=[types.Part(text="Take note 17.")])
+        event = adk_events.Event(id="e1", author="user", content=said)
+        who = {"app_name": "app", "user_id": "ada"}
+        await service.add_events_to_memory(**who, events=[event], session_id="s")
+        memory = service.of("app", "ada")
+        assert [message.content for message in memory.get_all()] == ["Take note 17."], "stored at once"
+        assert not memory.facts.search("Which note was taken?"), "and not learned yet"
+        search = asyncio.create_task(service.search_memory(**who, query="Which note was taken?"))
+        await asyncio.sleep(0.2)
+        assert not search.done()
+        slow.evict.set()
+        return [entry.content.parts[0].text for entry in (await search).memories]
+
+    assert asyncio.run(handed_over_and_found()) == ["note 17 was taken"]
 
 
 def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
@@ -135,3 +176,33 @@ def test_a_call_that_fails_is_recorded_without_words(tmp_path):
         asyncio.run(talk(uri, Failing(model="failing"), "monday", "Hello"))
     memory = Memory.open("adk:app:ada:monday", Database.open(uri), services=Services())
     assert [call.event.error for call in memory.events(kinds=["model_called"])] == ["ConnectionError"]
+
+
+def test_what_a_person_changes_between_two_equal_questions_is_in_the_second_answer(tmp_path):
+    uri, model = f"sqlite:///{tmp_path}/adk.db", Scripted(model="scripted")
+    service = asyncio.run(talk(uri, model, "monday", "I live in Faro."))
+
+    def found():
+        entries = asyncio.run(service.search_memory(app_name="app", user_id="ada", query="Where do I live?")).memories
+        return [entry.content.parts[0].text for entry in entries]
+
+    assert found() == found()
+    elsewhere = Memory.open("adk:app:ada", Database.open(uri), services=Services())
+    [fact] = elsewhere.facts.search("Where do I live?")
+    elsewhere.facts.desk("facts").apply(curation.edit(fact.fact, "The user lives in Lagos"))
+    assert found()[0] == "The user lives in Lagos"
+
+
+def test_a_conversation_whose_session_is_deleted_is_recorded_again_from_then_on(tmp_path):
+    uri, model = f"sqlite:///{tmp_path}/adk.db", Scripted(model="scripted")
+
+    def exchange():
+        said = ChatMessage("Hello", role="user")
+        return Exchange(purpose="reply", model="m", messages=(said,), answer=None, seconds=0.1)
+
+    service = asyncio.run(talk(uri, model, "monday", "I live in Faro."))
+    memory = service.of("app", "ada")
+    delete_session(memory.session.database, "adk:app:ada:monday", reusable=True)
+    record_prompt(lambda: memory, "monday", exchange)
+    again = Memory.open("adk:app:ada:monday", memory.session.database, services=Services())
+    assert [message.content for message in again.get_all()] == ["Hello"]
