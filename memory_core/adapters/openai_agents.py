@@ -1,23 +1,24 @@
 """`Memory` as the session of the OpenAI Agents SDK.
 
-    session = InspectedSession(memory)
-    config = RunConfig(session_input_callback=session.input_callback)
-    await Runner.run(agent, "Hello", session=session, run_config=config)
+    await Runner.run(agent, "Hello", **InspectedSession(memory).for_run())
 
-The callback is where the question is known: it puts it, and gives the model the memory that answers it. Without it the
-model gets what answers the question before, and no prompt is recorded. What the later calls of a tool loop got is the
-recorded prompt and the messages behind it.
+`for_run` gives the runner the session and its callback, which is where the question is known: it puts it, and gives the
+model the memory that answers it. With `session=` alone the model gets what answers the question before, and no prompt
+is recorded. What the later calls of a tool loop got is the recorded prompt and the messages behind it.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.errors import ConfigError
 from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 from memory_core.memory import Memory
 
 with framework("The OpenAI Agents SDK", "openai-agents"):
+    from agents import RunConfig
     from agents.memory import SessionABC, SessionSettings
 
 Item = dict[str, Any]
@@ -33,6 +34,17 @@ class InspectedSession(SessionABC):
         self.session_id = memory.session_id
         self._taken: list[Item] | None = None
         """New items that the callback has put, until the SDK adds them."""
+
+    def for_run(self, run_config: RunConfig | None = None) -> dict[str, Any]:
+        """Keyword arguments for `Runner.run`: this session, and `run_config` with its callback.
+
+        Raises:
+            ConfigError: the configuration has another callback for the session's input.
+        """
+        config = run_config or RunConfig()
+        if config.session_input_callback is not None:
+            raise ConfigError("run_config has a session_input_callback of its own, which this session has to be")
+        return {"session": self, "run_config": replace(config, session_input_callback=self.input_callback)}
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
         """What a prompt holds at the moment, memory section first; with `limit`, the newest items of the queue."""

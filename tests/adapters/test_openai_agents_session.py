@@ -8,6 +8,7 @@ from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, wo
 from models.scripted_server import ScriptedServer
 from openai import AsyncOpenAI
 
+from memory_core import ConfigError
 from memory_core.adapters.openai_agents import InspectedSession
 from memory_core.formats.chat_completions import to_openai
 
@@ -48,9 +49,10 @@ async def run(uri, url, *questions, **given):
     async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
         model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
         agent = agents.Agent(name="weather", model=model, tools=[forecast])
-        config = agents.RunConfig(session_input_callback=session.input_callback, tracing_disabled=True)
+        silent = agents.RunConfig(tracing_disabled=True)
         for question in questions:
-            result = await agents.Runner.run(agent, question, session=session, run_config=config)
+            result = await agents.Runner.run(agent, question, **session.for_run(silent))
+        assert silent.session_input_callback is None
     return result.final_output
 
 
@@ -116,3 +118,10 @@ def test_what_is_no_item_is_refused_and_nothing_is_stored(wrong, tmp_path):
     with pytest.raises(Exception, match="item 2 has neither"):
         asyncio.run(session.add_items([ITEMS[0], wrong]))
     assert session.memory.get_all() == []
+
+
+def test_a_callback_of_the_programs_own_is_refused_and_not_replaced_in_silence(tmp_path):
+    session = InspectedSession(memory(f"sqlite:///{tmp_path}/a.db"))
+    own = agents.RunConfig(session_input_callback=lambda history, new: new)
+    with pytest.raises(ConfigError, match="session_input_callback"):
+        session.for_run(own)
