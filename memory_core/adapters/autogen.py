@@ -1,7 +1,7 @@
 """`Memory` as the memory of AutoGen's agents: `AssistantAgent(..., memory=[InspectedMemory(memory)])`.
 
 Before each model call that opens a turn, what is new in the agent's model context is put, and the context holds the
-recorded prompt from then on. An answer is put with the next question, the last one by `close()`.
+recorded prompt from then on. What the agent adds to it, a call, a result or an answer, is put as it comes.
 """
 
 import asyncio
@@ -38,16 +38,22 @@ class InspectedMemory(AutoGenMemory):
         self._context: ChatCompletionContext | None = None
         self._given: list[LLMMessage] = []
         """What the agent's context held after the last prompt was put there."""
+        self._following = True
+        """Whether what is added to the context is the agent's, and not the prompt."""
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Put what is new in the agent's context, and replace its messages by the prompt; what blocks gave to it."""
-        self._context = model_context
+        self._follow(model_context)
         await self._put_new()
         context = await asyncio.to_thread(self.memory.build_context)
-        await model_context.clear()
-        for message in _theirs(context.messages):
-            await model_context.add_message(message)
-        self._given = list(await model_context.get_messages())
+        self._following = False
+        try:
+            await model_context.clear()
+            for message in _theirs(context.messages):
+                await model_context.add_message(message)
+            self._given = list(await model_context.get_messages())
+        finally:
+            self._following = True
         return UpdateContextResult(memories=_given_by_blocks(context))
 
     async def query(
@@ -77,8 +83,21 @@ class InspectedMemory(AutoGenMemory):
         await asyncio.to_thread(self.memory.reset)
 
     async def close(self) -> None:
-        """Put the last answer."""
-        await self._put_new()
+        """Nothing is left to be done."""
+
+    def _follow(self, model_context: ChatCompletionContext) -> None:
+        """Put what is added to this context from now on."""
+        if model_context is self._context:
+            return
+        self._context, add = model_context, model_context.add_message
+
+        async def added(message: LLMMessage) -> None:
+            await add(message)
+            if self._following and self._context is model_context:
+                await self._put_new()
+
+        # AutoGen tells a memory of a turn's beginning only, and a context tells nobody of what comes.
+        model_context.add_message = added  # type: ignore[method-assign]
 
     async def _put_new(self) -> None:
         if self._context is None:

@@ -27,9 +27,12 @@ async def run(uri, url, *questions, **given):
     agent = agentchat.AssistantAgent(
         "weather", client, tools=[forecast], memory=[kept], system_message=None, reflect_on_tool_use=True
     )
-    for question in questions:
+    for number, question in enumerate(questions, 1):
         await agent.run(task=question)
-    await kept.close()
+        said = kept.memory.get_all()[-4:]
+        assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"], (
+            f"turn {number}, at once"
+        )
     await client.close()
 
 
