@@ -4,9 +4,10 @@
 
 `make adapters` makes that environment. Models are one endpoint on loopback, a process of its own, which answers every
 call after 0.2 s: with a tool call to what a user says, with words to what the tool returned. A round is a new session
-of some turns with theirs and one with ours, in turn, after a session of each that does not count. Told are the median
-of the rounds' slowdowns with their quartiles, what a turn takes more, the same in processor time of the agent's own
-process, and how long a trace of what was said first takes, with reading the log.
+of some turns with theirs and one with ours, in turn, after a session of each that does not count. Between an answer and
+the next question is half a second, which counts for neither. Told are the median of the rounds' slowdowns with their
+quartiles, what a turn takes more, the same in processor time of the agent's own process, and how long a trace of what
+was said first takes, with reading the log.
 
 `--mcp` is the command of MCP's reference memory server. Of Mem0 the two are its calls straight to the endpoint and
 through the recording proxy, a process of its own. Agno's own memory would ask the model once more in every turn, so
@@ -40,6 +41,8 @@ os.environ.setdefault("MEM0_DIR", tempfile.mkdtemp(prefix="mem0-"))
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, VectorMemoryBlock  # noqa: E402
 
 ANSWERS_AFTER = 0.2
+PAUSE = 0.5
+"""Seconds between an answer and the next question, which count for nobody: people read, and type."""
 GOAL = 5.0
 """Percent."""
 SAID = (
@@ -123,10 +126,10 @@ async def openai_agents(to: Place) -> Ask:
     client = await to.stack.enter_async_context(AsyncOpenAI(base_url=to.url))
     model = agents.OpenAIChatCompletionsModel(model="m", openai_client=client)
     agent = agents.Agent(name="weather", model=model, tools=[agents.function_tool(forecast)])
-    session: Any = InspectedSession(to.memory()) if to.blocks else agents.SQLiteSession("s", to.folder / "own.db")
-    callback = session.input_callback if to.blocks else None
-    config = agents.RunConfig(session_input_callback=callback, tracing_disabled=True)
-    return lambda said: agents.Runner.run(agent, said, session=session, run_config=config)
+    config = agents.RunConfig(tracing_disabled=True)
+    own = {"session": agents.SQLiteSession("s", to.folder / "own.db"), "run_config": config}
+    given: Any = InspectedSession(to.memory()).for_run(config) if to.blocks else own
+    return lambda said: agents.Runner.run(agent, said, **given)
 
 
 async def langchain(to: Place) -> Ask:
@@ -439,10 +442,13 @@ async def _talk(name: str, place: Place, turns: int) -> Ran:
     async with place.stack:
         ask = await FRAMEWORKS[name](place)
         await asyncio.sleep(0)
-        began, processor = time.perf_counter(), time.process_time()
+        seconds, processor = 0.0, time.process_time()
         for number in range(turns):
+            began = time.perf_counter()
             await ask(SAID[number % len(SAID)])
-        return Ran(time.perf_counter() - began, time.process_time() - processor)
+            seconds += time.perf_counter() - began
+            await asyncio.sleep(PAUSE)
+        return Ran(seconds, time.process_time() - processor)
 
 
 async def measure(name: str, label: str, blocks: tuple[str, ...], servers: Servers, rounds: int, turns: int) -> None:
