@@ -47,6 +47,8 @@ class InspectedMemoryService(BaseMemoryService):
         self._learners = ThreadPoolExecutor(thread_name_prefix="adk-learning")
         self._learning: dict[str, Future[Any]] = {}
         """The last hand-over of each memory, by its session."""
+        self._put_before: dict[tuple[str, str, str], tuple[int, str]] = {}
+        """Of each of ADK's sessions, how many events were put, and the id of the last."""
         self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
         """The last search of each memory: where its log stood and the question, and what was found."""
 
@@ -74,9 +76,15 @@ class InspectedMemoryService(BaseMemoryService):
 
     async def add_session_to_memory(self, session: Session) -> None:
         """Put what is new of a session, each event once, and learn from it."""
+        key, events = (session.app_name, session.user_id, session.id), session.events
+        count, last = self._put_before.get(key, (0, ""))
+        # ADK hands a session over with all its past, every time.
+        new = events[count:] if 0 < count <= len(events) and events[count - 1].id == last else events
         await self.add_events_to_memory(
-            app_name=session.app_name, user_id=session.user_id, events=session.events, session_id=session.id
+            app_name=session.app_name, user_id=session.user_id, events=new, session_id=session.id
         )
+        if events:
+            self._put_before[key] = len(events), events[-1].id
 
     async def add_events_to_memory(
         self,

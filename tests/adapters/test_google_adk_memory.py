@@ -111,6 +111,23 @@ def test_the_agent_does_not_wait_for_a_slow_model_and_a_search_does(tmp_path):
     assert asyncio.run(handed_over_and_found()) == ["note 17 was taken"]
 
 
+def test_a_session_that_has_grown_is_handed_over_from_where_it_was_and_brings_back_nothing_that_was_forgotten(tmp_path):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/adk.db")
+    words = [types.Content(role="user", parts=[types.Part(text=f"Take note {number}.")]) for number in (1, 2, 3)]
+    session = sessions.Session(id="s", app_name="app", user_id="ada")
+
+    def handed_over():
+        session.events.append(adk_events.Event(id=f"e{len(session.events)}", author="user", content=words.pop(0)))
+        asyncio.run(service.add_session_to_memory(session))
+        service.wait()
+        return [message.content for message in service.of("app", "ada").get_all()]
+
+    assert handed_over() == ["Take note 1."]
+    assert handed_over() == ["Take note 1.", "Take note 2."]
+    service.of("app", "ada").reset()
+    assert handed_over() == ["Take note 3."]
+
+
 def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
     uri, model = f"sqlite:///{tmp_path}/adk.db", Scripted(model="scripted")
     blocks = [FactExtractionMemoryBlock(name="known"), VectorMemoryBlock(name="earlier")]
