@@ -14,7 +14,7 @@ without it, and so does the end of the program.
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
 
@@ -66,11 +66,7 @@ class InspectedMemoryService(BaseMemoryService):
         return RecordedPrompts(self)
 
     def wait(self) -> None:
-        """Wait until what was handed over is learned; for a model that hangs, as long as `delivery_timeout` says.
-
-        Raises:
-            StoreError: something could not be flushed. It is stored, and flushed with what is handed over next.
-        """
+        """Wait until what was handed over is learned; for a model that hangs, as long as `delivery_timeout` says."""
         for memory in list(self._memories.values()):
             self._wait_for_learning(memory)
 
@@ -122,8 +118,8 @@ class InspectedMemoryService(BaseMemoryService):
         return list(entries)
 
     def _wait_for_learning(self, memory: Memory) -> None:
-        if (learning := self._learning.pop(memory.session_id, None)) is not None:
-            learning.result()
+        if (learning := self._learning.get(memory.session_id)) is not None:
+            wait([learning])
 
 
 class RecordedPrompts(BasePlugin):
@@ -195,11 +191,12 @@ def _all_text(given: Any) -> str:
 
 
 def _learn(memory: Memory) -> None:
-    served = memory.flush(all=True).served.values()
-    if any(each.outcome == "waiting" and each.error is None for each in served):
-        # What the put before it had made due is being learned by another worker, which learns this too.
-        memory.deliver(timeout=memory.session.config.delivery_timeout)
-    _found(memory, "What is new?")  # the first search after learning embeds what was learned: better now
+    with harmless(memory.session_id, "What was handed over was not flushed"):  # it will be with what comes next
+        served = memory.flush(all=True).served.values()
+        if any(each.outcome == "waiting" and each.error is None for each in served):
+            # What the put before it had made due is being learned by another worker, which learns this too.
+            memory.deliver(timeout=memory.session.config.delivery_timeout)
+        _found(memory, "What is new?")  # the first search after learning embeds what was learned: better now
 
 
 def _position(memory: Memory) -> int | None:

@@ -50,11 +50,11 @@ def _conversation(database: Database, services: Services, name: str) -> _Convers
 
 
 @contextmanager
-def harmless(conversation: str) -> Iterator[None]:
+def harmless(conversation: str, failed: str = "A call of the model was not recorded") -> Iterator[None]:
     """The agent goes on whatever happens inside: what fails is a warning, which holds no words of the call."""
     try:
         yield
     except MemoryInspectorError as error:
-        _log.warning("A call of the model in %r was not recorded: %s", conversation, error)
+        _log.warning("%r: %s: %s", conversation, failed, error)
     except Exception as error:  # the words of an unforeseen error may be the conversation's
-        _log.warning("A call of the model in %r was not recorded: %s", conversation, type(error).__name__)
+        _log.warning("%r: %s: %s", conversation, failed, type(error).__name__)

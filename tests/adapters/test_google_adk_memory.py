@@ -27,6 +27,7 @@ from memory_core import (
 from memory_core.adapters.google_adk import InspectedMemoryService
 from memory_core.adapters.prompts import record_prompt
 from memory_core.attach.wire import Exchange
+from memory_core.errors import StoreError
 from memory_core.planning import curation
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
@@ -126,6 +127,28 @@ def test_a_session_that_has_grown_is_handed_over_from_where_it_was_and_brings_ba
     assert handed_over() == ["Take note 1.", "Take note 2."]
     service.of("app", "ada").reset()
     assert handed_over() == ["Take note 3."]
+
+
+def test_what_could_not_be_flushed_is_a_warning_and_goes_with_what_comes_next(tmp_path, caplog):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/adk.db")
+    memory = service.of("app", "ada")
+
+    def handed_over(id, text):
+        said = types.Content(role="user", parts=[types.Part(text=text)])
+        event = adk_events.Event(id=id, author="user", content=said)
+        asyncio.run(service.add_events_to_memory(app_name="app", user_id="ada", events=[event]))
+        service.wait()
+
+    def failing(**_):
+        raise StoreError("The disk is full.")
+
+    memory.flush = failing
+    handed_over("e1", "I live in Faro.")
+    assert [message.content for message in memory.get_all("active")] == ["I live in Faro."]
+    assert "'adk:app:ada': What was handed over was not flushed: The disk is full." in caplog.text
+    del memory.flush
+    handed_over("e2", "Hello.")
+    assert memory.facts.search("Where do I live?")[0].fact.text == "The user lives in Faro"
 
 
 def test_blocks_of_any_name_are_searched_unless_they_are_switched_off(tmp_path):
