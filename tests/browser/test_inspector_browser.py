@@ -129,9 +129,10 @@ def test_the_second_of_two_tabs_is_told_and_loses_nothing(served, branch, visito
         idle(tab)
     for tab, words in ((first, "Written first"), (second, "Written second")):
         box = tab.locator(".st-key-facts__panel textarea")
-        box.fill(words)
+        box.fill(words)  # both before either saves: a page follows what others write while nothing is typed in it
         box.press("Control+Enter")
         idle(tab)
+    for tab in (first, second):
         tab.locator(".st-key-facts__save button").click()
         idle(tab)
     expect(second.get_by_text(re.compile("was changed elsewhere")).first).to_be_visible()
