@@ -286,6 +286,7 @@ def test_a_waiting_message_can_be_taken_back(talking, model, visitor):
     for words in ("Keep this", "Not this"):
         tab.keyboard.type(words)
         tab.keyboard.press("Enter")
+        expect(tab.get_by_text(words, exact=True)).to_be_visible()  # two within one drawing would be the last one alone
     tab.get_by_role("button", name="Take back").click()
     expect(tab.get_by_role("button", name="Take back")).to_be_hidden()
     taken_back.set()
