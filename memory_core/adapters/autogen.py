@@ -93,8 +93,12 @@ class InspectedMemory(AutoGenMemory):
 
         async def added(message: LLMMessage) -> None:
             await add(message)
-            if self._following and self._context is model_context:
-                await self._put_new()
+            followed = self._following and self._context is model_context
+            if followed:
+                # The message itself: a context that keeps the newest only has others in front of it each time.
+                if new := list(_ours(message)):
+                    await asyncio.to_thread(self.memory.put_messages, new)
+                self._given = list(await model_context.get_messages())
 
         # AutoGen tells a memory of a turn's beginning only, and a context tells nobody of what comes.
         model_context.add_message = added  # type: ignore[method-assign]

@@ -4,6 +4,7 @@ import asyncio
 
 import autogen_agentchat.agents as agentchat
 import autogen_core.memory as core
+import autogen_core.model_context as contexts
 import autogen_ext.models.openai as clients
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
@@ -21,11 +22,17 @@ async def forecast(place: str) -> str:
     return RESULT
 
 
-async def run(uri, url, *questions, **given):
+async def run(uri, url, *questions, model_context=None, **given):
     client = clients.OpenAIChatCompletionClient(model="m", base_url=url, api_key="x", max_retries=0, model_info=INFO)
     kept = InspectedMemory(memory(uri, **given))
     agent = agentchat.AssistantAgent(
-        "weather", client, tools=[forecast], memory=[kept], system_message=None, reflect_on_tool_use=True
+        "weather",
+        client,
+        tools=[forecast],
+        memory=[kept],
+        system_message=None,
+        reflect_on_tool_use=True,
+        model_context=model_context,
     )
     for number, question in enumerate(questions, 1):
         await agent.run(task=question)
@@ -53,6 +60,16 @@ def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_re
         assert first == words(to_openai(prompt))
         assert second == words(to_openai([*prompt, *said[4 * number + 1 : 4 * number + 3]]))
     assert "lives in Faro" in str(server.bodies[4]["messages"][0]), "the fact of what was flushed is in the prompt"
+
+
+def test_a_context_that_keeps_only_the_newest_messages_is_put_once(tmp_path):
+    uri = f"sqlite:///{tmp_path}/agent.db"
+    with ScriptedServer(*script()) as server:
+        newest = contexts.BufferedChatCompletionContext(buffer_size=5)
+        asyncio.run(run(uri, server.url, *QUESTIONS, model_context=newest))
+    said = restarted(uri).get_all()
+    assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
+    assert [message.content for message in said[::4]] == list(QUESTIONS)
 
 
 def test_facts_are_added_and_asked_for_as_with_autogen_s_own_memory(tmp_path):
