@@ -1,5 +1,6 @@
 """Being here puts this folder on the path, so that tests of every folder find `shared_data` and `engine_fakes`."""
 
+import gc
 import os
 
 import pytest
@@ -7,6 +8,10 @@ from hypothesis import settings
 
 settings.register_profile("suite", settings.default, deadline=None)  # no test may fail because the machine was busy
 settings.load_profile("suite")
+
+gc.set_threshold(200_000, 50, 1_000)
+"""Objects made between two collections, and how many of the younger come before an older: by default a seventh of the
+suite's time goes into looking for cycles among the half million objects of its packages."""
 
 
 @pytest.fixture(autouse=True)
