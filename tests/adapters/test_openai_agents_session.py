@@ -5,7 +5,7 @@ import asyncio
 import agents
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
-from models.scripted_server import ScriptedServer
+from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
 from memory_core import ConfigError
@@ -43,7 +43,35 @@ def forecast(place: str) -> str:
     return RESULT
 
 
-async def run(uri, url, *questions, **given):
+async def answered(agent, question, given):
+    """The runner's answer to a question."""
+    return (await agents.Runner.run(agent, question, **given)).final_output
+
+
+async def streamed_answer(agent, question, given):
+    """The same while its words come."""
+    result = agents.Runner.run_streamed(agent, question, **given)
+    kinds = [event.type async for event in result.stream_events()]
+    assert "raw_response_event" in kinds
+    return result.final_output
+
+
+def streamed_script():
+    """Answers of the same model as they come when they are streamed."""
+    for step in script():
+        message = step.body["choices"][0]["message"]
+        if calls := message.get("tool_calls"):
+            calls = [{"index": 0, **call} for call in calls]
+            events = [chunk(role="assistant", tool_calls=calls), chunk(finish="tool_calls"), "[DONE]"]
+            yield Step(stream=events)
+        else:
+            yield streamed(*message["content"].partition(" "))
+
+
+ASKED = {"at once": (answered, script), "streamed": (streamed_answer, streamed_script)}
+
+
+async def run(uri, url, *questions, ask=answered, **given):
     session = InspectedSession(memory(uri, **given))
     assert isinstance(session, agents.memory.Session)
     async with AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
@@ -51,16 +79,17 @@ async def run(uri, url, *questions, **given):
         agent = agents.Agent(name="weather", model=model, tools=[forecast])
         silent = agents.RunConfig(tracing_disabled=True)
         for question in questions:
-            result = await agents.Runner.run(agent, question, **session.for_run(silent))
+            said = await ask(agent, question, session.for_run(silent))
         assert silent.session_input_callback is None
-    return result.final_output
+    return said
 
 
-def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_restart(tmp_path):
-    uri = f"sqlite:///{tmp_path}/agent.db"
-    with ScriptedServer(*script()) as server:
-        asyncio.run(run(uri, server.url, *QUESTIONS[:2]))
-        assert asyncio.run(run(uri, server.url, QUESTIONS[2])) == "It is sunny, answer 2."
+@pytest.mark.parametrize("how", ASKED)
+def test_the_recorded_prompts_are_what_the_model_saw_over_tools_a_flush_and_a_restart(how, tmp_path):
+    uri, (ask, answers) = f"sqlite:///{tmp_path}/agent.db", ASKED[how]
+    with ScriptedServer(*answers()) as server:
+        asyncio.run(run(uri, server.url, *QUESTIONS[:2], ask=ask))
+        assert asyncio.run(run(uri, server.url, QUESTIONS[2], ask=ask)) == "It is sunny, answer 2."
     kept = restarted(uri)
     said = kept.get_all()
     assert [message.role for message in said] == ["user", "assistant", "tool", "assistant"] * 3
