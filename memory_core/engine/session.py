@@ -276,6 +276,14 @@ class Session:
             NotFoundError: there is no such session.
         """
         self.revision = 0
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Load what another process changed since the session was opened, if it changed anything.
+
+        Raises:
+            NotFoundError: the session was deleted.
+        """
         with self.database.read() as connection:
             self.keep_up(connection)
 
