@@ -13,7 +13,7 @@ without it, and so does the end of the program.
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any
@@ -24,10 +24,12 @@ from memory_core.attach.wire import Exchange
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, Part, TextPart, ToolCallPart
+from memory_core.models.embedding import LocalEmbedder, MeasuredEmbedder
 from memory_core.store.log import last_position
 
 with framework("Google ADK", "google-adk"):
     from google.adk.agents.callback_context import CallbackContext
+    from google.adk.agents.invocation_context import InvocationContext
     from google.adk.events import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
@@ -36,6 +38,12 @@ with framework("Google ADK", "google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.sessions import Session
     from google.genai import types
+
+AGENT_GOES_ON_SECONDS = 0.05
+"""How long a prompt is not recorded after its answer: the agent works with it then, and would wait for the interpreter;
+afterwards it mostly waits for a tool, a model or a person."""
+CALL_RETURNS_SECONDS = 0.005
+"""How long what was handed over is not learned from, for the same reason; the next search waits for it."""
 
 
 class InspectedMemoryService(BaseMemoryService):
@@ -51,6 +59,10 @@ class InspectedMemoryService(BaseMemoryService):
         """Of each of ADK's sessions, how many events were put, and the id of the last."""
         self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
         """The last search of each memory: where its log stood and the question, and what was found."""
+        self._said: dict[tuple[str, str], str] = {}
+        """What each user of an app said last, where the plugin hears it."""
+        self._asks_what_is_said: set[tuple[str, str]] = set()
+        """Those whose agent searches with the user's own words, as ADK's `PreloadMemoryTool` does."""
 
     def of(self, app_name: str, user_id: str) -> Memory:
         """The memory of a user in an app."""
@@ -95,9 +107,17 @@ class InspectedMemoryService(BaseMemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Facts that fit a question, then the turns that do, best first."""
-        return SearchMemoryResponse(
-            memories=await asyncio.to_thread(self._found, self.of(app_name, user_id), query),
-        )
+        memory = self.of(app_name, user_id)
+        if query == self._said.get((app_name, user_id)):
+            self._asks_what_is_said.add((app_name, user_id))
+        return SearchMemoryResponse(memories=await asyncio.to_thread(self._found, memory, query))
+
+    def user_said(self, app_name: str, user_id: str, words: str) -> None:
+        """Begin to embed what a user says, if it is what the agent's searches ask: ADK prepares the turn meanwhile."""
+        key = app_name, user_id
+        self._said[key] = words
+        if key in self._asks_what_is_said:
+            self._learners.submit(_embed, self._memories[key], words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
         said = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
@@ -132,6 +152,13 @@ class RecordedPrompts(BasePlugin):
         self._asked: dict[tuple[str, str], tuple[float, LlmRequest]] = {}
         """When each agent of an invocation asked its model, and what."""
 
+    async def on_user_message_callback(
+        self, *, invocation_context: InvocationContext, user_message: types.Content
+    ) -> None:
+        session = invocation_context.session
+        words = " ".join(part.text for part in user_message.parts or () if part.text and not part.thought)
+        self._service.user_said(session.app_name, session.user_id, words)
+
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         self._asked[_asking(callback_context)] = time.perf_counter(), llm_request
 
@@ -155,8 +182,15 @@ class RecordedPrompts(BasePlugin):
         memory = partial(self._service.of, session.app_name, session.user_id)
         with harmless(session.id):
             # Read now: the agent goes on with these objects, and changes them.
-            made = _exchange(request, answer, time.perf_counter() - began, error)
-            self._recorder.submit(record_prompt, memory, session.id, lambda: made)
+            now = time.perf_counter()
+            made = _exchange(request, answer, now - began, error)
+            record = partial(record_prompt, memory, session.id, lambda: made)
+            self._recorder.submit(_at, now + AGENT_GOES_ON_SECONDS, record)
+
+
+def _at(moment: float, call: Callable[[], None]) -> None:
+    time.sleep(max(0.0, moment - time.perf_counter()))
+    call()
 
 
 def _asking(context: CallbackContext) -> tuple[str, str]:
@@ -190,7 +224,15 @@ def _all_text(given: Any) -> str:
     return "\n".join(text for text in texts if text)
 
 
+def _embed(memory: Memory, words: str) -> None:
+    with harmless(memory.session_id, "What the user said was not embedded"):  # the search embeds it, or says so
+        embedder = memory.session.services.embedder
+        if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # which embed a text once; another would twice
+            embedder.embed([words])
+
+
 def _learn(memory: Memory) -> None:
+    time.sleep(CALL_RETURNS_SECONDS)
     with harmless(memory.session_id, "What was handed over was not flushed"):  # it will be with what comes next
         served = memory.flush(all=True).served.values()
         if any(each.outcome == "waiting" and each.error is None for each in served):

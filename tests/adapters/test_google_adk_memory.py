@@ -1,6 +1,7 @@
 """Google ADK's runner on this engine's memory service, with a scripted model."""
 
 import asyncio
+import threading
 
 import google.adk.agents as agents
 import google.adk.apps as apps
@@ -28,6 +29,7 @@ from memory_core.adapters.google_adk import InspectedMemoryService
 from memory_core.adapters.prompts import record_prompt
 from memory_core.attach.wire import Exchange
 from memory_core.errors import StoreError
+from memory_core.models.embedding import LocalEmbedder
 from memory_core.planning import curation
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # ADK's own
@@ -110,6 +112,37 @@ def test_the_agent_does_not_wait_for_a_slow_model_and_a_search_does(tmp_path):
         return [entry.content.parts[0].text for entry in (await search).memories]
 
     assert asyncio.run(handed_over_and_found()) == ["note 17 was taken"]
+
+
+class Counting(LocalEmbedder):
+    """Embeds by hash, and keeps which thread embedded each text."""
+
+    id, dimensions = "counting", HashEmbedder.dimensions
+
+    def __init__(self):
+        super().__init__()
+        self.threads = {}
+
+    def _embedded(self, texts):
+        for text in texts:
+            self.threads.setdefault(text, []).append(threading.current_thread().name.rpartition("_")[0])
+        return HashEmbedder().embed(texts)
+
+
+def test_what_a_user_says_is_embedded_once_and_beside_the_agent_as_soon_as_its_searches_have_asked_it(tmp_path):
+    questions = ("I live in Faro. How is the weather?", "And tomorrow?", "Where do I live?")
+    counting = Counting()
+    model, uri = Scripted(model="scripted"), f"sqlite:///{tmp_path}/adk.db"
+    service = asyncio.run(talk(uri, model, "monday", *questions, services=Services(embedder=counting)))
+    first, *others = (counting.threads[question] for question in questions)
+    assert len(first) == 1
+    assert first != ["adk-learning"]
+    assert others == [["adk-learning"]] * 2
+    service.user_said("app", "ben", "Nobody asked for him.")
+    service.user_said("app", "ada", "This is asked.")
+    service._learners.shutdown()
+    assert "Nobody asked for him." not in counting.threads
+    assert counting.threads["This is asked."] == ["adk-learning"]
 
 
 def test_a_session_that_has_grown_is_handed_over_from_where_it_was_and_brings_back_nothing_that_was_forgotten(tmp_path):
