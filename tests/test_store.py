@@ -416,6 +416,21 @@ def test_the_id_of_a_session_that_was_deleted_for_that_can_be_used_again(tmp_pat
     assert [status.session_id for status in list_sessions(memory.session.database)] == ["s"]
 
 
+def test_who_held_the_deleted_session_meets_the_new_one_under_its_id_not_what_it_knew_of_the_old(tmp_path):
+    def opened(instruction):
+        block = StaticMemoryBlock(name="core", static_content=instruction)
+        return open_memory(database_uri=on_file(tmp_path), memory_blocks=[block])
+
+    held = opened("Be brief.")
+    held.put_messages([user("one"), user("two")])
+    assert "Be brief." in str(held.get())
+    delete_session(held.session.database, "s", reusable=True)
+    again = opened("Take your time.")
+    again.put_messages([user("three"), user("four"), user("five")])
+    assert [message.content for message in held.get_all()] == ["three", "four", "five"]
+    assert held.get() == again.get()
+
+
 def test_what_is_the_users_outlives_the_session_unless_asked_for(tmp_path):
     memory = secretive(tmp_path, scope="user")
     flushed = memory.session.status().archived_messages

@@ -91,7 +91,7 @@ class SessionFacts:
             NotFoundError: there is no such block.
             ConfigError: the block holds no facts, a filter is unknown, or a number impossible.
         """
-        self._session.catch_up()
+        self._session.open()
         on = [attached for attached in self._session.blocks if attached.settings.get("enabled", True)]
         chosen = on if block is None else [self._session.block(block)]
         if block is not None and chosen[0].kind != "facts":

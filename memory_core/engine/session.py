@@ -24,7 +24,16 @@ from memory_core.services import Services
 from memory_core.store.blocks import BlockRecord, read_blocks
 from memory_core.store.database import Database
 from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
-from memory_core.store.writing import LEARNERS, Clock, SessionState, Writing, read_existing, read_texts, writing
+from memory_core.store.writing import (
+    LEARNERS,
+    Clock,
+    SessionState,
+    Version,
+    Writing,
+    read_existing,
+    read_texts,
+    writing,
+)
 from memory_core.tokens import TokenCounter, Tokenizer, counter_for, default_counter
 
 Block = BaseMemoryBlock[Any]
@@ -152,7 +161,8 @@ class Session:
         self.user_id: str | None = None
         self.config = MemoryConfig()
         self.blocks: tuple[SessionBlock, ...] = ()
-        self.revision = 0
+        self._loaded: Version | None = None
+        """Of what `config` and `blocks` are; None: they are to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
         self._given: dict[str, Block] = {}
@@ -264,7 +274,7 @@ class Session:
                 yield w
         except BaseException:
             # Values loaded inside were rolled back: restore the former ones, and load again at the next use.
-            self.config, self.blocks, self.revision = config, blocks, 0
+            self.config, self.blocks, self._loaded = config, blocks, None
             raise
 
     # -- opening ----------------------------------------------------------------------------------
@@ -275,15 +285,6 @@ class Session:
         Raises:
             NotFoundError: there is no such session.
         """
-        self.revision = 0
-        self.catch_up()
-
-    def catch_up(self) -> None:
-        """Load what another process changed since the session was opened, if it changed anything.
-
-        Raises:
-            NotFoundError: the session was deleted.
-        """
         with self.database.read() as connection:
             self.keep_up(connection)
 
@@ -292,7 +293,7 @@ class Session:
         state = self.keep_up(connection)
         if self._other_queue is not None:
             return self._other_queue
-        key = (state.flushes, state.revision, self.config.accounting)
+        key = (state.flushes, state.version, self.config.accounting)
         known, rows = self._queue
         if known != key:
             rows = ()
@@ -313,7 +314,7 @@ class Session:
         if self._imagined:
             return state
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
-        if learned or state.revision != self.revision:
+        if learned or state.version != self._loaded:
             self.load(connection, state)
         return state
 
@@ -326,11 +327,11 @@ class Session:
         words = read_texts(connection, state.scope, hashes)
         learners = json.loads(state.constructor).get(LEARNERS, {})
         self.blocks = tuple(self._attach(record, words, learners.get(record.name)) for record in records)
-        self.revision = state.revision
+        self._loaded = state.version
 
     def refresh(self, w: Writing) -> None:
         """Load configuration and blocks if another process changed them. For write transactions."""
-        if w.session.revision != self.revision:
+        if w.session.version != self._loaded:
             self.load(w.connection, w.session)
         self.recount(w)
 

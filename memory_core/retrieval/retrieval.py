@@ -53,7 +53,7 @@ class SessionRetrieval:
             NotFoundError: there is no such block, or none that stores turns.
             ConfigError: the block stores no turns.
         """
-        self._session.catch_up()
+        self._session.open()
         return recall.recall_turns(self._session, query, block=block)
 
     def recorded(self, turn: int, block: str, *, upto: int | None = None) -> list[Search]:

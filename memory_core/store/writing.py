@@ -26,6 +26,9 @@ Clock = Callable[[], float]
 LEARNERS = "learners"
 """Key in a session's constructor values: by block, the model that a program gave to learn for it."""
 
+Version = tuple[float, int]
+"""When a session was made, and its revision."""
+
 
 @dataclass(slots=True)
 class SessionState:
@@ -61,6 +64,11 @@ class SessionState:
     @property
     def scope(self) -> str:
         return session_scope(self.id)
+
+    @property
+    def version(self) -> Version:
+        """Another one for each configuration, and for a session under an id that was used before."""
+        return self.created_at, self.revision
 
     @property
     def messages(self) -> int:
