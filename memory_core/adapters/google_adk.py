@@ -40,10 +40,11 @@ with framework("Google ADK", "google-adk"):
     from google.genai import types
 
 AGENT_GOES_ON_SECONDS = 0.05
-"""How long a prompt is not recorded after its answer: the agent works with it then, and would wait for the interpreter;
-afterwards it mostly waits for a tool, a model or a person."""
+"""From an answer until its prompt is recorded: the agent works with the answer first, and the two would compete for the
+interpreter; afterwards the agent mostly waits for a tool, a model or a person."""
 CALL_RETURNS_SECONDS = 0.005
-"""How long what was handed over is not learned from, for the same reason; the next search waits for it."""
+"""From a hand-over until it is learned from, for the same reason: the call has returned to the agent by then."""
+_NOT_EMBEDDED = "What the user said was not embedded"
 
 
 class InspectedMemoryService(BaseMemoryService):
@@ -60,9 +61,7 @@ class InspectedMemoryService(BaseMemoryService):
         self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
         """The last search of each memory: where its log stood and the question, and what was found."""
         self._said: dict[tuple[str, str], str] = {}
-        """What each user of an app said last, where the plugin hears it."""
-        self._asks_what_is_said: set[tuple[str, str]] = set()
-        """Those whose agent searches with the user's own words, as ADK's `PreloadMemoryTool` does."""
+        """What each user of an app said last, as the plugin hears it."""
 
     def of(self, app_name: str, user_id: str) -> Memory:
         """The memory of a user in an app."""
@@ -107,17 +106,21 @@ class InspectedMemoryService(BaseMemoryService):
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Facts that fit a question, then the turns that do, best first."""
-        memory = self.of(app_name, user_id)
-        if query == self._said.get((app_name, user_id)):
-            self._asks_what_is_said.add((app_name, user_id))
-        return SearchMemoryResponse(memories=await asyncio.to_thread(self._found, memory, query))
+        return SearchMemoryResponse(
+            memories=await asyncio.to_thread(self._found, self.of(app_name, user_id), query),
+        )
 
     def user_said(self, app_name: str, user_id: str, words: str) -> None:
-        """Begin to embed what a user says, if it is what the agent's searches ask: ADK prepares the turn meanwhile."""
+        """Begin to embed what a user says, while ADK prepares the turn.
+
+        Only if the last search asked what the user had said then, as ADK's `PreloadMemoryTool` does.
+        """
         key = app_name, user_id
-        self._said[key] = words
-        if key in self._asks_what_is_said:
-            self._learners.submit(_embed, self._memories[key], words)
+        before, self._said[key] = self._said.get(key), words
+        if (memory := self._memories.get(key)) and memory.session_id in self._answered:
+            (_, asked), _ = self._answered[memory.session_id]
+            if asked == before:
+                self._learners.submit(_embed, memory, words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
         said = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
@@ -156,8 +159,9 @@ class RecordedPrompts(BasePlugin):
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> None:
         session = invocation_context.session
-        words = " ".join(part.text for part in user_message.parts or () if part.text and not part.thought)
-        self._service.user_said(session.app_name, session.user_id, words)
+        with harmless(session.id, _NOT_EMBEDDED):
+            words = " ".join(part.text for part in user_message.parts or () if part.text and not part.thought)
+            self._service.user_said(session.app_name, session.user_id, words)
 
     async def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         self._asked[_asking(callback_context)] = time.perf_counter(), llm_request
@@ -185,10 +189,10 @@ class RecordedPrompts(BasePlugin):
             now = time.perf_counter()
             made = _exchange(request, answer, now - began, error)
             record = partial(record_prompt, memory, session.id, lambda: made)
-            self._recorder.submit(_at, now + AGENT_GOES_ON_SECONDS, record)
+            self._recorder.submit(_call_at, now + AGENT_GOES_ON_SECONDS, record)
 
 
-def _at(moment: float, call: Callable[[], None]) -> None:
+def _call_at(moment: float, call: Callable[[], None]) -> None:
     time.sleep(max(0.0, moment - time.perf_counter()))
     call()
 
@@ -225,7 +229,7 @@ def _all_text(given: Any) -> str:
 
 
 def _embed(memory: Memory, words: str) -> None:
-    with harmless(memory.session_id, "What the user said was not embedded"):  # the search embeds it, or says so
+    with harmless(memory.session_id, _NOT_EMBEDDED):  # the search embeds it, or says so
         embedder = memory.session.services.embedder
         if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # which embed a text once; another would twice
             embedder.embed([words])
