@@ -9,6 +9,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -143,13 +144,13 @@ def test_a_store_that_is_written_all_the_time_is_read_whole_and_its_writer_never
     with writer(path, "busy"):
         (session_id,) = open_store(path, database, services=services)
         follower = StoreFollower(database, services)
-        seen = set()
-        for _ in range(15):
+        seen, until = set(), time.monotonic() + 60
+        while len(seen) < 10:  # looking at what nobody wrote to takes a millisecond, and a busy machine's writer longer
+            assert time.monotonic() < until, seen
             follower.look()
             now = said(opened(database, services, session_id))
             assert now == [f"item {number}" for number in range(len(now))]
             seen.add(len(now))
-        assert len(seen) > 1
         assert not follower.problems
 
 
