@@ -1,11 +1,12 @@
 """State of an open drawer: the values it was opened with, and the result of saving it.
 
 A drawer's widget keys disappear when it is closed, however that happens; a draft without its widget is left over from
-an earlier opening and is not used again.
+an earlier opening and is not used again. What was typed last may come after the drawer was closed: a draft that was
+left still takes it, and one that was saved or discarded does not.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import streamlit as st
@@ -25,6 +26,8 @@ class Draft:
     """Whether saving it found another revision."""
     saved: bool = False
     """Whether it was saved or discarded, so that the drawer closes."""
+    left: bool = False
+    """Whether its drawer was closed with neither."""
     since: float | None = None
     """Time of the last keystroke, in seconds since 1970, if it was left unsaved and is reopened."""
     said: str | None = None
@@ -38,18 +41,17 @@ class Draft:
 
 
 def draft(key: str, widget: str, begun: Draft) -> Draft:
-    """The draft of this key; `begun` if its widget was not drawn before."""
+    """The draft of this key; `begun` if its widget was not drawn since it was last opened."""
     drafts = _drafts()
-    if widget not in st.session_state or key not in drafts:
+    if widget not in st.session_state or key not in drafts or drafts[key].left:
         drafts[key] = begun
-    found: Draft = drafts[key]
-    return found
+    return drafts[key]
 
 
-def kept(key: str) -> Draft:
-    """The draft of this key, in a callback of its drawer."""
-    found: Draft = _drafts()[key]
-    return found
+def kept(key: str) -> Draft | None:
+    """The draft of this key, in a callback of its drawer; None: it was saved or discarded before."""
+    found = _drafts().get(key)
+    return None if found is None or found.saved else found
 
 
 def keep_draft(key: str, changed: Draft) -> None:
@@ -65,10 +67,11 @@ def forget(key: str, *widgets: str) -> None:
 
 
 def leave() -> None:
-    """Remove every draft, because a drawer was closed."""
-    st.session_state.pop(_DRAFTS, None)
+    """Mark every draft as left, because a drawer was closed."""
+    drafts = _drafts()
+    drafts.update({key: replace(each, left=True) for key, each in drafts.items()})
 
 
-def _drafts() -> dict[str, Any]:
-    found: dict[str, Any] = st.session_state.setdefault(_DRAFTS, {})
+def _drafts() -> dict[str, Draft]:
+    found: dict[str, Draft] = st.session_state.setdefault(_DRAFTS, {})
     return found

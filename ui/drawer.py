@@ -104,7 +104,8 @@ class Drawer:
 
     def keep(self) -> None:
         """Keep the current values beyond the drawer's lifetime. For the callbacks of its widgets."""
-        engine().unsaved.keep(self._place, self.chosen(), dict(kept(self._key).values))
+        if opened := kept(self._key):
+            engine().unsaved.keep(self._place, self.chosen(), dict(opened.values))
 
     def set(self, name: str, value: Any) -> None:
         """Put a value into a field. For callbacks."""

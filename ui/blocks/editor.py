@@ -111,7 +111,9 @@ def _place(session_id: str, name: str) -> Place:
 def _keep_unsaved(session_id: str, name: str) -> None:
     """Keep the typed text when the dialog is closed."""
     key = f"edit_{session_id}_{name}"
-    engine().unsaved.keep(_place(session_id, name), str(st.session_state[f"blocks__{key}_text"]), kept(key).revision)
+    if opened := kept(key):
+        text = str(st.session_state[f"blocks__{key}_text"])
+        engine().unsaved.keep(_place(session_id, name), text, opened.revision)
 
 
 def _discard(session_id: str, name: str, key: str) -> None:
@@ -128,6 +130,8 @@ def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
 
 def _save(session_id: str, name: str, key: str, box: str) -> None:
     text, opened = str(st.session_state.get(box, "")), kept(key)
+    if opened is None:
+        return
     try:
         saved = engine().open(session_id).blocks.edit(name, text, revision=opened.revision)
     except ConflictError:
@@ -158,6 +162,8 @@ def _keep_editing(key: str, theirs: str, revision: int) -> None:
 
 def _take_mine(key: str, box: str) -> None:
     opened = kept(key)
+    if opened is None:
+        return
     theirs = str(st.session_state.get(box, ""))
     st.session_state[box] = opened.mine or ""
     keep_draft(key, Draft(opened.revision, theirs=theirs))

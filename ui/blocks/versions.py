@@ -152,7 +152,7 @@ def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, 
         stored = {each.revision: each.text for each in engine().open(session_id).blocks.revisions(name)}
         restored = restore(session_id, name, earlier, revision)
     except MemoryInspectorError as error:
-        keep_draft(key, replace(kept(key), problem=str(error), said=None))
+        keep_draft(key, replace(kept(key) or Draft(revision), problem=str(error), said=None))
         return
     said = f"Restored version {earlier} of {short(name)}."
     typed = None if box is None else str(st.session_state.get(box, ""))
