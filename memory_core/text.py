@@ -127,6 +127,12 @@ def similarity(a: str, b: str) -> float:
     return dice
 
 
+def agreement_key(text: str) -> tuple[frozenset[tuple[str, int]], int]:
+    """Return the numbers and the count of reversals: texts with different keys are at most 0.5 similar."""
+    statement = _statement(text)
+    return frozenset(statement.numbers.items()), statement.reversals
+
+
 class _Statement:
     """Features of a statement that `similarity` compares."""
 

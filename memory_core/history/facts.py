@@ -3,19 +3,20 @@
 Pure. It compares words and events and uses no model, so its flags are hints for a person and decide nothing.
 """
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
 from memory_core.history.slices.facts import adds_fact
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.facts import Fact
-from memory_core.text import similarity, stems, words
+from memory_core.text import agreement_key, similarity, stems, words
 
 FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]
 
@@ -171,6 +172,7 @@ class _Profile:
         self.marks = frozenset((stem, n) for stem, count in content.items() for n in range(count))
         """Content stems, a repeated one several times; all numbers count as one stem, because their spelling varies."""
         self.stops = len(stems(text, stop=False)) - len(self.marks)
+        self.agreement = agreement_key(text)
 
     @staticmethod
     def _is_number(stem: str) -> bool:
@@ -183,29 +185,40 @@ class _Profile:
         dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
         return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)
 
+    def least_shared(self, least: float) -> int:
+        """Minimum number of marks shared with any text of at least this similarity.
 
-_profile = lru_cache(maxsize=4_096)(_Profile)
+        `bound` is largest for a text that consists of the shared marks and as many stop words; solved for `shared`.
+        """
+        needed = (least * len(self.marks) - 0.5 * self.stops * (1 - least)) / (2 - least)
+        return max(1, math.ceil(needed - 1e-9))
+
+
+_profile = lru_cache(maxsize=16_384)(_Profile)
 """Cached: lists of facts are compared repeatedly and seldom change."""
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
-    """Pairs of texts with at least this similarity, by id, in the order given; `least` is above 0.
+    """Pairs of texts with at least this similarity, by id, in the order given; `least` is above 0.5.
 
-    Only pairs that share enough stems, stop words aside, are compared word by word.
+    Compared word by word are only pairs that agree in numbers and negations and share one of their rarest marks: two
+    sets that share `n` marks, each sorted by rarity, share one before the last `n - 1` of either (prefix filtering).
     """
     profiles = [_profile(text) for _, text in texts]
-    having: dict[tuple[str, int], list[int]] = {}
-    found: list[tuple[int, int, float]] = []
+    frequency = Counter(chain.from_iterable(profile.marks for profile in profiles))
+    having: dict[Any, list[int]] = {}
+    pairs: list[tuple[int, int, float]] = []
     for index, profile in enumerate(profiles):
-        shared = Counter(chain.from_iterable(having.get(mark, ()) for mark in profile.marks))
-        for other in sorted(shared):
-            if profile.bound(profiles[other], shared[other]) >= least:
+        by_rarity = sorted(profile.marks, key=lambda mark: (frequency[mark], mark))
+        keys = [(profile.agreement, mark) for mark in by_rarity[: len(by_rarity) - profile.least_shared(least) + 1]]
+        for other in sorted(set(chain.from_iterable(having.get(key, ()) for key in keys))):
+            if profile.bound(profiles[other], len(profile.marks & profiles[other].marks)) >= least:
                 score = similarity(texts[other][1], texts[index][1])
                 if score >= least:
-                    found.append((texts[other][0], texts[index][0], score))
-        for mark in profile.marks:
-            having.setdefault(mark, []).append(index)
-    return found
+                    pairs.append((texts[other][0], texts[index][0], score))
+        for key in keys:
+            having.setdefault(key, []).append(index)
+    return pairs
 
 
 def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memory_core.models.base import Condensation, CondensedFact
 from memory_core.models.offline.patterns import pattern
-from memory_core.text import similarity, stems
+from memory_core.text import agreement_key, similarity, stems
 
 SAME = 0.85
 """`similarity` from which two facts say the same (see `memory_core.text.similarity`)."""
@@ -75,11 +75,19 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
     """Each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
     kept: list[_Entry] = []
+    # Only entries that agree in numbers and negations and share a stem can be this similar.
+    places: dict[tuple[object, str], set[int]] = {}
     for entry in entries:
-        twin = next((i for i, other in enumerate(kept) if similarity(entry.text, other.text) >= SAME), None)
+        keys = [(agreement_key(entry.text), stem) for stem in {*stems(entry.text)} or {""}]
+        candidates = sorted(set().union(*(places.get(key, ()) for key in keys)))
+        twin = next((i for i in candidates if similarity(entry.text, kept[i].text) >= SAME), None)
         if twin is None or (entry.pinned and kept[twin].pinned):
             kept.append(entry)
+            for key in keys:
+                places.setdefault(key, set()).add(len(kept) - 1)
             continue
+        for key in keys:
+            places.setdefault(key, set()).add(twin)
         other = kept[twin]
         newer = not other.pinned and (entry.pinned or len(stems(entry.text)) >= len(stems(other.text)))
         winner = entry if newer else other
