@@ -698,7 +698,7 @@ def test_after_condensing_at_most_four_fifths_of_the_maximum_are_left():
     ("shorten", "reason"),
     [
         (lambda facts, pinned, target: [], "it returned no fact at all"),
-        (lambda facts, pinned, target: [CondensedFact("all in one", stands_for=(0, 1, 2))], "it lost a pinned fact"),
+        (lambda facts, pinned, target: [CondensedFact("all in one", stands_for=(0, 1, 2))], "it lost a protected fact"),
         (
             lambda facts, pinned, target: [CondensedFact(text) for text in facts],
             "it returned 6 facts, and at most 4 were asked for",

@@ -18,7 +18,8 @@ RULES: Mapping[str, str] = {
     "same_slot": "another value of the same",
     "other_number": "another number of the same",
     "preference": "a changed preference",
-    "pinned": "a pinned fact is not changed",
+    "protected": "a fact that a person wrote, confirmed or pinned is not changed",
+    "pinned": "a pinned fact is not changed",  # in logs written before `protected`
     "repeated": "found twice at once",
     "approval": "changes need approval",
     "model": "its own answer",

@@ -44,19 +44,22 @@ from memory_core.models.base import (
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
 from memory_core.planning.facts import (
     AdditionPlan,
+    CondensePlan,
     Fact,
     FoundFact,
     KnownFact,
+    LimitEffect,
     condense_target,
     plan_additions,
     plan_condensing,
+    protected_fill,
     relevance,
 )
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.blocks import read_static_texts
 from memory_core.store.database import Database
-from memory_core.store.facts import read_facts, read_wordings, scope_revision
+from memory_core.store.facts import read_facts, read_protected, read_wordings, scope_revision
 from memory_core.store.log import read_events
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import user_scope
@@ -230,7 +233,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return NothingRead(self.name, extractor.name, batch.messages)
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
-            known = self._compared_with(read_facts(connection, scope, self.name, states=COMPARED))
+            stored = read_facts(connection, scope, self.name, states=COMPARED)
+            known = self._compared_with(stored)
+            # Facts of a preview that are not stored yet are a person's, who is about to add them.
+            protected = read_protected(connection, scope, self.name) | ({f.id for f in known} - {f.id for f in stored})
             refused = read_events(
                 connection,
                 batch.session_id,
@@ -243,7 +249,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ids = {fact.text: fact.id for fact in known if fact.state != "rejected"}
         everything, given, calls = _extract(extractor, heard, known=self.not_to_repeat(known), ids=ids)
         found, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
-        finding = self.weigh(known, found, batch.database, batch.services, scope)
+        finding = self.weigh(known, found, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
         said = [(fact.text, sources_of(fact, seqs)) for fact in found]
@@ -255,6 +261,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 scope=scope,
                 revision=before,
                 known=tuple(known),
+                protected=frozenset(protected),
                 max_facts=self.max_facts,
                 approval=self.approval,
                 categories=tuple(self.categories),
@@ -294,16 +301,24 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return replace(fact, category=category, topics=topics)
 
     def weigh(
-        self, known: Sequence[Fact], found: Sequence[ExtractedFact], database: Database, services: Services, scope: str
+        self,
+        known: Sequence[Fact],
+        found: Sequence[ExtractedFact],
+        database: Database,
+        services: Services,
+        scope: str,
+        protected: Collection[int],
     ) -> Finding:
         """Compare finds with the known facts, or decide on each. Stores nothing.
+
+        No decision changes a `protected` fact: what would change it is added, and marked as contradicting it.
 
         Raises:
             ModelError: the deciding model did not answer.
         """
         if self.on_change == "add":
             return _compared(compare(known, found), found)
-        facts = [_known(fact) for fact in known]
+        facts = [_known(fact, protected) for fact in known]
         news = [FoundFact(fact.text, fact.slot) for fact in found]
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
@@ -371,12 +386,16 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
         # What has a key is a program's, which reads it by that key.
-        known = [_known(fact) for fact in learned.active_before_condensing if fact.key is None]
+        loose = [fact for fact in learned.active_before_condensing if fact.key is None]
+        known = [_known(fact, learned.place.protected) for fact in loose]
         if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
             return
-        pinned = [index for index, fact in enumerate(known) if fact.pinned]
+        fixed = [index for index, fact in enumerate(known) if fact.protected]
+        if LimitEffect(len(known), len(fixed), self.max_facts).filled:
+            learned.condense = CondensePlan.nothing(known, protected_fill(len(fixed), self.max_facts))
+            return
         target = condense_target(self.max_facts)
-        shorter = extractor.condense([fact.text for fact in known], pinned=pinned, target=target)
+        shorter = extractor.condense([fact.text for fact in known], pinned=fixed, target=target)
         learned.calls += shorter.calls
         learned.shorter = shorter
         learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
@@ -411,8 +430,8 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
     return Finding((*confirm, *add), plan.held_back)
 
 
-def _known(fact: Fact) -> KnownFact:
-    return KnownFact(fact.id, fact.text, fact.slot, fact.pinned, fact.state == "rejected")
+def _known(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
+    return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
 
 
 def _first_hand(

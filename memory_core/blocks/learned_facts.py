@@ -59,6 +59,8 @@ class WriteTarget:
     scope: str
     revision: tuple[int, int, int]
     known: tuple[Fact, ...]
+    protected: frozenset[int]
+    """Ids of the facts that nothing automatic rewords or drops."""
     max_facts: int
     approval: bool
     categories: tuple[str, ...]

@@ -24,10 +24,10 @@ from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.facts import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.curation import ChangeSet, Kept, SuppressedFact, active_after, restore, retire, together
-from memory_core.planning.facts import Fact, same_words
+from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
+from memory_core.planning.facts import Fact, LimitEffect, same_words
 from memory_core.services import Services
-from memory_core.store.facts import read_facts, read_scope_events
+from memory_core.store.facts import read_facts, read_protected, read_scope_events
 from memory_core.store.messages import StoredMessage, read_messages
 from memory_core.store.writing import Writing, read_texts
 
@@ -93,6 +93,19 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """The block's facts, oldest first; `states=None` for all."""
         with self._session.database.read() as connection:
             return read_facts(connection, self.scope, self.block, states=states)
+
+    def protected(self) -> set[int]:
+        """Return the ids of facts that nothing automatic rewords or drops, in any state."""
+        with self._session.database.read() as connection:
+            return read_protected(connection, self.scope, self.block)
+
+    def limit_effect(self, added: Sequence[New] = ()) -> LimitEffect:
+        """Return what `max_facts` does to the active facts, with these added by a person."""
+        self._session.open()  # another process, or another tab, may have changed the limit
+        facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
+        more = sum(new.state == "active" and new.key is None for new in added)
+        kept = sum(fact.id in protected for fact in facts)
+        return LimitEffect(len(facts) + more, kept + more, self._facts_block.max_facts)
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -174,10 +187,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             raise MessageError("There is no text to extract facts from.")
         block = self._facts_block
         known = self.facts(COMPARED)
+        protected = self.protected()
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
         found = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
-        finding = block.weigh(known, found, self._session.database, services or self._session.services, self.scope)
+        services = services or self._session.services
+        finding = block.weigh(known, found, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in known}
         tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(found)}
         for held in finding.held_back:

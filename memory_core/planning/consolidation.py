@@ -39,7 +39,7 @@ _RULES: dict[Bearing, tuple[Act, str]] = {
 
 NOT_COMPARED = "a decision names a fact that was not compared with what was found"
 NO_TARGET = "a decision names no fact where it needs one"
-PINNED = "a decision would change a pinned fact"
+PROTECTED = "a decision would change a fact that a person wrote, confirmed or pinned"
 TOO_MANY = "the decisions would delete more than half of the facts at once"
 TWICE = "two decisions would change one fact"
 DOUBLED = "a decision would say the same in two facts"
@@ -58,7 +58,7 @@ class Candidate:
     similarity: float
     """Of wording and, where vectors are at hand, meaning, 0 to 1."""
     slot: str | None = None
-    pinned: bool = False
+    protected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def prepare(
         for fact, score in zip(known, wordings[index], strict=True):
             if not fact.rejected:
                 likeness = _likeness(score, None if cosines is None else cosines[index, fact.id], fact, found[index])
-                near_ones.append(Candidate(fact.id, fact.text, likeness, fact.slot, fact.pinned))
+                near_ones.append(Candidate(fact.id, fact.text, likeness, fact.slot, fact.protected))
         compared[index] = tuple(sorted(near_ones, key=_nearness(found[index].text))[:nearest])
     owners = {same_words(fact.text): fact.id for fact in known if not fact.rejected}
     return Prepared(compared, tuple(held_back), repeated, owners)
@@ -159,8 +159,8 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Dec
         for bears, near in found:
             if bears != how:
                 continue
-            if near.pinned and act != "none":
-                return Decision("add", rule="pinned")
+            if near.protected and act != "none":
+                return Decision("add", rule="protected")
             if act == "update":
                 return Decision("update", near.id, text, rule)
             return Decision(act, near.id, text if act == "delete" and says_more(text) else None, rule)
@@ -333,7 +333,9 @@ class _Settling:
 
     @staticmethod
     def _contradicts(text: str | None, new: FoundFact, near: Candidate) -> bool:
-        return _bearing(text or new.text, new.slot, near) in CONTRADICTING
+        how = _bearing(text or new.text, new.slot, near)
+        # A protected fact that says less would have been updated: a person decides between the two.
+        return how in CONTRADICTING or (near.protected and how == "more")
 
     def _as_they_are(self, compared: Sequence[Candidate]) -> list[Candidate]:
         """The candidates with the words that they have by now; deleted ones are left out."""
@@ -354,7 +356,7 @@ def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | N
     target = next((near for near in candidates if near.id == decision.target), None)
     if target is None:
         return NOT_COMPARED
-    return PINNED if target.pinned and decision.act != "none" else None
+    return PROTECTED if target.protected and decision.act != "none" else None
 
 
 def _spare_most(decisions: list[Decision | None], active: Collection[int], refused: Counter[str]) -> None:

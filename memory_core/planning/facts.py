@@ -6,6 +6,7 @@ person are in `curation.py`.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,9 @@ DUPLICATE_IN_SLOT = 0.8
 
 CONDENSED_SHARE = 0.8
 """Condensing must leave at most this share of `max_facts`, so that it is not due again at once."""
+
+_LIMITS_END_IN = 10
+"""A proposed limit is a multiple of this, which is easier to read and to remember."""
 
 STATES = ("proposed", "active", "superseded", "retired", "rejected")
 
@@ -105,7 +109,8 @@ class KnownFact:
     id: int
     text: str
     slot: str | None = None
-    pinned: bool = False
+    protected: bool = False
+    """Whether a person wrote, imported, edited, confirmed or pinned it: nothing automatic rewords or drops it."""
     rejected: bool = False
 
 
@@ -190,14 +195,69 @@ class CondensePlan:
     """Indexes in the condensed list that replace nothing known, or only facts that others replace."""
     refused: str | None = None
 
+    @classmethod
+    def nothing(cls, known: Sequence[KnownFact], reason: str) -> "CondensePlan":
+        """Refuse to condense: every known fact stays."""
+        return cls(tuple(fact.id for fact in known), (), (), (), reason)
+
+
+def protected_fill(protected: int, max_facts: int) -> str:
+    """Return the reason for leaving a list as it is whose protected facts alone fill the limit."""
+    return (
+        f"{protected:,} of them were written, confirmed or pinned by a person, and fill the limit of {max_facts:,}: "
+        f"raise it to {limit_for(protected):,}, or merge facts by hand"
+    )
+
 
 def _duplicate_from(known: KnownFact, new: FoundFact) -> float:
     return DUPLICATE_IN_SLOT if known.slot is not None and known.slot == new.slot else DUPLICATE
 
 
 def condense_target(max_facts: int) -> int:
-    """How many facts a condensed list may have at most."""
+    """Return the maximum length of a condensed list."""
     return max(1, int(max_facts * CONDENSED_SHARE))
+
+
+def limit_for(facts: int) -> int:
+    """Return a `max_facts` with room for this many facts and some more.
+
+    >>> limit_for(227)
+    290
+    """
+    return math.ceil(facts / CONDENSED_SHARE / _LIMITS_END_IN) * _LIMITS_END_IN
+
+
+@dataclass(frozen=True, slots=True)
+class LimitEffect:
+    """Effect of `max_facts` on a list of active facts, in facts, at the next delivery that learns."""
+
+    facts: int
+    protected: int
+    max_facts: int
+
+    @property
+    def target(self) -> int:
+        """Length of the list after condensing."""
+        return condense_target(self.max_facts)
+
+    @property
+    def exceeded(self) -> bool:
+        return self.facts > self.max_facts
+
+    @property
+    def filled(self) -> bool:
+        """Whether the protected facts alone leave no room, so that nothing is condensed."""
+        return self.exceeded and self.protected >= self.target
+
+    @property
+    def surplus(self) -> int:
+        """Number of facts that condensing has to merge or drop."""
+        return self.facts - self.target if self.exceeded and not self.filled else 0
+
+    @property
+    def proposed(self) -> int:
+        """A limit that keeps all of them."""
+        return limit_for(self.facts)
 
 
 def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact], *, max_facts: int) -> CondensePlan:
@@ -205,7 +265,7 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
 
     What stays word for word is settled first; a fact that several sentences claim goes to the first
     of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
-    longer than `condense_target`, loses a pinned fact, or keeps less than half of what it may.
+    longer than `condense_target`, loses a protected fact, or keeps less than half of what it may.
     """
     by_text = {same_words(fact.text): fact.id for fact in known}
     same = [by_text.get(same_words(fact.text)) for fact in shorter]
@@ -246,13 +306,13 @@ def _refusal(
 ) -> str | None:
     target = condense_target(max_facts)
     left = len({*kept, *(sources[0] for sources, _ in merged)})
-    lost = [fact.text for fact in known if fact.pinned and fact.id not in kept]
+    lost = [fact.text for fact in known if fact.protected and fact.id not in kept]
     if not shorter:
         return "it returned no fact at all"
     if len(shorter) > target:
         return f"it returned {len(shorter)} facts, and at most {target} were asked for"
     if lost:
-        return f"it lost {len(lost)} pinned facts" if len(lost) > 1 else "it lost a pinned fact"
+        return f"it lost {len(lost)} protected facts" if len(lost) > 1 else "it lost a protected fact"
     if left < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
         return f"it would leave {left} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
     return None

@@ -112,6 +112,21 @@ def read_wordings(connection: Connection, scope: str, block: str | None = None) 
     return set(read_texts(connection, scope, hashes).values())
 
 
+def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
+    """Return the ids of facts that a person wrote, imported or changed in any way, even if that was undone since.
+
+    Facts that an agent wrote with its tools are not among them: it may reword them itself.
+    """
+    revision = fact_revision_table.c
+    facts = select(_f.id).where(_f.scope == scope, _f.block == block)
+    written = facts.where(_f.origin == "written")
+    query = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.actor == "user")
+    by_agent = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.version == 1)
+    by_agent = by_agent.where(revision.actor == "agent")
+    ids = set(connection.execute(query.union(written.where(_f.id.not_in(by_agent)))).scalars())
+    return ids | set(connection.execute(facts.where(_f.pinned.is_(True))).scalars())
+
+
 def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
     """Authors of each version of a block's facts, with the turn of each."""
     table = fact_revision_table.c

@@ -13,14 +13,14 @@ from memory_core.planning.consolidation import (
     NO_TARGET,
     NO_WORDS,
     NOT_COMPARED,
-    PINNED,
+    PROTECTED,
     SURPLUS,
     TWICE,
 )
 
 DARK = Candidate(11, "The user likes dark mode", 0.6)
 JAZZ = Candidate(12, "The user likes jazz", 0.4)
-HOME = Candidate(13, "The user lives in Lisbon", 0.5, pinned=True)
+HOME = Candidate(13, "The user lives in Lisbon", 0.5, protected=True)
 
 
 def proposal(text, *candidates):
@@ -96,7 +96,7 @@ BY_RULE = Decision("update", 11, "The user prefers dark mode in every app", "mor
         pytest.param([(1, "update", 3, "x")], NOT_COMPARED, id="a fact near another statement"),
         pytest.param([(1, "update", 99, "x")], NOT_COMPARED, id="an invented number"),
         pytest.param([(1, "delete", -1, None)], NOT_COMPARED, id="a negative number"),
-        pytest.param([(1, "delete", 2, None)], PINNED, id="a pinned fact"),
+        pytest.param([(1, "delete", 2, None)], PROTECTED, id="a pinned fact"),
         pytest.param([(1, "update", None, "x")], NO_TARGET, id="no fact"),
         pytest.param([(1, "none", None, None)], NO_TARGET, id="nothing, beside nothing"),
         pytest.param([(1, "merge", 1, None)], NO_ACT, id="an act that does not exist"),

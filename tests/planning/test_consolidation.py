@@ -11,7 +11,7 @@ from memory_core.planning.consolidation import (
     NO_TARGET,
     NO_WORDS,
     NOT_COMPARED,
-    PINNED,
+    PROTECTED,
     SURPLUS,
     TOO_MANY,
     TWICE,
@@ -132,8 +132,8 @@ def test_rules_decide(found, texts, expected):
 
 
 def test_rules_leave_pinned_facts_alone_but_confirm_them():
-    pinned = known("The user lives in Lisbon", slot="home", pinned=True)
-    assert by_rule("The user lives in Porto", "home", pinned) == Decision("add", rule="pinned")
+    pinned = known("The user lives in Lisbon", slot="home", protected=True)
+    assert by_rule("The user lives in Porto", "home", pinned) == Decision("add", rule="protected")
     assert by_rule("The user lives in Lisbon", "home", pinned) == Decision("none", 1, rule="same")
 
 
@@ -205,13 +205,13 @@ TEA, JAZZ, CAT = "The user likes tea", "The user likes jazz", "The user has a ca
         pytest.param(Decision("replace", 1), NO_ACT, id="an act that does not exist"),
         pytest.param(Decision("update", 1, "  … "), NO_WORDS, id="no words"),
         pytest.param(Decision("update", 1, "tea " * 200), NO_WORDS, id="a story"),
-        pytest.param(Decision("delete", 3), PINNED, id="a pinned fact"),
-        pytest.param(Decision("update", 3, "The user has two cats"), PINNED, id="another pinned fact"),
+        pytest.param(Decision("delete", 3), PROTECTED, id="a protected fact"),
+        pytest.param(Decision("update", 3, "The user has two cats"), PROTECTED, id="another protected fact"),
         pytest.param(Decision("update", 1, JAZZ), DOUBLED, id="the words of another fact"),
     ],
 )
 def test_a_decision_that_cannot_be_is_refused_and_decided_by_rule(choice, reason):
-    facts = [*known(TEA, JAZZ), KnownFact(3, CAT, pinned=True)]
+    facts = [*known(TEA, JAZZ), KnownFact(3, CAT, protected=True)]
     result = done(facts, ["The user plays the harp"], [choice])
     assert result.refused == {reason: 1}
     assert [(step.act, step.text, step.rule) for step in result.settled] == [("add", "The user plays the harp", "new")]
@@ -259,10 +259,10 @@ def test_adding_what_is_known_confirms_it():
 
 
 def test_what_contradicts_a_pinned_fact_is_added_and_marked():
-    facts = [KnownFact(1, "The user lives in Lisbon", slot="home", pinned=True)]
+    facts = [KnownFact(1, "The user lives in Lisbon", slot="home", protected=True)]
     text = "The user lives in Porto"
     result = done(facts, [text], [by_rule(text, "home", facts)], slot="home")
-    assert [(s.act, s.rule, s.conflicts_with) for s in result.settled] == [("add", "pinned", (1,))]
+    assert [(s.act, s.rule, s.conflicts_with) for s in result.settled] == [("add", "protected", (1,))]
 
 
 def test_under_approval_nothing_known_changes():
@@ -332,7 +332,7 @@ def test_whatever_is_decided_nothing_is_lost_and_nothing_uncompared_is_touched(f
         assert set(step.conflicts_with) <= compared
         assert (step.text is not None) or step.act in ("delete", "none")
         if step.act in ("update", "delete"):
-            assert not by_id[step.target].pinned
+            assert not by_id[step.target].protected
             assert not by_id[step.target].rejected
     deleted = [step for step in result.settled if step.act == "delete" and step.rule == "model"]
     assert len(deleted) <= max(1, len(active) / 2)

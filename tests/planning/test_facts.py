@@ -139,11 +139,11 @@ def test_the_same_sentence_twice_counts_once():
     [
         ((), "it returned no fact at all"),
         ((("a", 1), ("b", 2), ("c", 3)), "it returned 3 facts, and at most 2 were asked for"),
-        ((("a and b", 1, 2), ("c", 3)), "it lost a pinned fact"),
+        ((("a and b", 1, 2), ("c", 3)), "it lost a protected fact"),
     ],
 )
 def test_a_shorter_list_that_does_harm_is_refused(facts, reason):
-    stored = [KnownFact(1, "a", pinned=True), KnownFact(2, "b"), KnownFact(3, "c")]
+    stored = [KnownFact(1, "a", protected=True), KnownFact(2, "b"), KnownFact(3, "c")]
     assert plan_condensing(stored, shorter(*facts), max_facts=3).refused == reason
 
 
@@ -163,8 +163,8 @@ def test_one_answer_takes_no_more_than_half_of_what_may_stay(left, reason):
 
 
 def test_lost_pinned_facts_are_counted():
-    stored = [KnownFact(1, "a", pinned=True), KnownFact(2, "b", pinned=True)]
-    assert plan_condensing(stored, shorter(("z", 1, 2)), max_facts=10).refused == "it lost 2 pinned facts"
+    stored = [KnownFact(1, "a", protected=True), KnownFact(2, "b", protected=True)]
+    assert plan_condensing(stored, shorter(("z", 1, 2)), max_facts=10).refused == "it lost 2 protected facts"
 
 
 @pytest.mark.parametrize(("max_facts", "target"), [(1, 1), (2, 1), (5, 4), (50, 40)])
@@ -182,7 +182,7 @@ letters = st.sampled_from(["a", "b", "c", "d", "a and b", "c and d", "z"])
     st.integers(1, 10),
 )
 def test_every_known_fact_is_accounted_for_exactly_once(texts, facts, pins, max_facts):
-    stored = [KnownFact(id, text, pinned=id in pins) for id, text in enumerate(texts, start=1)]
+    stored = [KnownFact(id, text, protected=id in pins) for id, text in enumerate(texts, start=1)]
     made = plan_condensing(stored, facts, max_facts=max_facts)
 
     assert len(set(made.kept)) == len(made.kept)
@@ -200,7 +200,7 @@ def test_every_known_fact_is_accounted_for_exactly_once(texts, facts, pins, max_
     assert set(places) <= set(range(len(facts)))
     if made.refused is None:
         assert facts
-        assert {fact.id for fact in stored if fact.pinned} <= set(made.kept)
+        assert {fact.id for fact in stored if fact.protected} <= set(made.kept)
         assert len(made.kept) + len(made.merged) - len(into_kept) + len(made.new) <= condense_target(max_facts)
 
 
