@@ -5,7 +5,7 @@ Wishes of the user are turned into change sets in `memory_core.curation.facts`, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -13,6 +13,7 @@ from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.errors import ConflictError, MessageError
 from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
+from memory_core.models.offline.slots import slot_in
 from memory_core.planning.curation import (
     After,
     ChangeSet,
@@ -29,6 +30,7 @@ from memory_core.planning.curation import (
     words_for,
 )
 from memory_core.planning.facts import Fact
+from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.store.deliveries import still_there
 from memory_core.store.fact_erasing import erase_facts
 from memory_core.store.facts import (
@@ -127,7 +129,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             lock_row(self.w, fact)
 
     def write(self, held: Known, plan: FactPlan) -> Written:
-        added = [self._add(new) for new in plan.added]
+        added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
         given = [(id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)]
@@ -205,8 +207,24 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             found.setdefault("" if session == self.w.session.id else session, []).append(seq)
         return [(id, session, ranges(seqs)) for session, seqs in found.items()]
 
-    def _add(self, new: New) -> int:
-        return add_fact(self.w, self.scope, self.block, new, self.count_tokens(new.text), actor=self.actor)
+    def _add_all(self, held: Known, added: Sequence[New]) -> list[int]:
+        """Store new facts; a written one is marked with the facts it contradicts, as a learned one is."""
+        values: dict[str, list[tuple[int, str]]] = {}
+        for fact in held.values():
+            if fact.slot is not None and fact.state in ("active", "proposed"):
+                values.setdefault(fact.slot, []).append((fact.id, fact.text))
+        ids = []
+        for new in added:
+            if new.origin == "written" and new.slot is None and new.key is None:
+                new = replace(new, slot=slot_in(new.text))
+            there = values.setdefault(new.slot, []) if new.slot is not None else []
+            conflicts = [id for id, text in there if bearing(new.text, text, same_slot=True) in CONTRADICTING]
+            tokens = self.count_tokens(new.text)
+            shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
+            ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
+            if new.state in ("active", "proposed"):
+                there.append((ids[-1], new.text))
+        return ids
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:
         fact = after.before

@@ -145,6 +145,8 @@ class ChangeLog:
             done = [logged, *(undo for undo in undos if undo.event.again)] if self.undo_of(logged) else []
             for each in (*done, *(undo for undo in undos if not undo.event.again)):
                 passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
+            if logged.action == "import":  # nobody reads a whole file as it is imported
+                passed |= {(thing, new) for thing, old, new in logged.event.rows if not old}
         return {
             version[0][1] for version, (actor, _) in self._authors.items() if actor == "user" and version not in passed
         }
