@@ -25,7 +25,7 @@ from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 MAX_BYTES = 20 * 1024 * 1024
-MAX_FACTS = 5_000
+MAX_FACTS = 10_000
 """In one file: more than any list of facts that a model should be given, few enough for one transaction."""
 MAX_CHARACTERS = 2_000
 """Of one fact. A longer text is a document."""

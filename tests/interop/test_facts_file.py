@@ -171,7 +171,7 @@ def test_a_row_longer_than_the_heading_is_a_problem():
         (b'{"messages": []}', 'facts.csv is not a list of facts: the object has no list called "facts". '
                               "Nothing was imported."),
         (b"x" * (MAX_BYTES + 1), "File is 20.1 MB. The most is 20 MB. Nothing was imported."),
-        (b"text\n" + b"a\n" * (MAX_FACTS + 1), "facts.csv holds more than 5,000 facts, the most that can be imported "
+        (b"text\n" + b"a\n" * (MAX_FACTS + 1), "facts.csv holds more than 10,000 facts, the most that can be imported "
                                                 "at once. Nothing was imported."),
     ],
 )  # fmt: skip
