@@ -30,6 +30,7 @@ from memory_core.lab.script import Script
 from memory_core.lab.variants import Change, Variant
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.context import Part, cut_first
+from memory_core.planning.facts import condense_target, limit_for
 from memory_core.planning.rendering import InsertMethod, neutralise
 from memory_core.planning.retrieval import budget_for
 from memory_core.text import listed
@@ -123,11 +124,14 @@ class _Conversation:
 
     messages: tuple[ChatMessage, ...] = ()
     sizes: tuple[MessageTokens, ...] = ()
+    protected: Mapping[str, int] = field(default_factory=dict)
+    """Number of facts that people wrote or changed in it and that are active at its end, by block."""
 
     @classmethod
     def of(cls, script: Script | None, counter: TokenCounter) -> "_Conversation":
         messages = tuple(script.messages) if script is not None else ()
-        return cls(messages, tuple(counter.message(message) for message in messages))
+        sizes = tuple(counter.message(message) for message in messages)
+        return cls(messages, sizes, _protected(script) if script is not None else {})
 
     @property
     def opening(self) -> Sequence[MessageTokens]:
@@ -135,6 +139,18 @@ class _Conversation:
         users = [place for place, message in enumerate(self.messages) if message.role is MessageRole.USER]
         before = zip(self.messages[: users[0] if users else None], self.sizes, strict=False)
         return [size for message, size in before if message.role is MessageRole.SYSTEM]
+
+
+def _protected(script: Script) -> dict[str, int]:
+    texts: dict[str, set[str]] = {}
+    for curated in (step.curated for step in script.steps if step.curated is not None):
+        of_block = texts.setdefault(curated.block, set())
+        for change in curated.changes:
+            if change.before is not None:
+                of_block.discard(change.before.text)
+            if change.after is not None and change.after.state == "active":
+                of_block.add(change.after.text)
+    return {block: len(found) for block, found in texts.items()}
 
 
 class _Measured:
@@ -399,6 +415,23 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
         )
 
 
+def _facts_limit(measured: _Measured) -> Iterator[_Found]:
+    """Facts that people wrote leave no room below the limit, so that the list is never condensed."""
+    for block in measured.blocks:
+        protected = measured.conversation.protected.get(block.name, 0)
+        if not isinstance(block, FactExtractionMemoryBlock) or protected < condense_target(block.max_facts):
+            continue
+        yield _found(
+            "facts_limit",
+            "warning",
+            f"People wrote or confirmed {protected:,} facts of {block.name}, and its limit is {block.max_facts:,} "
+            "(max_facts): these stay, and nothing is condensed.",
+            {"protected": protected, "max_facts": block.max_facts},
+            [_set(block, "max_facts", limit_for(protected))],
+            block=block.name,
+        )
+
+
 def _hidden(measured: _Measured) -> Iterator[_Found]:
     """Facts that neither a prompt nor a tool reads."""
     for block in measured.blocks:
@@ -540,6 +573,7 @@ _RULES: tuple[_Rule, ...] = (
     _flush_size,
     _queue_fills,
     _facts_fill,
+    _facts_limit,
     _hidden,
     _unfed,
     _first_flush,
