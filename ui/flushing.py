@@ -7,6 +7,7 @@ from memory_core.messages import message_text
 from memory_core.planning.flush import FlushPlan
 from ui import state, toasts
 from ui.components import closing_button, drawer_actions, error_inside
+from ui.facts_limit import draw_limits
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.terms import HELP
@@ -36,6 +37,7 @@ def flush_dialog(session_id: str) -> None:
         st.markdown(f":small[:gray[{speaker}:] {plain(beginning)}]")
     if len(plan.leave) > MESSAGES_SHOWN:
         st.markdown(f":small[:gray[and {tokens(len(plan.leave) - MESSAGES_SHOWN)} more]]")
+    draw_limits(memory, key="flushing")
     st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")
     with drawer_actions("flush"):
         closing_button(

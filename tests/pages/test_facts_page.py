@@ -5,7 +5,7 @@ import zlib
 from functools import partial
 
 import pytest
-from pages_driver import button, dialog, joined, opened, press
+from pages_driver import button, dialog, joined, opened, press, said, with_toasts
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
@@ -577,8 +577,8 @@ def test_the_users_facts_of_another_session_are_there_in_the_past_too(demo_home)
             services=Services(extractor=Said()),
             memory_blocks=[FactExtractionMemoryBlock(name="About Sam", scope="user")],
         )
-        for said in (f"FACT: {text}", "And more.", "And even more."):
-            memory.put(ChatMessage(role="user", content=said))
+        for words_said in (f"FACT: {text}", "And more.", "And even more."):
+            memory.put(ChatMessage(role="user", content=words_said))
             memory.put(ChatMessage(role="assistant", content="I see."))
         memory.flush(all=True)
     app = facts_page(session="second")
@@ -763,3 +763,68 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
     assert fact("Ana hates jazz").state == "active"
     press(app, "Write over theirs")
     assert fact("Ana loves jazz").state == "active"
+
+
+# -- the limit -------------------------------------------------------------------------------------
+
+
+def imported(count):
+    """The import dialog with a file of this many facts, in a session that has learned none."""
+    memory = learned()
+    app = opened_dialog("files", "import_dialog", session="mine")
+    data = "text\n" + "\n".join(f"Guest {number} sits at table {number}" for number in range(count))
+    app.file_uploader[0].upload("facts.csv", data.encode(), "text/csv").run()
+    return memory, app
+
+
+def test_an_import_says_what_the_limit_will_do_and_raises_it_with_undo(demo_home):
+    memory, app = imported(227)
+    assert "227 facts, limit 50" in words(app)
+    press(app, "Raise the limit to 290")
+    assert services.engine().open("mine").blocks.settings("Facts")["max_facts"] == 290
+    assert "limit 50" not in words(app)
+    press(app, "Import 227")
+    assert len(desk(memory).facts()) == 227
+
+
+def test_an_import_says_how_many_facts_wait_for_review(demo_home):
+    memory = learned()
+    app = with_toasts("ui.facts.files", "import_dialog", Desk(memory=memory, block="Facts", rows=()))
+    data = b"text\nRui lives in Oslo\nRui lives in Madrid\nSam pays the bill\n"
+    app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
+    press(app, "Import 3")
+    assert "3 facts, 1 of them waits under Review" in said(app)[0]
+    assert len(desk(memory).review().facts) == 1
+
+
+def test_more_facts_than_the_limit_are_named_on_the_page_and_on_the_card(demo_home):
+    memory = learned("Ana likes jazz", max_facts=5)
+    desk(memory).apply(plans.ChangeSet("import", tuple(plans.New(f"Guest {n} comes") for n in range(7))))
+    for page in ("facts", "blocks"):
+        app = opened(page=page, session="mine")
+        assert not app.exception, app.exception
+        assert "8 facts, limit 5" in joined(app)
+        assert "Raise the limit to 10" in [each.label for each in app.button]
+
+
+def test_a_condensing_that_drops_facts_is_told_with_undo(rewritten):
+    facts_page(session="mine")
+    app = facts_page(session="mine")
+    for text in ("Ana bakes cakes", "Leo plays chess", "Sam has a boat"):
+        rewritten.put(ChatMessage(role="user", content=f"By the way. FACT: {text}"))
+        rewritten.put(ChatMessage(role="assistant", content="I see."))
+    rewritten.flush(all=True)
+    app.run()
+    dropped = desk(rewritten).rewrites()[0]
+    assert dropped.vanished
+    assert f"{dropped.before} facts reduced to {dropped.after}: {len(dropped.vanished)} dropped." in notice(app)
+    app.button(key=next(each.key for each in app.button if (each.key or "").startswith("toast__undo"))).click().run()
+    texts = {each.text for each in desk(rewritten).facts(("active",))}
+    assert {"Ana bakes cakes", "Leo plays chess", "Sam has a boat"} <= texts
+
+
+def test_undo_takes_the_newest_condensing_back(rewritten):
+    app = facts_page(session="mine")
+    assert "4 facts reduced to 2: 1 dropped" in take_back(app)
+    texts = {each.text for each in desk(rewritten).facts(("active",))}
+    assert texts == {"Ana likes jazz", "Ana likes films", "Rui bakes bread", "Sam parks behind the church"}

@@ -22,6 +22,7 @@ from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.versions import history_dialog
 from ui.components import empty, heading
+from ui.facts_limit import draw_limit
 from ui.jobs import Job
 from ui.kinds import fields_of, kind_of
 from ui.model import chosen_model, services_for
@@ -270,6 +271,9 @@ def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
                 st.markdown(f":small[{said}]")
             for line in each.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
+        if each.kind == "facts" and standing.made_here and standing.enabled and not view.past:
+            effect = view.memory.facts.desk(each.name).limit_effect()
+            draw_limit(view.memory, each.name, effect, key=f"blocks_{each.name}", changeable=not view.read_only)
         if view.read_only and kind_of(each.kind).page is None and not _shows_versions(view, each):
             return None
         with st.container(horizontal=True, gap="small"):

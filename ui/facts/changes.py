@@ -9,6 +9,7 @@ import streamlit as st
 from memory_core import ConflictError, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.history.change_log import AppliedChangeSet
+from memory_core.history.rewrites import Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
@@ -16,7 +17,7 @@ from ui import effect, state, toasts
 from ui.facts import tab
 from ui.facts.desk import Picked
 from ui.facts.reading import Desk
-from ui.text import short
+from ui.text import count, short, tokens
 
 DONE = {
     "add": "Saved.",
@@ -76,7 +77,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
         raise
     tab.keep(desk.place, _APPLIED, change)
     _follow(desk, applied.ids("fact"))
-    done = DONE[change.action]
+    done = DONE[change.action] if change.action != "import" else _imported(desk, applied.ids("fact"))
     said = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
     toasts.done(said, undo=partial(_take_back, desk, applied.number))
 
@@ -103,6 +104,13 @@ def listed(desk: Desk) -> list[AppliedChangeSet]:
         change if first is None else replace(change, sentence=f"{change.sentence[:-1]}: {short(first, 60)}.")
         for change, first in zip(changes, firsts, strict=True)
     ]
+
+
+def _imported(desk: Desk, facts: Sequence[int]) -> str:
+    """`Imported 227 facts, 3 of them wait under Review.`"""
+    waiting = len({fact.id for fact in desk.curation.review().facts}.intersection(facts))
+    waits = f", {tokens(waiting)} of them {'wait' if waiting > 1 else 'waits'} under Review" if waiting else ""
+    return f"Imported {count(len(facts), 'fact')}{waits}."
 
 
 def _take_back(desk: Desk, number: int) -> None:
@@ -139,6 +147,11 @@ def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = Fals
 
 def restore(desk: Desk, facts: Sequence[Fact]) -> None:
     apply(desk, lambda: plans.restore(facts))
+
+
+def refuse(desk: Desk, rewrite: Rewrite) -> None:
+    """Undo a condensing."""
+    apply(desk, lambda: desk.curation.refuse(rewrite))
 
 
 def erase(desk: Desk, facts: Sequence[Fact]) -> None:

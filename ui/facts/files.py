@@ -9,6 +9,7 @@ from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
+from ui.facts_limit import draw_limit
 from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
@@ -68,6 +69,9 @@ def import_dialog(desk: Desk) -> None:
         closing_button("Cancel", finish, (desk, tab.redraw, desk.place))
         return
     _preview(plan)
+    if plan.change is not None:
+        added = [step for step in plan.change.steps if isinstance(step, New)]
+        draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
     with st.container(horizontal=True):
         if plan.change is not None:
             closing_button(f"Import {tokens(plan.importable)}", finish, (desk, _import, desk, plan), kind="primary")

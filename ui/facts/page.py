@@ -18,6 +18,7 @@ from ui.facts.pieces import forget_finished
 from ui.facts.reading import Desk, fact_blocks, read_desk, read_past
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
+from ui.facts_limit import draw_limit, reduced
 from ui.model import chosen_model
 from ui.services import engine
 from ui.text import count, plain, short, tokens
@@ -46,6 +47,8 @@ def draw(view: Shown) -> None:
     past_turn = view.turn if view.past else None
     beside = baseline.beside(view.memory.session_id, view.shown_turn, desk.block)
     st.markdown(plain(opening(desk.rows, past_turn=past_turn, beside=beside)))
+    if not view.read_only and desk.runs_here:
+        draw_limit(desk.memory, desk.block, desk.curation.limit_effect(), key="facts")
     shown = _head(view, desk, blocks)
     if in_view(desk.rows, shown) and shown in PAST_VIEWS:
         _list_and_panel(view, desk, shown)
@@ -155,6 +158,18 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
 def _undo(desk: Desk) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     newest = next_undo(desk.changes)
+    condensed = next((rewrite for rewrite in desk.rewrites if rewrite.vanished and not rewrite.refused), None)
+    if condensed is not None and (newest is None or newest.number < condensed.position):
+        st.button(
+            "Undo",
+            key="facts__undo",
+            type="tertiary",
+            icon=":material/undo:",
+            help=f"Undo: {reduced(condensed)}",
+            on_click=changes.refuse,
+            args=(desk, condensed),
+        )
+        return
     help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
     st.button(
         "Undo",

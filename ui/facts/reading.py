@@ -84,6 +84,11 @@ class Desk:
         return self.memory.facts.desk(self.block)
 
     @property
+    def runs_here(self) -> bool:
+        """Whether this process can run the block, so that a flush here may condense its facts."""
+        return any(attached.name == self.block and attached.block is not None for attached in self.memory.blocks)
+
+    @property
     def categories(self) -> tuple[str, ...]:
         """Categories set for the block; empty if the extractor uses its own."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)

@@ -63,19 +63,6 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
     st.markdown(f"**{headline(rewrite)}**  \n:small[{sums(rewrite)}]")
     if rewrite.refused:
         st.markdown(":small[:gray[Refused: the earlier list applies again.]]")
-    left, right = st.columns(2, gap="medium")
-    with left, st.container(gap="xxsmall"):
-        for line in rewrite.vanished[:LINES]:
-            _vanished(desk, rewrite, line)
-        if not rewrite.vanished:
-            st.markdown(":small[:gray[Nothing vanished.]]")
-        _more(len(rewrite.vanished))
-    with right, st.container(gap="xsmall"):
-        for merge in rewrite.merged[:LINES]:
-            _merged(merge)
-        for line in rewrite.new[:LINES]:
-            st.markdown(f":small[:blue[**+**] {_words(line)}{_doubt(line)}]")
-        _more(len(rewrite.merged), len(rewrite.new))
     gone = lost(rewrite)
     with st.container(horizontal=True, gap="small"):
         if gone and not rewrite.refused:
@@ -92,9 +79,22 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
                 key=f"facts__refuse_{rewrite.position}",
                 icon=":material/undo:",
                 help="Restores the longer list; later changes stay.",
-                on_click=_refuse,
+                on_click=changes.refuse,
                 args=(desk, rewrite),
             )
+    left, right = st.columns(2, gap="medium")
+    with left, st.container(gap="xxsmall"):
+        for line in rewrite.vanished[:LINES]:
+            _vanished(desk, rewrite, line)
+        if not rewrite.vanished:
+            st.markdown(":small[:gray[Nothing vanished.]]")
+        _more(len(rewrite.vanished))
+    with right, st.container(gap="xsmall"):
+        for merge in rewrite.merged[:LINES]:
+            _merged(merge)
+        for line in rewrite.new[:LINES]:
+            st.markdown(f":small[:blue[**+**] {_words(line)}{_doubt(line)}]")
+        _more(len(rewrite.merged), len(rewrite.new))
 
 
 def _vanished(desk: Desk, rewrite: Rewrite, line: Line) -> None:
@@ -139,7 +139,3 @@ def _written(rewrite: Rewrite) -> list[Line]:
 
 def _restore(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
     changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))
-
-
-def _refuse(desk: Desk, rewrite: Rewrite) -> None:
-    changes.apply(desk, lambda: desk.curation.refuse(rewrite))
