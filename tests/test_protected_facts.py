@@ -198,7 +198,7 @@ def test_a_file_of_ten_thousand_rows_half_of_them_doubles_in_three_scripts_is_im
     assert (plan.importable, plan.total, len(plan.duplicates)) == (5000, 10_000, 5000)
     assert plan.change is not None
     desk.apply(plan.change)
-    assert desk.limit_effect().proposed == 6250
+    assert desk.limit_effect().proposed == 6260
     assert not desk.review().facts
     memory.put(note(1))
     memory.flush(all=True)

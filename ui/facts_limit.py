@@ -40,16 +40,16 @@ def draw_limit(memory: Memory, block: str, effect: LimitEffect, *, key: str, cha
     if line is None:
         return
     tone = "orange" if effect.exceeded else "gray"
-    st.markdown(f":small[:{tone}[:material/compress: {plain(line)}]]")
-    if changeable:
-        st.button(
-            f"Raise the limit to {tokens(effect.proposed)}",
-            key=f"{key}__raise_limit",
-            type="tertiary",
-            icon=":material/vertical_align_top:",
-            on_click=_raise,
-            args=(memory.session_id, block, effect.proposed),
-        )
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f":small[:{tone}[:material/compress: {plain(line)}]]", width="content")
+        if changeable:
+            st.button(
+                f":small[Raise the limit to {tokens(effect.proposed)}]",
+                key=f"{key}__raise_limit",
+                type="tertiary",
+                on_click=_raise,
+                args=(memory.session_id, block, effect.proposed),
+            )
 
 
 def draw_limits(memory: Memory, *, key: str) -> None:

@@ -8,12 +8,17 @@ from memory_core.planning.flush import FlushPlan
 from ui import state, toasts
 from ui.components import closing_button, drawer_actions, error_inside
 from ui.facts_limit import draw_limits
-from ui.model import chosen_model, services_for
+from ui.jobs import Job
+from ui.model import Chosen, chosen_model, services_for
 from ui.services import engine
 from ui.terms import HELP
 from ui.text import count, plain, short, tokens
+from ui.view import View
 
 MESSAGES_SHOWN = 8
+_PRESSED = "flushing__pressed"
+_JOB = "flush-"
+
 WORDS_SHOWN = 70
 """Characters shown of each message that would leave."""
 
@@ -22,6 +27,8 @@ WORDS_SHOWN = 70
 @error_inside
 def flush_dialog(session_id: str) -> None:
     """Show what one flush would move out of the queue, the receiving blocks, and the button that does it."""
+    if st.session_state.pop(_PRESSED, False):
+        st.rerun()  # the button is not drawn again once nothing is left to flush, so it cannot close the drawer
     memory = engine().open(session_id)
     status, plan = memory.session.status(), memory.preview.flush()
     if not plan:
@@ -70,7 +77,25 @@ def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
     return [(_SPEAKERS.get(str(each.role), "Other"), text) for each, text in zip(going, words, strict=True)]
 
 
+def start_flush(memory: Memory, position: int, model: Chosen) -> None:
+    """Flush one batch as a job; `position` is that of the log the person looked at."""
+
+    def work(job: Job) -> None:
+        job.add_progress(f"Learning from what leaves the queue. {handed_to(memory)}")
+        memory.flush()
+
+    engine().start(memory.session_id, f"{_JOB}{memory.session_id}-{position}", work, browser_model=model.pasted)
+
+
+def draw_running(view: View) -> None:
+    """Draw what a running flush does."""
+    if view.running is not None and view.running.id.startswith(_JOB):
+        line = view.running.progress[-1] if view.running.progress else "Waiting to flush"
+        st.markdown(f":small[:shimmer[{line}]]")
+
+
 def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
+    st.session_state[_PRESSED] = True
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
@@ -80,6 +105,5 @@ def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    job = f"flush-{session_id}-{position}"
-    engine().start(session_id, job, lambda _: memory.flush(), browser_model=chosen.pasted)
+    start_flush(memory, position, chosen)
     toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")

@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
-from ui import baseline, connect, facts_limit, live, nav, opening, state, toasts, watching
+from ui import baseline, connect, facts_limit, flushing, live, nav, opening, state, toasts, watching
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -95,6 +95,8 @@ def draw_header(page: "Page") -> None:
         if notice := state.take_notice():
             {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
     if view is not None:
+        with st.container():
+            flushing.draw_running(view)
         watching.look(view)
         facts_limit.announce(view)
     with st.container(key="toasts"):

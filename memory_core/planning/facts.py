@@ -224,7 +224,7 @@ def limit_for(facts: int) -> int:
     >>> limit_for(227)
     290
     """
-    return math.ceil(facts / CONDENSED_SHARE / _LIMITS_END_IN) * _LIMITS_END_IN
+    return math.ceil((facts + 1) / CONDENSED_SHARE / _LIMITS_END_IN) * _LIMITS_END_IN
 
 
 @dataclass(frozen=True, slots=True)

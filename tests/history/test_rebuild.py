@@ -38,7 +38,7 @@ class SayingExtractor(NoteExtractor):
     def condense(self, facts, *, pinned, target):
         loose = [index for index in range(len(facts)) if index not in pinned]
         joined = CondensedFact(" & ".join(facts[i] for i in loose[:2]), stands_for=tuple(loose[:2]))
-        kept = sorted([*pinned, *loose[2:]])[: target - 1]
+        kept = sorted([*pinned, *loose[2 : target + 1 - len(pinned)]])
         return Condensation((joined, *(CondensedFact(facts[i], stands_for=(i,)) for i in kept)))
 
 

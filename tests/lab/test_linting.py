@@ -23,8 +23,9 @@ from memory_core.events import FlushPlanned
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.linting import findings
 from memory_core.lab.playing import Player
-from memory_core.lab.script import script_from
+from memory_core.lab.script import script_from, script_of
 from memory_core.lab.variants import Variant, variant_of
+from memory_core.planning.curation import add
 from memory_core.recipes import RECIPES
 
 KINDS = {"facts": FactExtractionMemoryBlock, "vector": VectorMemoryBlock, "summary": SummaryMemoryBlock,
@@ -361,3 +362,14 @@ def test_every_offered_change_mends_its_finding_and_brings_no_error(given, made,
         after = findings(mended(config, finding), script)
         assert (finding.rule, finding.block) not in {(left.rule, left.block) for left in after}
         assert {(left.rule, left.block) for left in after if left.severity == "error"} <= errors
+
+
+def test_facts_that_people_wrote_and_that_fill_the_limit_are_found_with_the_limit_that_mends_it():
+    memory = Memory.from_defaults("s", memory_blocks=[facts(max_facts=10)], token_limit=4000)
+    desk = memory.facts.desk("Facts")
+    for number in range(8):
+        desk.apply(add(f"Guest {number} comes"))
+    found = [each for each in findings(variant_of(memory), script_of(memory)) if each.rule == "facts_limit"]
+    assert [(dict(each.evidence), each.block) for each in found] == [({"protected": 8, "max_facts": 10}, "Facts")]
+    mended = variant_of(memory).with_changes("mended", found[0].changes)
+    assert not [each for each in findings(mended, script_of(memory)) if each.rule == "facts_limit"]

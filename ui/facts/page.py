@@ -19,8 +19,8 @@ from ui.facts.reading import Desk, fact_blocks, read_desk, read_past
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
 from ui.facts_limit import draw_limit, reduced
+from ui.flushing import start_flush
 from ui.model import chosen_model
-from ui.services import engine
 from ui.text import count, plain, short, tokens
 from ui.undoing import changes_dialog
 from ui.view import View as Shown
@@ -248,26 +248,16 @@ def _nothing(view: Shown, shown: View) -> None:
         icon="fact_check",
         act=(lambda: _flush_button(view)) if status.queue_messages and not view.read_only else None,
     )
-    if view.running is not None:
-        st.markdown(":shimmer[Learning from what leaves the queue]")
 
 
 def _flush_button(view: Shown) -> None:
     memory, position = view.memory, view.status.position
-
-    def flush() -> None:
-        engine().start(
-            memory.session_id,
-            f"flush-{memory.session_id}-{position}",
-            lambda job: memory.flush(),
-            browser_model=chosen_model().pasted,
-        )
 
     st.button(
         "Flush now",
         key="facts__flush",
         icon=":material/keyboard_tab:",
         disabled=view.running is not None,
-        on_click=flush,
+        on_click=lambda: start_flush(memory, position, chosen_model()),
         help="Move one batch out of the queue by the usual rules",
     )
