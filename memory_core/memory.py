@@ -12,6 +12,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,10 +74,14 @@ class Receipt:
 
 
 class Memory:
-    """One session's memory. Thread-safe; any number of processes may open the same session."""
+    """One session's memory, and a context manager that closes it.
+
+    Thread-safe; any number of processes may open the same session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._owned = ExitStack()
+        """Closes the database and the services that were opened for this memory."""
         self.session = SessionHandle(session)
         self.blocks = SessionBlocks(session)
         self.facts = SessionFacts(session)
@@ -132,28 +137,37 @@ class Memory:
         given = {name: value for name, value in given.items() if value is not None}
         MemoryConfig(**given)
         environment = Settings.from_environment()
-        if services is None:  # who gives some has chosen who learns, as the Lab chooses its rules
-            services = Services(index=environment.index)
-            for block in memory_blocks or ():
-                block.check_services(services)
-        uri = database_uri or async_database_uri
-        where = uri if uri or engine or async_engine else environment.database
-        session = Session(
-            database or Database.open(where, engine=engine or async_engine, schema=db_schema),
-            session_id or str(uuid.uuid4()),
-            services=services,
-            tokenizer_fn=tokenizer_fn,
-            clock=clock,
-        )
         history = [as_message(message) for message in chat_history or ()]
         for message in history:
             message.to_json()  # refused before anything is stored
-        create_or_join(
-            session, title=title, user_id=user_id, config=given, blocks=memory_blocks, without_messages=bool(history)
-        )
-        memory = cls(session)
-        if history:
-            memory.put_messages(history)
+        with ExitStack() as owned:
+            if services is None:  # who gives some has chosen who learns, as the Lab chooses its rules
+                services = owned.enter_context(Services(index=environment.index))
+                for block in memory_blocks or ():
+                    block.check_services(services)
+            if database is None:
+                uri = database_uri or async_database_uri
+                where = uri if uri or engine or async_engine else environment.database
+                database = owned.enter_context(Database.open(where, engine=engine or async_engine, schema=db_schema))
+            session = Session(
+                database,
+                session_id or str(uuid.uuid4()),
+                services=services,
+                tokenizer_fn=tokenizer_fn,
+                clock=clock,
+            )
+            create_or_join(
+                session,
+                title=title,
+                user_id=user_id,
+                config=given,
+                blocks=memory_blocks,
+                without_messages=bool(history),
+            )
+            memory = cls(session)
+            if history:
+                memory.put_messages(history)
+            memory._owned = owned.pop_all()
         return memory
 
     @classmethod
@@ -179,11 +193,15 @@ class Memory:
         chosen = recipes.recipe(recipe)
         made = chosen.made(**{name: value for name, value in given.items() if name in chosen.parameters})
         given = {name: value for name, value in given.items() if name not in chosen.parameters}
-        if chat is not None:
-            services = (services or Services(index=Settings.from_environment().index)).with_chat(chat)
-        return cls.from_defaults(
-            session_id, user_id, memory_blocks=made.blocks, services=services, **{**made.settings, **given}
-        )
+        with ExitStack() as owned:
+            if chat is not None:
+                services = services or owned.enter_context(Services(index=Settings.from_environment().index))
+                services = services.with_chat(chat)
+            memory = cls.from_defaults(
+                session_id, user_id, memory_blocks=made.blocks, services=services, **{**made.settings, **given}
+            )
+            memory._owned.push(owned.pop_all())
+        return memory
 
     @classmethod
     def open(
@@ -203,6 +221,21 @@ class Memory:
         session = Session(database, session_id, services=services, tokenizer_fn=tokenizer_fn, clock=clock)
         session.open()
         return cls(session)
+
+    def close(self) -> None:
+        """Close the memory, with the database and the services unless they were passed in; twice does nothing.
+
+        Whatever uses it afterwards raises `StoreError`. What is due to a block stays due, and is delivered when the
+        session is opened again; a session in memory is gone, with its branches.
+        """
+        self._session.database = self._session.database.closed_for("memory")
+        self._owned.close()
+
+    def __enter__(self) -> "Memory":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def put(self, message: GivenMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
         """Append one message; flush if the history budget is exceeded.

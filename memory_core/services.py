@@ -24,7 +24,7 @@ MAX_REMEMBERED = 96
 
 
 class Services:
-    """The defaults of one process; pass your own objects to replace them."""
+    """The defaults of one process, and a context manager that closes them; pass your own objects to replace them."""
 
     def __init__(
         self,
@@ -78,6 +78,12 @@ class Services:
         close = getattr(index, "close", None)  # a custom index may have none
         if callable(close):
             close()
+
+    def __enter__(self) -> "Services":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def index(self) -> VectorIndex:

@@ -340,7 +340,7 @@ def secretive(folder, *, scope="session"):
 
 def everything(memory, folder):
     """The bytes of the database file, free pages included, with nothing left in the log beside it."""
-    memory.session.database.close()
+    memory.session.database.engine.dispose()
     with sqlite3.connect(folder / "memory.db") as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()

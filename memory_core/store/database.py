@@ -5,13 +5,15 @@ other processes; on PostgreSQL the session's row is locked instead (see `memory_
 Databases are shared per URL within a process.
 """
 
+import copy
 import logging
 import os
+import sqlite3
 import threading
 import uuid
 import weakref
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -64,7 +66,7 @@ Item = TypeVar("Item")
 
 
 class Database:
-    """An open database. Thread-safe; create it with `Database.open`."""
+    """An open database, and a context manager that closes it. Thread-safe; create it with `Database.open`."""
 
     def __init__(self, engine: Engine, *, schema: str | None = None, shared_connection: bool = False) -> None:
         self.engine = engine.execution_options(schema_translate_map={None: schema}) if schema else engine
@@ -81,6 +83,10 @@ class Database:
         self._reading = self.engine.execution_options(**view)
         self._file: Path | None = None
         self._opened_file: tuple[int, int] | None = None
+        self._owns_engine = True
+        self._openers = 1
+        self._closed: str | None = None
+        """Name of what was closed, for the error on use; None while it is open."""
         path = engine.url.database
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
             self._file = Path(path)
@@ -109,10 +115,17 @@ class Database:
             schema = None
         key = (parsed.render_as_string(hide_password=False), schema)
         with _open_lock:
-            database = _open.get(key)
-            if database is None:
-                database = _open[key] = cls._on(_create(parsed), schema)
-            return database
+            return cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
+
+    @classmethod
+    def _joined(cls, key: tuple[str, str | None]) -> "Database | None":
+        """Return the database that is open under a key, with one more opener; None if none is."""
+        database = _open.get(key)
+        if database is None or database._closed:
+            _open.pop(key, None)
+            return None
+        database._openers += 1
+        return database
 
     @classmethod
     def _on(cls, engine: Engine, schema: str | None) -> "Database":
@@ -122,7 +135,7 @@ class Database:
         except BaseException:
             engine.dispose()
             raise
-        weakref.finalize(database, engine.dispose).atexit = False
+        weakref.finalize(database, engine.dispose).atexit = not database.is_sqlite  # see `SQLiteConnection`
         return database
 
     @classmethod
@@ -137,11 +150,12 @@ class Database:
         schema = None if engine.dialect.name == "sqlite" else schema
         key = (f"engine {id(engine)}", schema)  # the database keeps the engine, so its id is not given away
         with _open_lock:
-            database = _open.get(key)
+            database = cls._joined(key)
             if database is None:
                 _listen(engine)
                 shared = isinstance(engine.pool, StaticPool)
                 database = _open[key] = cls(engine, schema=schema, shared_connection=shared)
+                database._owns_engine = False
             return database
 
     @property
@@ -238,9 +252,31 @@ class Database:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, error)
 
     def close(self) -> None:
-        """Close all connections. The next use opens new ones; a database in memory is lost."""
-        self.engine.dispose()
-        self._opened_file = None
+        """Close all connections; whatever uses the database afterwards raises `StoreError`.
+
+        A database that was opened several times in this process closes with its last opener. Closing twice does
+        nothing, an engine of the caller's stays open, and a database in memory is lost.
+        """
+        with _open_lock:
+            self._openers -= 1
+            if self._openers > 0 or self._closed:
+                return
+            self._closed = "database"
+        if self._owns_engine:
+            with self._turns or nullcontext():
+                self.engine.dispose()
+
+    def closed_for(self, owner: str) -> "Database":
+        """Return this database as an owner sees it who closed its own access: every use raises `StoreError`."""
+        view = copy.copy(self)
+        view._closed = owner
+        return view
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _after_fork(self) -> None:
         """Leave the parent's connections open after a fork; a database in memory becomes the child's own copy."""
@@ -252,11 +288,15 @@ class Database:
 
     @contextmanager
     def _taking_turns(self) -> Iterator[None]:
-        if self._turns is None:
-            yield
-            return
-        with self._turns:
-            yield
+        with self._turns or nullcontext():
+            if self._closed:
+                raise StoreError(f"This {self._closed} was closed and cannot be used any more: open it again.")
+            pool = self.engine.pool
+            try:
+                yield
+            finally:
+                if self._closed and self._owns_engine:  # meanwhile: a connection in use was not closed with the others
+                    pool.dispose()
 
     def _prepare(self) -> None:
         with self.write() as connection:
@@ -341,8 +381,26 @@ def _in_memory(url: str) -> bool:
     return parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:")
 
 
+class SQLiteConnection(sqlite3.Connection):
+    """Connection that closes itself when nothing uses it any more: a thread or a process may just end.
+
+    Not at exit by a registered function: a thread in the background may still be at work then, and would get a new
+    and empty database for the one in memory.
+    """
+
+    def __del__(self) -> None:
+        with suppress(sqlite3.ProgrammingError):  # it could not be opened
+            self.close()
+
+
+def open_sqlite(url: str | URL, **options: Any) -> Engine:
+    """Return an engine whose SQLite connections any thread may use, and which close themselves."""
+    arguments = {"check_same_thread": False, "factory": SQLiteConnection, **options.pop("connect_args", {})}
+    return create_engine(url, connect_args=arguments, **options)
+
+
 def _in_memory_engine() -> Engine:
-    return _sharing(create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False}))
+    return _sharing(open_sqlite("sqlite://", poolclass=StaticPool))
 
 
 def _sharing(engine: Engine) -> Engine:
@@ -376,8 +434,8 @@ def _create(url: URL) -> Engine:
             limit_waiting(engine)
         else:
             _private_file(Path(str(url.database)))
-            arguments = {"check_same_thread": False, "timeout": BUSY_TIMEOUT_SECONDS}
-            return _sharing(create_engine(url, connect_args=arguments, pool_size=8, max_overflow=16))
+            arguments = {"timeout": BUSY_TIMEOUT_SECONDS}
+            return _sharing(open_sqlite(url, connect_args=arguments, pool_size=8, max_overflow=16))
     except (NoSuchModuleError, ImportError) as error:
         raise ConfigError("PostgreSQL needs one more package: pip install 'memory-inspector[postgres]'") from error
     return engine

@@ -19,6 +19,7 @@ from sqlmodel import SQLModel
 from memory_core.errors import StoreError
 from memory_core.store.copies import Rows, SessionCopy
 from memory_core.store.copying import Values, read_rows, table_rows
+from memory_core.store.database import SQLiteConnection
 from memory_core.store.erasing import recompute_totals
 from memory_core.store.messages import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import TABLES, entity_table
@@ -84,7 +85,7 @@ def _engine() -> Engine:
     """Engine whose every connection is a database of its own. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        return sqlite3.connect("", check_same_thread=False, isolation_level=None, factory=SQLiteConnection)
 
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
