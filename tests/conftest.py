@@ -2,9 +2,12 @@
 
 import gc
 import os
+from collections import Counter
 
+import own_data
 import pytest
 from hypothesis import settings
+from shared_data import missing_data, shared
 
 settings.register_profile("suite", settings.default, deadline=None)  # no test may fail because the machine was busy
 settings.load_profile("suite")
@@ -33,3 +36,30 @@ def quiet(request, tmp_path_factory):
             fcntl.flock(door, fcntl.LOCK_EX)
             fcntl.flock(machine, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
         yield
+
+
+def pytest_collection_modifyitems(items):
+    reason = missing_data()
+    for item in items:
+        if reason and item.get_closest_marker("data"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was skipped and why, in one line for each reason."""
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in sorted(reasons.items()):
+        terminalreporter.write_line(f"Skipped {count}: {reason.removeprefix('Skipped: ')}")
+
+
+@pytest.fixture(scope="session")
+def own_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("own_data")
+    own_data.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module", params=["own", pytest.param("real", marks=pytest.mark.data)])
+def data_file(request, own_files):
+    """The path of a data file by its name, for a promise that holds for our conversations and for the real ones."""
+    return shared if request.param == "real" else own_files.joinpath

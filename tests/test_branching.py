@@ -22,7 +22,6 @@ from engine_fakes import (
 )
 from hypothesis import HealthCheck, example, given, settings
 from session_script import ALL_STEPS, STEPS, Script, with_text
-from shared_data import shared
 
 from memory_core import (
     FactExtractionMemoryBlock,
@@ -501,8 +500,8 @@ def real_memory(session_id="s"):
     )
 
 
-def real_turns(count):
-    log = json.loads(shared("memorybank/memory_bank_en.json").read_text(encoding="utf-8"))
+def real_turns(count, data_file):
+    log = json.loads(data_file("memorybank/memory_bank_en.json").read_text(encoding="utf-8"))
     said = []
     for person in log.values():
         for day in person["history"].values():
@@ -519,8 +518,8 @@ def talk(memory, turns):
         memory.put(assistant(answer))
 
 
-def test_branches_of_a_real_conversation_are_the_conversation_so_far():
-    turns = real_turns(60)
+def test_branches_of_a_real_conversation_are_the_conversation_so_far(data_file):
+    turns = real_turns(60, data_file)
     memory = real_memory()
     talk(memory, turns)
     assert memory.session.status().flushes > 5

@@ -6,7 +6,6 @@ import pytest
 from engine_fakes import ShakyExtractor, assistant, open_memory, user
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shared_data import shared
 
 from memory_core import (
     BaseMemoryBlock,
@@ -145,9 +144,9 @@ def as_said(context):
 
 
 @pytest.fixture(scope="module")
-def real_conversation():
+def real_conversation(data_file):
     """The first 60 messages of a conversation between two people, the second of them as the assistant."""
-    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    told = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [line for number in range(1, 12) for line in told[f"session_{number}"]]
     return [
         ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])

@@ -6,7 +6,6 @@ import pytest
 from engine_fakes import NoteExtractor, assistant, user
 from fakes import FakeChat
 from graph_fakes import WrittenRelations
-from shared_data import shared
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services, SummaryMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
@@ -331,8 +330,8 @@ class Reader:
         raise AssertionError("every form can be given")
 
 
-def locomo():
-    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+def locomo(data_file):
+    told = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [line for number in range(1, 7) for line in told[f"session_{number}"]]
     return [
         ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])
@@ -367,8 +366,8 @@ def learned_from(event):
 
 
 @pytest.mark.parametrize("model", [None, Reader()], ids=["rules", "model"])
-@pytest.mark.parametrize("conversation", [lambda: MESSAGES, locomo], ids=["demo", "locomo"])
-def test_every_message_of_every_done_delivery_led_to_something_or_has_a_reason(conversation, model):
+@pytest.mark.parametrize("conversation", [lambda _: MESSAGES, locomo], ids=["demo", "locomo"])
+def test_every_message_of_every_done_delivery_led_to_something_or_has_a_reason(conversation, model, data_file):
     memory = memory_of(
         facts_block(model),
         FactExtractionMemoryBlock(name="decided", llm=model and ModelExtractor(model), on_change="decide"),
@@ -377,7 +376,7 @@ def test_every_message_of_every_done_delivery_led_to_something_or_has_a_reason(c
         token_limit=600,
         services=Services(),
     )
-    messages = conversation()
+    messages = conversation(data_file)
     deliver(memory, *messages)
     found = list(traced(memory))
     assert len(found) == 4 * len(messages)

@@ -11,7 +11,6 @@ from functools import cache
 import pytest
 from engine_fakes import Clock, assistant, user
 from fakes import FakeEmbedder
-from shared_data import shared
 from test_tracing_truth import Told
 
 from memory_core import Memory, Services
@@ -80,10 +79,10 @@ class Models(RuleExtractor):
 
 
 @cache
-def conversations():
+def conversations(data_file):
     """Of each person the first turns, with the place of one that says one fact, and that fact."""
     found = []
-    for person in json.loads(shared("memorybank/memory_bank_en.json").read_text(encoding="utf-8")).values():
+    for person in json.loads(data_file("memorybank/memory_bank_en.json").read_text(encoding="utf-8")).values():
         turns = [(entry["query"], entry["response"]) for day in person["history"].values() for entry in day][:10]
         facts = [RuleExtractor().extract([user(said)], known=[]).facts for said, _ in turns]
         place = next((n for n, told in enumerate(facts) if n and len(told) == 1 and not told[0].doubtful), None)
@@ -92,9 +91,9 @@ def conversations():
     return found
 
 
-def planted(kind, recipe, number):
+def planted(kind, recipe, number, data_file):
     """A memory with the fault, and the message that it befell."""
-    turns, place, fact = conversations()[number]
+    turns, place, fact = conversations(data_file)[number]
     models = Models()
     given = {"token_limit": 20_000, "services": Services(embedder=models, extractor=models), "clock": Clock()}
     memory = Memory.from_recipe(recipe, "s", "u", **given)
@@ -149,10 +148,10 @@ def change_fact(memory, kind, name, text, seq, turn):
     return seq
 
 
-def cases():
+def cases(data_file):
     chosen = []
     for kind, recipes in KINDS.items():
-        every = [(kind, recipe, number) for recipe in recipes for number in range(len(conversations()))]
+        every = [(kind, recipe, number) for recipe in recipes for number in range(len(conversations(data_file)))]
         chosen += every if SAMPLE is None else random.Random(kind).sample(every, SAMPLE)
     return chosen
 
@@ -168,11 +167,11 @@ def in_next_prompt(memory, seq, words):
     return bool(carriers & told.inside.keys()) or any(taught in " ".join(m.content.split()) for m in built.messages)
 
 
-def test_a_planted_fault_is_named_by_stage_and_rule_and_its_fix_brings_it_back():
-    wrong, offered, unhelped, all_cases = [], 0, [], cases()
+def test_a_planted_fault_is_named_by_stage_and_rule_and_its_fix_brings_it_back(data_file):
+    wrong, offered, unhelped, all_cases = [], 0, [], cases(data_file)
     for case in all_cases:
         kind = case[0]
-        memory, seq = planted(*case)
+        memory, seq = planted(*case, data_file)
         trace = memory.trace(Ref.of("message", seq))
         stage, rules = WANTED[kind]
         if not any(t.decisive and t.decisive.name == stage and t.decisive.rule in rules for t in trace.tracks):
@@ -190,12 +189,12 @@ def test_a_planted_fault_is_named_by_stage_and_rule_and_its_fix_brings_it_back()
 
 
 @pytest.mark.parametrize("person", [0])
-def test_a_hundred_phrases_of_other_conversations_were_never_said_here(person):
-    lines = shared("memops/memops_half.jsonl").read_text(encoding="utf-8").splitlines()
+def test_a_hundred_phrases_of_other_conversations_were_never_said_here(person, data_file):
+    lines = data_file("memops/memops_half.jsonl").read_text(encoding="utf-8").splitlines()
     quotes = [step["trigger_span"]["quote"] for line in lines for step in json.loads(line)["operations"]]
     phrases = list(dict.fromkeys(quote for quote in quotes if len(quote.split()) > 4))[:100]
     memory = Memory.from_recipe("blocks", "s", services=Services(embedder=MiniLMEmbedder()), token_limit=600)
-    for said, answer in conversations()[person][0]:
+    for said, answer in conversations(data_file)[person][0]:
         memory.put_messages([user(said), assistant(answer)])
     memory.build_context("What do you know?")
     told = {memory.trace(phrase).sentence for phrase in phrases}

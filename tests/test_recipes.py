@@ -5,7 +5,6 @@ import json
 import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
-from shared_data import shared
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError
@@ -253,9 +252,9 @@ def test_a_recipe_that_cannot_be_tried_says_why(services):
 
 
 @pytest.fixture(scope="module")
-def real_conversation():
+def real_conversation(data_file):
     """The first 60 messages of a conversation between two people, the second of them as the assistant."""
-    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    told = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [line for number in (1, 2, 3, 4) for line in told[f"session_{number}"]]
     return [
         ChatMessage(role="user" if line["speaker"] == told["speaker_a"] else "assistant", content=line["text"])

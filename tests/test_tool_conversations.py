@@ -3,7 +3,6 @@
 import json
 
 import pytest
-from shared_data import shared
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
@@ -12,15 +11,17 @@ from memory_core.interop.openai_format import read_conversation
 
 
 @pytest.fixture(scope="module")
-def trajectories():
+def trajectories(data_file):
     """Every trajectory of the file, as messages."""
-    raw = json.loads(shared("tau-bench/airline_100.json").read_bytes())
+    raw = json.loads(data_file("tau-bench/airline_100.json").read_bytes())
     return [read_conversation(json.dumps(entry["traj"]).encode(), filename="one.json").messages for entry in raw]
 
 
 @pytest.fixture(scope="module")
-def database():
-    return create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+def database(data_file):
+    engine = create_engine("sqlite://", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    yield engine
+    engine.dispose()
 
 
 def orphans(messages):

@@ -9,7 +9,6 @@ from engine_fakes import HashEmbedder, NoteExtractor, assistant, on_file, user
 from fakes import FakeExtractor
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from shared_data import shared
 from sqlalchemy import create_engine
 from test_schema_upgrade import back_to_version_1, played
 
@@ -259,8 +258,8 @@ def test_a_block_that_came_later_was_never_given_it():
 # -- what is not there -----------------------------------------------------------------------------------
 
 
-def test_nothing_is_invented_of_what_nobody_said():
-    lines = json.loads(shared("memorybank/memory_bank_en.json").read_text(encoding="utf-8"))
+def test_nothing_is_invented_of_what_nobody_said(data_file):
+    lines = json.loads(data_file("memorybank/memory_bank_en.json").read_text(encoding="utf-8"))
     person = next(iter(lines.values()))
     said = [entry["query"] for day in person["history"].values() for entry in day][:40]
     memory = memory_of(facts(), turns(), embedder=MiniLMEmbedder(), token_limit=600)

@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 from fakes import FakeEmbedder
-from shared_data import shared
 
 from memory_core import ChatMessage, ConfigError, EmbedderError, Memory, Services, TextPart, VectorMemoryBlock
 from memory_core.blocks.vector import CLASSIC
@@ -192,8 +191,8 @@ def test_what_is_still_in_the_queue_is_not_repeated():
             assert not {message.seq for message in turn.messages} <= queue
 
 
-def test_chroma_brings_back_what_the_exact_scan_does_and_so_does_a_rebuilt_index(tmp_path):
-    conversation = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+def test_chroma_brings_back_what_the_exact_scan_does_and_so_does_a_rebuilt_index(tmp_path, data_file):
+    conversation = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [
         line
         for key in sorted(conversation)

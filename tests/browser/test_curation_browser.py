@@ -6,7 +6,6 @@ import re
 import pytest
 from app_server import behind, healthy, idle
 from playwright.sync_api import expect
-from shared_data import shared
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.interop.exporting import export_messages
@@ -143,28 +142,30 @@ def test_doubtful_finds_are_decided_by_keys_alone(served, visitor):
     healthy(tab)
 
 
-def talk():
+def talk(data_file):
     """The first 100 messages of two people's talk over months."""
-    conversation = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    conversation = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [each for number in range(1, 40) for each in conversation.get(f"session_{number}", [])][:100]
     roles = {conversation["speaker_a"]: "user", conversation["speaker_b"]: "assistant"}
     lines = [json.dumps({"role": roles[each["speaker"]], "content": each["text"]}) for each in said]
     return "talk.jsonl", "\n".join(lines).encode()
 
 
-def tool_calls():
-    return "airline.json", shared("tau-bench/one_conversation.json").read_bytes()
+def tool_calls(data_file):
+    return "airline.json", data_file("tau-bench/one_conversation.json").read_bytes()
 
 
 @pytest.mark.parametrize("file", [tool_calls, talk])
-def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foretold(served, demo, visitor, file):
+def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foretold(
+    served, demo, visitor, file, data_file
+):
     known = {status.session_id for status in list_sessions(demo.session.database)}
     tab = visitor.open(f"{served.url}/sessions")
     expect(tab.get_by_role("heading", name="Sessions", level=1)).to_be_visible()
     idle(tab)
     tab.locator(".st-key-sessions__import button").click()
     dialog = tab.get_by_role("dialog")
-    name, data = file()
+    name, data = file(data_file)
     dialog.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
     played = dialog.get_by_role("button", name="Open as already played")
     expect(played).to_be_visible()

@@ -8,7 +8,6 @@ import pytest
 from app_server import behind, healthy, idle
 from models.scripted_server import learned
 from playwright.sync_api import expect
-from shared_data import shared
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
 from memory_core.lab.probes import InPrompt, kept_probes
@@ -17,13 +16,13 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.fixture
-def forgetful(served):
+def forgetful(served, data_file):
     """A real conversation under a limit at which its beginning is forgotten."""
-    return lived(served)
+    return lived(served, data_file)
 
 
-def lived(server):
-    told = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+def lived(server, data_file):
+    told = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     memory = Memory.from_defaults(
         token_limit=600,
         token_flush_size=60,
@@ -93,10 +92,12 @@ def test_a_configuration_that_keeps_what_was_forgotten_is_found_proved_and_taken
     healthy(tab)
 
 
-def test_a_play_with_a_model_is_cancelled_and_gone_on_with_after_a_reload_without_paying_twice(talking, model, visitor):
+def test_a_play_with_a_model_is_cancelled_and_gone_on_with_after_a_reload_without_paying_twice(
+    talking, model, visitor, data_file
+):
     model.requests.clear()
     model.script = lambda body: replace(learned(body), delay=0.7)
-    tab = visitor.open(f"{talking.url}/lab?session={lived(talking).session_id}")
+    tab = visitor.open(f"{talking.url}/lab?session={lived(talking, data_file).session_id}")
     play = tab.get_by_role("button", name="Play with gpt-4o-mini")
     expect(tab.get_by_text("A needs about 6 new calls")).to_be_visible()
     assert model.requests == []

@@ -4,7 +4,6 @@ import pytest
 from engine_fakes import HashEmbedder, NoteExtractor, assistant, note, on_file, open_memory, user
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_data import shared
 from test_rebuild import make, steps
 
 from memory_core.blocks.base import BaseMemoryBlock
@@ -232,9 +231,9 @@ def test_tool_calls_and_pictures_are_part_of_a_prompt():
     }
 
 
-def test_an_agents_conversation_with_tools_reads_as_it_was_sent():
+def test_an_agents_conversation_with_tools_reads_as_it_was_sent(data_file):
     conversation = read_conversation(
-        shared("tau-bench/one_conversation.json").read_bytes(), filename="one_conversation.json"
+        data_file("tau-bench/one_conversation.json").read_bytes(), filename="one_conversation.json"
     )
     block = VectorMemoryBlock(name="turns", embed_model=HashEmbedder(), priority=1)
     memory = open_memory(memory_blocks=[block], token_limit=900, token_flush_size=90)

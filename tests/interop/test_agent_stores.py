@@ -12,8 +12,8 @@ from memory_core.formats.openai_items import items_from_messages
 from memory_core.interop.files import read_file
 
 
-def imported(name, pick=0):
-    path = shared(f"stores/{name}")
+def imported(data_file, name, pick=0):
+    path = data_file(f"stores/{name}")
     before = path.read_bytes()
     found = read_file(name, before)
     assert (found.kind, found.label) == ("agent_store", "Conversations of an agent framework")
@@ -27,40 +27,46 @@ def said(conversation):
 
 
 @pytest.mark.parametrize("name", ["oa_session.db", "oa_items.json"])
-def test_an_openai_agents_session_comes_with_its_calls_paired_and_every_item_as_it_was(name):
-    _, conversation = imported(name)
+def test_an_openai_agents_session_comes_with_its_calls_paired_and_every_item_as_it_was(name, data_file):
+    _, conversation = imported(data_file, name)
+    real = ("I am allergic to nuts. Weather?", "Sunny in Porto", "Sunny in Faro")
+    own = ("I am allergic to almonds. Which tide?", "High in Antwerp", "Low in Ostend")
+    asked, first, second = real if data_file is shared else own
     assert said(conversation)[:4] == [
-        ("user", "I am allergic to nuts. Weather?", 0),
+        ("user", asked, 0),
         ("assistant", None, 2),
-        ("tool", "Sunny in Porto", 0),
-        ("tool", "Sunny in Faro", 0),
+        ("tool", first, 0),
+        ("tool", second, 0),
     ]
     memory = Memory.from_defaults()
     memory.put_messages(conversation.messages)
     calls = {call.tool_call_id for message in memory.get_all() for call in message.tool_calls}
     assert calls == {message.tool_call_id for message in memory.get_all() if message.role == "tool"}
     if name.endswith("json"):
-        assert items_from_messages(memory.get_all()) == json.loads(shared(f"stores/{name}").read_bytes())
+        assert items_from_messages(memory.get_all()) == json.loads(data_file(f"stores/{name}").read_bytes())
 
 
-def test_every_session_of_a_database_is_offered():
-    found, _ = imported("oa_session.db")
+def test_every_session_of_a_database_is_offered(data_file):
+    found, _ = imported(data_file, "oa_session.db")
     assert [listed.title for listed in found.conversations] == ["conv1", "conv2"]
 
 
 @pytest.mark.parametrize("name", ["lc_history.db", "lc_messages.json"])
-def test_a_langchain_history_is_read(name):
-    assert said(imported(name)[1]) == [("user", "hello", 0), ("assistant", "hi", 0)]
+def test_a_langchain_history_is_read(name, data_file):
+    assert said(imported(data_file, name)[1]) == [("user", "hello", 0), ("assistant", "hi", 0)]
 
 
-def test_agno_s_runs_are_read_without_its_own_instructions():
-    found, conversation = imported("agno.db")
+def test_agno_s_runs_are_read_without_its_own_instructions(data_file):
+    found, conversation = imported(data_file, "agno.db")
     assert [listed.title for listed in found.conversations] == ["monday", "tuesday"]
+    real = ("My name is Chandra and I live in Porto. Weather?", "Sunny in Porto", "Sunny, Chandra.")
+    own = ("My name is Imke and I live in Ghent. Tide?", "Low in Ostend", "Low, Imke.")
+    asked, result, answer = real if data_file is shared else own
     assert said(conversation) == [
-        ("user", "My name is Chandra and I live in Porto. Weather?", 0),
+        ("user", asked, 0),
         ("assistant", None, 1),
-        ("tool", "Sunny in Porto", 0),
-        ("assistant", "Sunny, Chandra.", 0),
+        ("tool", result, 0),
+        ("assistant", answer, 0),
     ]
 
 

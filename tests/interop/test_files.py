@@ -2,7 +2,6 @@ import json
 
 import pytest
 from engine_fakes import assistant, blocks, note, open_memory, user
-from shared_data import shared
 
 from memory_core import ChatMessage, FormatError, ImagePart, Memory, TextPart, ThinkingPart, ToolCallPart
 from memory_core.interop.bundle import write_bundle
@@ -107,8 +106,8 @@ def test_exported_messages_are_read_again_as_they_were():
 
 
 @pytest.mark.parametrize("name", ["one_conversation.json", "airline_100.json"])
-def test_real_conversations_with_tools_survive_being_exported(name):
-    conversation = read_file(name, shared(f"tau-bench/{name}").read_bytes()).conversation(0)
+def test_real_conversations_with_tools_survive_being_exported(name, data_file):
+    conversation = read_file(name, data_file(f"tau-bench/{name}").read_bytes()).conversation(0)
     assert conversation.tool_calls > 0
     memory = Memory.from_defaults(token_limit=10_000_000)
     memory.put_messages(conversation.messages)

@@ -47,11 +47,11 @@ def fingerprint(folder):
     }
 
 
-def copied(tmp_path, name):
+def copied(tmp_path, name, data_file):
     folder = tmp_path / "store"
     folder.mkdir(exist_ok=True)
     path = folder / name
-    shutil.copyfile(shared(f"stores/{name}"), path)
+    shutil.copyfile(data_file(f"stores/{name}"), path)
     return path
 
 
@@ -83,17 +83,18 @@ def opened(database, services, session_id):
         ("oa_items.json", ["Conversation (oa_items.json)"]),
         ("lg_checkpoints.db", ["t1 (lg_checkpoints.db)"]),
         ("lc_history.db", ["s1 (lc_history.db)"]),
-        ("agno.db", ["memories of chandra (agno.db)", "monday (agno.db)", "tuesday (agno.db)"]),
+        ("agno.db", ["memories of {user} (agno.db)", "monday (agno.db)", "tuesday (agno.db)"]),
         ("mem0_history.db", ["memories (mem0_history.db)"]),
         ("loop.af", ["Loop (loop.af)"]),
     ],
 )
-def test_a_store_of_a_real_library_is_sessions_that_only_show_it(tmp_path, database, services, name, titles):
-    path = copied(tmp_path, name)
+def test_a_store_of_a_real_library_is_sessions_that_only_show_it(tmp_path, database, services, name, titles, data_file):
+    path = copied(tmp_path, name, data_file)
     before = fingerprint(path.parent)
     ids = open_store(path, database, services=services)
     memories = [opened(database, services, id) for id in ids]
-    assert [memory.session.status().title for memory in memories] == titles
+    user = "chandra" if data_file is shared else "imke"
+    assert [memory.session.status().title for memory in memories] == [title.format(user=user) for title in titles]
     assert all(memory.session.messages() or memory.blocks for memory in memories)
     attachment = memories[0].log.history().attachment
     assert (attachment.source, attachment.name) == ("file", name)
@@ -103,8 +104,8 @@ def test_a_store_of_a_real_library_is_sessions_that_only_show_it(tmp_path, datab
     assert fingerprint(path.parent) == before
 
 
-def test_what_comes_into_a_store_comes_into_its_session(tmp_path, database, services):
-    path = copied(tmp_path, "oa_session.db")
+def test_what_comes_into_a_store_comes_into_its_session(tmp_path, database, services, data_file):
+    path = copied(tmp_path, "oa_session.db", data_file)
     (session_id,) = open_store(path, database, services=services, only="conv2")
     follower = StoreFollower(database, services)
     follower.look()
@@ -154,8 +155,8 @@ def test_a_store_that_is_written_all_the_time_is_read_whole_and_its_writer_never
         assert not follower.problems
 
 
-def test_a_store_that_was_left_in_the_middle_of_a_write_is_one_sentence(tmp_path, database, services):
-    path = copied(tmp_path, "oa_session.db")
+def test_a_store_that_was_left_in_the_middle_of_a_write_is_one_sentence(tmp_path, database, services, data_file):
+    path = copied(tmp_path, "oa_session.db", data_file)
     Path(f"{path}-journal").write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + b"\x00" * 504)
     before = fingerprint(path.parent)
     with pytest.raises(FormatError) as error:
@@ -166,8 +167,10 @@ def test_a_store_that_was_left_in_the_middle_of_a_write_is_one_sentence(tmp_path
     assert len(open_store(path, database, services=services)) == 2
 
 
-def test_a_store_that_is_gone_or_broken_leaves_what_was_seen_and_says_so_until_it_is_back(tmp_path, database, services):
-    path = copied(tmp_path, "lc_messages.json")
+def test_a_store_that_is_gone_or_broken_leaves_what_was_seen_and_says_so_until_it_is_back(
+    tmp_path, database, services, data_file
+):
+    path = copied(tmp_path, "lc_messages.json", data_file)
     (session_id,) = open_store(path, database, services=services)
     follower = StoreFollower(database, services)
     follower.look()
@@ -236,9 +239,9 @@ def facts(memory):
 
 
 def test_what_mem0_knows_is_facts_each_with_the_texts_it_had_and_what_it_changes_is_followed(
-    tmp_path, database, services
+    tmp_path, database, services, data_file
 ):
-    path = copied(tmp_path, "mem0_history.db")
+    path = copied(tmp_path, "mem0_history.db", data_file)
     (session_id,) = open_store(path, database, services=services)
     memory = opened(database, services, session_id)
     with closing(sqlite3.connect(path)) as connection:
@@ -304,9 +307,9 @@ def test_the_reference_memory_of_mcp_is_a_graph_and_facts(tmp_path, database, se
 
 
 def test_where_a_store_lies_is_in_no_bundle_and_no_branch_and_both_are_sessions_of_their_own(
-    tmp_path, database, services
+    tmp_path, database, services, data_file
 ):
-    path = copied(tmp_path, "loop.af")
+    path = copied(tmp_path, "loop.af", data_file)
     (session_id,) = open_store(path, database, services=services)
     assert str(tmp_path).encode() not in b"".join(_members(write_bundle(database, session_id)))
     branch = opened(database, services, session_id).branch(0)
@@ -325,7 +328,7 @@ def _members(bundle):
         return [archive.read(name) for name in archive.namelist()]
 
 
-def test_what_cannot_be_opened_is_one_sentence(tmp_path, database, services):
+def test_what_cannot_be_opened_is_one_sentence(tmp_path, database, services, data_file):
     own = Database.open(f"sqlite:///{tmp_path}/own.db")
     Memory.from_defaults("demo", database=own, services=services)
     (tmp_path / "a.zip").write_bytes(write_bundle(own, "demo"))
@@ -341,16 +344,18 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path, database, services):
             open_store(path, into, services=services)
         assert says in str(error.value)
     with pytest.raises(FormatError, match="has no conversation called 'x'"):
-        open_store(shared("stores/agno.db"), database, services=services, only="x")
+        open_store(data_file("stores/agno.db"), database, services=services, only="x")
 
 
-def test_a_path_is_read_as_an_upload_is():
-    assert read_path(shared("stores/agno.db")).conversation() == read_path(shared("stores/agno.db")).conversation()
-    assert read_path(shared("stores/loop.af")).kind == "agent_file"
+def test_a_path_is_read_as_an_upload_is(data_file):
+    assert (
+        read_path(data_file("stores/agno.db")).conversation() == read_path(data_file("stores/agno.db")).conversation()
+    )
+    assert read_path(data_file("stores/loop.af")).kind == "agent_file"
 
 
-def test_a_store_whose_session_was_deleted_can_be_opened_again(tmp_path, database, services):
-    path = copied(tmp_path, "loop.af")
+def test_a_store_whose_session_was_deleted_can_be_opened_again(tmp_path, database, services, data_file):
+    path = copied(tmp_path, "loop.af", data_file)
     (first,) = open_store(path, database, services=services)
     delete_session(database, first)
     (second,) = open_store(path, database, services=services)
@@ -358,10 +363,12 @@ def test_a_store_whose_session_was_deleted_can_be_opened_again(tmp_path, databas
     assert StoreFollower(database, services).look() == 0
 
 
-def test_the_command_opens_a_store_in_the_apps_database_and_says_where_it_is_shown(tmp_path, monkeypatch, capsys):
+def test_the_command_opens_a_store_in_the_apps_database_and_says_where_it_is_shown(
+    tmp_path, monkeypatch, capsys, data_file
+):
     monkeypatch.setenv("MEMORY_INSPECTOR_HOME", str(tmp_path / "app"))
     monkeypatch.delenv("MEMORY_INSPECTOR_DATABASE_URL", raising=False)
-    path = copied(tmp_path, "oa_session.db")
+    path = copied(tmp_path, "oa_session.db", data_file)
     with socket.create_server(("127.0.0.1", 0)) as running:  # as if the app ran there
         port = running.getsockname()[1]
         assert command(["--port", str(port), "open", str(path), "--only", "conv2"]) == 0

@@ -21,6 +21,7 @@ def said(conversation):
     return [(str(message.role), message.content, len(message.tool_calls)) for message in conversation.messages]
 
 
+@pytest.mark.data
 def test_a_thread_that_the_real_library_wrote_comes_with_its_calls_paired_and_its_times():
     path = shared(f"stores/{NAME}")
     before = path.read_bytes()
@@ -137,8 +138,8 @@ def test_a_damaged_checkpoint_is_one_sentence(tmp_path):
     assert "a version of LangGraph that is not known" in refused(tmp_path, "msgpack", msgpack.packb([1]))
 
 
-def test_without_what_unpacks_them_the_extra_is_named(monkeypatch):
+def test_without_what_unpacks_them_the_extra_is_named(monkeypatch, data_file):
     monkeypatch.setitem(sys.modules, "msgpack", None)
     with pytest.raises(FormatError) as error:
-        read_file(NAME, shared(f"stores/{NAME}").read_bytes())
+        read_file(NAME, data_file(f"stores/{NAME}").read_bytes())
     assert "needs msgpack: pip install 'memory-inspector[stores]'. Nothing was imported." in str(error.value)

@@ -20,8 +20,8 @@ FILES = {
 }
 
 
-def read(name):
-    found = read_file(name, shared(f"stores/{name}").read_bytes())
+def read(name, data_file=shared):
+    found = read_file(name, data_file(f"stores/{name}").read_bytes())
     assert (found.kind, found.label) == ("agent_file", "Letta agent file")
     return found.conversation()
 
@@ -36,6 +36,7 @@ def agent_file(**agent):
     return json.dumps({"agents": [{**given, **agent}], "blocks": blocks, "tools": []}).encode()
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("name", FILES)
 def test_a_published_agent_file_is_a_session_with_its_blocks_and_its_limit(name):
     conversation = read(name)
@@ -51,6 +52,7 @@ def test_a_published_agent_file_is_a_session_with_its_blocks_and_its_limit(name)
     assert memory.build_context("Hello").plan.total < limit
 
 
+@pytest.mark.data
 def test_the_instructions_stand_without_the_copy_of_the_blocks_that_letta_compiles_into_them():
     file = json.loads(json.loads(shared("stores/customer_service.af").read_text()))
     conversation = read("customer_service.af")
@@ -61,10 +63,15 @@ def test_the_instructions_stand_without_the_copy_of_the_blocks_that_letta_compil
     assert memory.get("Where is my order?")[0].content.count("Act as ANNA") == 1
 
 
-def test_calls_and_their_results_come_paired_and_what_stays_behind_is_said():
-    conversation = read("loop.af")
-    _, call, result = conversation.messages
+def test_calls_and_their_results_come_paired(data_file):
+    _, call, result = read("loop.af", data_file).messages
     assert call.tool_calls[0].tool_call_id == result.tool_call_id
+
+
+@pytest.mark.data
+def test_what_stays_behind_is_said():
+    conversation = read("loop.af")
+    result = conversation.messages[-1]
     assert result.additional_kwargs["time"].startswith("2026-01-22T02:06:3")
     notes = " | ".join(note.text for note in conversation.notes)
     assert "9 tools are not carried over (archival_memory_insert, archival_memory_search" in notes
@@ -72,8 +79,8 @@ def test_calls_and_their_results_come_paired_and_what_stays_behind_is_said():
     assert "archival memory is not in an agent file" in notes
 
 
-def test_the_agent_of_a_session_may_edit_the_blocks_that_are_not_read_only():
-    memory = standing(read("loop.af"))
+def test_the_agent_of_a_session_may_edit_the_blocks_that_are_not_read_only(data_file):
+    memory = standing(read("loop.af", data_file))
     assert {block.name for block in MemoryTools(memory).core_blocks} >= {"about_user", "scratchpad"}
     kept = standing(read_file("a.af", agent_file()).conversation())
     assert not MemoryTools(kept).core_blocks
@@ -123,8 +130,8 @@ def test_what_is_no_agent_file_is_one_sentence(data, says):
 
 
 @pytest.mark.parametrize("name", ["loop.af", "customer_service.af"])
-def test_an_agent_file_cut_in_half_is_one_sentence(name):
-    data = shared(f"stores/{name}").read_bytes()
+def test_an_agent_file_cut_in_half_is_one_sentence(name, data_file):
+    data = data_file(f"stores/{name}").read_bytes()
     with pytest.raises(FormatError) as error:
         read_file(name, data[: len(data) // 2])
     assert "ends too early" in str(error.value)

@@ -27,6 +27,7 @@ def texts(name, data):
     return [(fact.text, fact.state) for fact in read_facts_file(data, filename=name).facts]
 
 
+@pytest.mark.data
 def test_mem0_s_last_words_and_agno_s_memories_become_facts():
     mem0, agno = (shared(f"stores/{name}").read_bytes() for name in ("mem0_history.db", "agno.db"))
     assert texts("history.db", mem0) == [
@@ -41,6 +42,17 @@ def test_mem0_s_last_words_and_agno_s_memories_become_facts():
     desk = memory.facts.desk("facts")
     desk.apply(plan_import(read_facts_file(mem0, filename="history.db"), desk.facts()).change)
     assert len(memory.facts.read("facts")) == 3
+
+
+def test_stores_of_our_own_in_the_forms_of_mem0_and_agno_become_facts(own_files):
+    mem0, agno = ((own_files / "stores" / name).read_bytes() for name in ("mem0_history.db", "agno.db"))
+    assert texts("history.db", mem0) == [
+        ("Lives in Antwerp", "active"),
+        ("Drinks green tea", "active"),
+        ("Πηγαίνει σε μάθημα ελληνικών", "active"),
+    ]
+    [known] = read_facts_file(agno, filename="agno.db").facts
+    assert (known.text, known.topics) == ("Imke lives in Ghent", ("home",))
 
 
 def test_what_mem0_deleted_is_put_away_and_users_are_not_mixed(tmp_path):

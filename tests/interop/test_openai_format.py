@@ -425,10 +425,10 @@ def test_what_is_written_is_read_back_equal(messages, ascii_only):
 # Real conversations
 
 
-def test_a_real_conversation_reads_the_same_from_both_formats():
-    raw = json.loads(shared("tau-bench/one_conversation.json").read_text())
+def test_a_real_conversation_reads_the_same_from_both_formats(data_file):
+    raw = json.loads(data_file("tau-bench/one_conversation.json").read_text())
     found = [
-        read_conversation(shared(f"tau-bench/{name}").read_bytes(), filename=name)
+        read_conversation(data_file(f"tau-bench/{name}").read_bytes(), filename=name)
         for name in ("one_conversation.json", "one_conversation.jsonl")
     ]
     assert found[0] == found[1]
@@ -438,15 +438,16 @@ def test_a_real_conversation_reads_the_same_from_both_formats():
     assert found[0].tool_calls == sum(len(message.get("tool_calls", [])) for message in raw)
 
 
-def test_a_file_of_real_trajectories_is_listed_and_each_can_be_picked():
-    data = shared("tau-bench/airline_100.json").read_bytes()
+def test_a_file_of_real_trajectories_is_listed_and_each_can_be_picked(data_file):
+    data = data_file("tau-bench/airline_100.json").read_bytes()
     raw = json.loads(data)
     listed = list_conversations(data, filename="airline_100.json")
     assert listed == tuple(Listed(f"airline_100 {number}", len(entry["traj"])) for number, entry in enumerate(raw, 1))
-    picked = read_conversation(data, filename="airline_100.json", pick=99)
-    assert [message.content for message in picked.messages] == [message["content"] for message in raw[99]["traj"]]
+    picked = read_conversation(data, filename="airline_100.json", pick=len(raw) - 1)
+    assert [message.content for message in picked.messages] == [message["content"] for message in raw[-1]["traj"]]
 
 
+@pytest.mark.data
 def test_conversations_in_another_format_are_refused_by_what_they_lack():
     data = shared("tooltalk/data/easy/AddAlarm-easy.json").read_bytes()
     assert error_of(data, "AddAlarm-easy.json") == (

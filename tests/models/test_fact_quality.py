@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 import pytest
+from own_data import PEOPLE
 from shared_data import shared
 
 from memory_core.messages import ChatMessage
@@ -54,6 +55,46 @@ def listed(facts):
     return "\n".join(" ".join(fact) for fact in sorted(facts))
 
 
+OF_OUR_PEOPLE = {
+    "Imke": [
+        "The user lives in Ghent",
+        "Ilse is the user's sister",
+        "The user's sister lives in Bruges",
+        "The user is allergic to almonds",
+        "The user works as a surveyor",
+        "The user likes green tea",
+        "Pixel is the user's dog",
+        "The user plays the violin",
+    ],
+    "Kenji": [
+        "The user works as a baker",
+        "The user lives in Kyoto",
+        "Aiko is the user's wife",
+        "The user is learning Dutch",
+        "The user likes long trains and short meetings",
+        "The user has two daughters",
+        "The user hates being late",
+    ],
+    "Eleni": [
+        "The user teaches Greek",
+        "The user lives in Patras",
+        "The user's favourite island is Ikaria",
+        "The user is vegetarian",
+        "Petros is the user's brother",
+        "The user likes swimming at six in the morning",
+        "The user wants to visit Antwerp in October",
+    ],
+}
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_of_what_our_people_say_exactly_what_is_true_of_them_is_learned(person):
+    messages = [ChatMessage(role="user", content=text) for text in PEOPLE[person]]
+    assert [fact.text for fact in RuleExtractor().extract(messages, known=()).facts] == OF_OUR_PEOPLE[person]
+    assert not [text for text in OF_OUR_PEOPLE[person] if doubt(text)]
+
+
+@pytest.mark.data
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_of_what_is_learned_from_real_talk_nine_in_ten_are_true_and_make_sense(learned, speaker):
     true, false = ({fact for fact in judged(v) & learned if fact[0] == speaker} for v in ("true", "false"))
@@ -66,6 +107,7 @@ def test_most_of_what_is_false_waits_for_a_person_and_nearly_nothing_that_is_tru
     assert len(doubted["true"]) <= 0.03 * len(judged("true")), doubted["true"]
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_of_what_reaches_the_prompt_nineteen_in_twenty_are_true(learned, speaker):
     shown = {fact for fact in learned if fact[0] == speaker and not doubt(fact[3])}
@@ -73,10 +115,12 @@ def test_of_what_reaches_the_prompt_nineteen_in_twenty_are_true(learned, speaker
     assert len(true) >= 0.95 * len(true | false), f"false:\n{listed(false)}"
 
 
+@pytest.mark.data
 def test_rubbish_that_was_mended_does_not_come_back(learned):
     assert not (back := judged("mended") & learned), listed(back)
 
 
+@pytest.mark.data
 @pytest.mark.parametrize("speaker", SPEAKERS)
 def test_the_list_that_was_read_is_still_what_is_learned(learned, speaker):
     """Most of what was read is still learned, and most of what is learned was read."""

@@ -6,7 +6,6 @@ import pytest
 from fakes import FakeChat
 from hypothesis import given
 from hypothesis import strategies as st
-from shared_data import shared
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
@@ -176,8 +175,8 @@ def test_a_longer_text_names_nobody_that_it_does_not_hold(texts):
             assert name == USER or name.split()[-1] in text
 
 
-def test_real_conversations_give_few_relations_and_no_sentences():
-    for conversation in json.loads(shared("locomo/locomo5.json").read_text(encoding="utf-8"))[:2]:
+def test_real_conversations_give_few_relations_and_no_sentences(data_file):
+    for conversation in json.loads(data_file("locomo/locomo5.json").read_text(encoding="utf-8"))[:2]:
         turns = conversation.get("conversation", conversation)
         texts = [turn["text"] for key in turns if isinstance(turns[key], list) for turn in turns[key] if "text" in turn]
         found = [triple for text in texts for triple in relations_in(text)]

@@ -25,7 +25,6 @@ from pages_driver import (
     table,
     turn_picked,
 )
-from shared_data import shared
 
 from memory_core import (
     ChatMessage,
@@ -447,8 +446,8 @@ def imported(name, data):
     return read(drawn.file_uploader[0].set_value((name, data, "application/json")).run())
 
 
-def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home):
-    path = shared("tau-bench/one_conversation.jsonl")
+def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home, data_file):
+    path = data_file("tau-bench/one_conversation.jsonl")
     drawn = imported(path.name, path.read_bytes())
     assert not drawn.exception
     assert "62 messages" in joined(drawn)
@@ -494,9 +493,9 @@ def test_a_malformed_file_is_refused_with_its_place_and_stores_nothing(demo_home
     assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
 
 
-def locomo(least):
+def locomo(least, data_file):
     """A recorded conversation of at least `least` things said, from the longest of shared data."""
-    for item in json.loads(shared("locomo/locomo5.json").read_text()):
+    for item in json.loads(data_file("locomo/locomo5.json").read_text()):
         talk = item["conversation"]
         sessions = sorted((k for k in talk if re.fullmatch(r"session_\d+", k)), key=lambda k: int(k.split("_")[1]))
         said = [turn for key in sessions for turn in talk[key]]
@@ -508,12 +507,12 @@ def locomo(least):
     raise AssertionError(f"no conversation of {least} turns")
 
 
-def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_end(demo_home, monkeypatch):
+def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_end(demo_home, monkeypatch, data_file):
     from ui import turns
     from ui.jobs import Job
 
     monkeypatch.setattr(services, "Services", lambda index=None: Services(index=index, embedder=HashEmbedder()))
-    messages = locomo(200)
+    messages = locomo(200, data_file)
     drawn = imported("locomo.json", json.dumps(messages).encode())
     assert not drawn.exception
     assert f"{len(messages)} messages" in joined(drawn)

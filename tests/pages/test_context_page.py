@@ -2,7 +2,6 @@
 
 import pytest
 from pages_driver import button, drawn_until, joined, message_texts, opened, press
-from shared_data import shared
 
 from memory_core import (
     ChatMessage,
@@ -310,8 +309,8 @@ def test_a_turn_without_a_prompt_shows_the_one_before_and_says_so(home):
     assert "No prompt was built in turn 2. This is the one of turn 1." in joined(page(session="quiet"))
 
 
-def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(home):
-    file = shared("tau-bench/one_conversation.json")
+def test_an_agents_turn_with_several_prompts_shows_the_last_and_lets_one_pick(home, data_file):
+    file = data_file("tau-bench/one_conversation.json")
     conversation = read_conversation(file.read_bytes(), filename=file.name)
     memory = session("agent", VectorMemoryBlock(name="Earlier", priority=1), token_limit=3000, token_flush_size=300)
     for message in conversation.messages:

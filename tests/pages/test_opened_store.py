@@ -5,7 +5,6 @@ import sqlite3
 from contextlib import closing
 
 from pages_driver import dialog, opened
-from shared_data import shared
 
 from memory_core.interop.in_place import open_store
 from memory_core.sessions.overview import overview
@@ -27,9 +26,9 @@ def words(page):
     return " ".join(each.value for each in [*page.markdown, *page.text]).replace("\\", "")
 
 
-def test_an_opened_store_is_followed_by_the_server_and_shown_read_only(home, tmp_path):
+def test_an_opened_store_is_followed_by_the_server_and_shown_read_only(home, tmp_path, data_file):
     path = tmp_path / "agent.db"
-    path.write_bytes(shared("stores/oa_session.db").read_bytes())
+    path.write_bytes(data_file("stores/oa_session.db").read_bytes())
     shared_engine = services.engine()
     session_id, _ = open_store(path, shared_engine.database, services=shared_engine.services)
     memory = shared_engine.open(session_id)
@@ -77,19 +76,19 @@ def test_the_versions_of_a_note_can_be_looked_at_and_not_restored(home, tmp_path
     assert not drawn.button
 
 
-def test_the_blocks_of_an_opened_store_are_shown_and_not_edited(home):
+def test_the_blocks_of_an_opened_store_are_shown_and_not_edited(home, data_file):
     shared_engine = services.engine()
-    (session_id,) = open_store(shared("stores/loop.af"), shared_engine.database, services=shared_engine.services)
+    (session_id,) = open_store(data_file("stores/loop.af"), shared_engine.database, services=shared_engine.services)
     blocks = opened(page="blocks", session=session_id)
     assert not blocks.exception
     assert "241 of 20,000 characters" in words(blocks)
     assert not {each.label for each in blocks.button} & {"Edit", "Add block", "Change order"}
 
 
-def test_the_facts_of_an_opened_store_are_shown_and_not_curated(home):
+def test_the_facts_of_an_opened_store_are_shown_and_not_curated(home, data_file):
     shared_engine = services.engine()
     (session_id,) = open_store(
-        shared("stores/mem0_history.db"), shared_engine.database, services=shared_engine.services
+        data_file("stores/mem0_history.db"), shared_engine.database, services=shared_engine.services
     )
     facts = opened(page="facts", session=session_id)
     assert not facts.exception

@@ -8,7 +8,6 @@ import zipfile
 
 import pytest
 from pages_driver import button, dialog, drawn_until, joined, opened, opened_by, press, read
-from shared_data import shared
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
@@ -504,22 +503,22 @@ def as_jsonl(messages):
     return "\n".join(json.dumps({"role": role, "content": text}) for role, text in messages).encode()
 
 
-def tool_calls():
+def tool_calls(data_file):
     """62 messages with tool calls, and a system message before them."""
-    return "airline.json", shared("tau-bench/one_conversation.json").read_bytes()
+    return "airline.json", data_file("tau-bench/one_conversation.json").read_bytes()
 
 
-def long_talk():
+def long_talk(data_file):
     """The first 120 messages of two people's talk over months."""
-    conversation = json.loads(shared("locomo/locomo5.json").read_text())[0]["conversation"]
+    conversation = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [each for number in range(1, 40) for each in conversation.get(f"session_{number}", [])]
     roles = {conversation["speaker_a"]: "user", conversation["speaker_b"]: "assistant"}
     return "talk.jsonl", as_jsonl([(roles[each["speaker"]], each["text"]) for each in said[:120]])
 
 
 @pytest.mark.parametrize("file", [tool_calls, long_talk])
-def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_played(demo_home, file):
-    drawn = uploaded(*file())
+def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_played(demo_home, file, data_file):
+    drawn = uploaded(*file(data_file))
     words = joined(drawn)
     (foretold,) = [line for line in words.splitlines() if line.startswith("Playing it makes ")]
     (counted,) = [line for line in words.splitlines() if " messages, " in line and "tokens." in line]
@@ -539,8 +538,8 @@ def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_p
     assert len(prompts) >= status.turns - 1  # a turn that nobody answered has none
 
 
-def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home):
-    drawn = uploaded(*long_talk())
+def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home, data_file):
+    drawn = uploaded(*long_talk(data_file))
     button(drawn, "Open as already played").click().run()
     played = re.compile(r"Playing without pauses: [1-9]\d* of 120 messages")
     drawn_until(drawn, lambda: any(played.search(each.proto.text) for each in drawn.get("progress")))
@@ -554,8 +553,8 @@ def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home)
     assert len(services.engine().open(made).session.messages()) == recording.played
 
 
-def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing(demo_home):
-    name, data = long_talk()
+def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing(demo_home, data_file):
+    name, data = long_talk(data_file)
     drawn = uploaded(name, b"\n".join(data.split(b"\n")[:40]))
     button(drawn, "Open as already played").click().run()
     drawn_until(drawn, lambda: len(overview(database())) == 2)
@@ -719,8 +718,8 @@ def test_a_database_that_cannot_be_opened_is_seen_at_a_glance(home):
     assert glance() == "('database_off', 'Database not reachable')"
 
 
-def test_an_agent_file_is_imported_as_it_stands_after_what_comes_and_what_does_not_was_said(demo_home):
-    drawn = uploaded("loop.af", shared("stores/loop.af").read_bytes())
+def test_an_agent_file_is_imported_as_it_stands_after_what_comes_and_what_does_not_was_said(demo_home, data_file):
+    drawn = uploaded("loop.af", data_file("stores/loop.af").read_bytes())
     told_before = joined(drawn).replace("\\", "")
     assert "3 messages in the queue, 0 archived. 9 memory blocks: about_user, " in told_before
     assert "Token limit 90,000." in told_before
