@@ -1,4 +1,4 @@
-# The two commands: `make run` and `make test`. Both set up everything they need in .venv.
+# The two commands: `make run` and `make test`. Both set up everything they need in .venv, whatever the folder is called.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,12 +8,15 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test check adapters wheel-test clients bench clean
+.PHONY: run test test-all check adapters wheel-test clients bench clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
 
-test: $(VENV)/.dev       ## the whole suite
+test: $(VENV)/.dev       ## everything essential, in some minutes
+	$(BIN)/python -m pytest -m 'not (slow or browser or postgres)'
+
+test-all: $(VENV)/.dev   ## all tests that can run on this machine
 	$(BIN)/python -m pytest
 
 check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the house in numbers

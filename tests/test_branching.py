@@ -443,6 +443,7 @@ def test_branches_of_a_file_open_in_another_process_like_any_session(tmp_path):
 # -- every position, whatever happened -----------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=STEPS)
 def test_a_branch_holds_exactly_what_the_session_held(steps):
@@ -462,6 +463,7 @@ def test_a_branch_holds_exactly_what_the_session_held(steps):
         assert words_of(branch).items() <= said_by_then.items()
 
 
+@pytest.mark.slow
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=ALL_STEPS)
 @example(steps=["note", "close", "note", "forget archive"])  # of the first turn nothing is left
@@ -518,6 +520,7 @@ def talk(memory, turns):
         memory.put(assistant(answer))
 
 
+@pytest.mark.slow
 def test_branches_of_a_real_conversation_are_the_conversation_so_far(data_file):
     turns = real_turns(60, data_file)
     memory = real_memory()

@@ -25,6 +25,8 @@ from memory_core.sessions.overview import list_sessions
 from memory_core.store.database import Database
 from memory_core.store.tables import message_table, session_table
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", ["file", "memory"])
 def test_eight_threads_put_into_one_session_and_nothing_is_lost_or_learned_twice(tmp_path, kind):

@@ -11,6 +11,8 @@ import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 LINES = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "").splitlines()
@@ -52,6 +54,7 @@ def test_the_user_is_made_and_is_not_root():
     assert f"useradd --create-home --uid 1000 {step('USER')}" in step("RUN")
 
 
+@pytest.mark.slow
 def test_the_health_check_succeeds_once_the_app_answers(tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

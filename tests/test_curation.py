@@ -322,6 +322,7 @@ def sketch(facts):
     return [(f.text, f.state, f.pinned, f.tokens, f.sources) for f in facts]
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(WISHES, st.booleans())
 def test_as_many_undos_as_change_sets_give_the_facts_back(wishes, approval):

@@ -758,6 +758,7 @@ def test_what_waits_for_a_block_that_is_removed_waits_no_longer():
     assert told(memory, DeliverySkipped) == [DeliverySkipped(deliveries=(1,), block="picky")]
 
 
+@pytest.mark.slow
 def test_what_came_while_removed_messages_were_learned_from_is_served_by_the_same_worker(tmp_path):
     extractor = HeldExtractor()
     memory = open_memory(database_uri=on_file(tmp_path), memory_blocks=[facts_block(extractor)])

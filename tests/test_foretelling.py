@@ -154,6 +154,7 @@ def real_conversation(data_file):
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [key for key in RECIPES if key != "self_editing"])
 def test_what_blocks_learn_from_the_flush_is_in_the_prompt_that_is_foretold(key, real_conversation):
     memory = Memory.from_recipe(key, "s", user_id="sam", token_limit=600)

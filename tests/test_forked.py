@@ -20,6 +20,7 @@ def forked(url, *blocks):
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=200)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 @pytest.mark.parametrize("blocks", [("Heard", "Facts"), ("Heard", "Facts", "Turns")], ids=["rules", "vectors"])
 def test_parent_and_child_go_on_after_a_fork(tmp_path, blocks):

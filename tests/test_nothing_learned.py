@@ -365,6 +365,7 @@ def learned_from(event):
     return expand(event.seqs) if event.kind == "summary_rewritten" else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [None, Reader()], ids=["rules", "model"])
 @pytest.mark.parametrize("conversation", [lambda _: MESSAGES, locomo], ids=["demo", "locomo"])
 def test_every_message_of_every_done_delivery_led_to_something_or_has_a_reason(conversation, model, data_file):

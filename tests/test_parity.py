@@ -36,6 +36,8 @@ from memory_core import (
 from memory_core.lab.linting import findings
 from memory_core.lab.variants import variant_of
 
+pytestmark = pytest.mark.slow
+
 _numbers = itertools.count(1)
 
 CONVERSATIONS = 100

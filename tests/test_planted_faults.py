@@ -22,6 +22,8 @@ from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = None if os.environ.get("MEMORY_INSPECTOR_ALL_FAULTS") else 4
 """Of each kind."""
 

@@ -146,6 +146,7 @@ def test_keys_are_kept_nowhere(attached, endpoint, tmp_path, caplog):
     assert KEY not in caplog.text
 
 
+@pytest.mark.slow
 def test_agents_that_take_turns_on_one_session_keep_their_prompts(attached, endpoint):
     writer, reader = [said("system", "Write."), said("user", "One")], [said("system", "Read."), said("user", "Two")]
     with endpoint(*[completion(f"answer {n}") for n in range(6)]):

@@ -17,6 +17,8 @@ from memory_core.store.vectors import DatabaseVectors, collection_name, replace_
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 
+pytestmark = pytest.mark.slow
+
 THINGS = ("boats", "violins", "cheese", "chess", "maps", "clocks", "kites", "bridges", "candles", "ferns")
 
 

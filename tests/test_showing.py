@@ -416,6 +416,7 @@ def test_a_page_finds_what_is_on_it_and_replaces_it_everywhere():
 # -- its size and its looks ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_turns_with_a_trace_in_each_are_less_than_two_megabytes():
     memory = memory_of(
         StaticMemoryBlock(name="Instructions", static_content="Help with the dinner. " * 40, priority=0),

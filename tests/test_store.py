@@ -207,6 +207,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_whichever_statement_fails_nothing_is_half_stored(prepared, name):
     nth, outcomes = 0, []
@@ -460,6 +461,7 @@ def test_a_fact_with_other_support_outlives_what_is_forgotten(tmp_path):
     assert fact_numbers(memory) == [2]
 
 
+@pytest.mark.slow
 def test_forgetting_a_long_session_stays_below_every_parameter_limit():
     """SQLite takes 32,766 parameters in a statement and PostgreSQL 65,535; here it is 550."""
     turns = VectorMemoryBlock(name="turns", embed_model=HashEmbedder())

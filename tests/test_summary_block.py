@@ -569,6 +569,7 @@ for number in range(8, 12):
 """
 
 
+@pytest.mark.slow
 def test_another_process_goes_on_where_this_one_left_it(tmp_path):
     memory = remembering(summary_of(), uri=on_file(tmp_path))
     say(memory, range(8))

@@ -9,6 +9,8 @@ from sqlalchemy.pool import StaticPool
 from memory_core import Memory, MessageRole
 from memory_core.interop.openai_format import read_conversation
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def trajectories(data_file):

@@ -258,6 +258,7 @@ def test_a_block_that_came_later_was_never_given_it():
 # -- what is not there -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_is_invented_of_what_nobody_said(data_file):
     lines = json.loads(data_file("memorybank/memory_bank_en.json").read_text(encoding="utf-8"))
     person = next(iter(lines.values()))

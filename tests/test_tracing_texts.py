@@ -127,6 +127,7 @@ def test_a_text_that_was_replaced_says_by_which_version():
     assert memory.trace(named("Nothing to see here.")).origin == "Written into Core by the user in turn 2, version 2."
 
 
+@pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(
     steps=st.lists(

@@ -8,6 +8,7 @@ import os
 import re
 from contextlib import suppress
 
+import pytest
 from engine_fakes import Clock, assistant, user
 from fakes import FakeEmbedder
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -498,6 +499,7 @@ def _later(trace):
 LIFE = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 119)), min_size=6, max_size=22)
 
 
+@pytest.mark.slow
 @settings(
     max_examples=LIVES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -194,6 +194,7 @@ def deeds(memory):
     return sorted((r.turn, r.actor, r.kind, re.sub(r'"seconds":[^,}]*', "", r.event.to_json())) for r in records)
 
 
+@pytest.mark.slow
 def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(tmp_path):
     def made(name, **settings):
         blocks = [FactExtractionMemoryBlock(name="facts"), VectorMemoryBlock(name="earlier", priority=2)]

@@ -192,6 +192,7 @@ def test_every_change_says_whether_it_can_be_undone_and_what_stands_against_it(k
     assert told == [(True, False), (False, False), (False, True)]
 
 
+@pytest.mark.slow
 @ledgers
 @settings(max_examples=25)
 @given(

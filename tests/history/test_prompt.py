@@ -54,6 +54,7 @@ def static(name, words, **settings):
 # -- the prompt as it was sent ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accounting", ["content", "reference", "billed"])
 def test_a_prompt_says_of_every_part_what_the_context_said_when_it_was_built(tmp_path, accounting):
     memory = make(on_file(tmp_path), accounting=accounting, token_limit=120)

@@ -713,6 +713,7 @@ def test_a_line_without_an_end_is_not_read_whole(notes, monkeypatch):
     assert "unpacks to more than" in refused(packed(members))
 
 
+@pytest.mark.slow
 def test_what_is_exported_opens_again_at_any_size():
     chance = random.Random(5)
     memory = open_memory("large", token_limit=1_000_000)
@@ -752,6 +753,7 @@ def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
     assert all(of_more < 1.5 * of_fewer for of_fewer, of_more in zip(fewer, more, strict=True)), peaks
 
 
+@pytest.mark.slow
 def test_of_each_message_little_is_in_memory_while_a_bundle_is_opened(monkeypatch):
     monkeypatch.setattr(bundle, "LINES_AT_ONCE", 25)
     peaks = []

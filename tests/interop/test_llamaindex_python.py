@@ -229,6 +229,7 @@ def test_no_name_or_text_becomes_code():
     assert [block.name for block in pasted(export_llamaindex_python(memory)).memory_blocks] == [odd, f"{odd} 3"]
 
 
+@pytest.mark.slow
 def test_it_runs_as_a_program_without_a_key_and_recalls_what_left_the_queue(tmp_path):
     memory = Memory.from_recipe("blocks", token_limit=400, instructions="Be kind.")
     memory.blocks.configure("Earlier turns", similarity_top_k=1)

@@ -25,6 +25,8 @@ from memory_core.lab.script import script_of
 from memory_core.lab.variants import variant_of
 from memory_core.planning import curation
 
+pytestmark = pytest.mark.slow
+
 CASES = int(os.environ.get("MEMORY_INSPECTOR_LAB_CASES", "5"))
 FILLER = "We talked about the weather of the coming week and about nothing else at all."
 WORDS = ("I am allergic to nuts.", "I live in Porto.", "My dog is called Bo.")

@@ -68,6 +68,7 @@ def player():
     return Player(Services(embedder=FakeEmbedder()))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=30, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )

@@ -116,6 +116,7 @@ def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_
     assert "24 of 36" in joined(app)
 
 
+@pytest.mark.slow
 def test_at_its_end_the_recording_says_so_and_can_be_played_again(app):
     app.selectbox(key="chat__speed").set_value("4 ×")
     for _ in range(7):
@@ -507,6 +508,7 @@ def locomo(least, data_file):
     raise AssertionError(f"no conversation of {least} turns")
 
 
+@pytest.mark.slow
 def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_end(demo_home, monkeypatch, data_file):
     from ui import turns
     from ui.jobs import Job

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from pages_driver import ROOT, joined, message_texts, opened
 from streamlit.testing.v1 import AppTest
 
@@ -35,6 +36,7 @@ def elsewhere(lines, *messages):
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, timeout=120)
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_card_connect_another_process_and_the_dot_lights(demo_home):
     app = card("demo")
     assert "Listening. Nothing has arrived from another process yet." in joined(app)

@@ -12,6 +12,8 @@ from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_pr
 from memory_core.planning import curation as plans
 from ui import services
 
+pytestmark = pytest.mark.slow
+
 
 def page(**query):
     return ready(opened(page="lab", session="demo", **query))

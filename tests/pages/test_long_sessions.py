@@ -62,7 +62,9 @@ def talk(memory):
         memory.put(ChatMessage(role="assistant", content=f"{person} in {place}: I will remember {wish}."))
 
 
-@pytest.mark.parametrize("key", RECIPES)
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=() if key == "blocks" else pytest.mark.slow) for key in RECIPES]
+)
 def test_every_page_of_a_long_session_draws_now_and_in_the_past(engine, key):
     app = opened(page="chat", session=key)
     assert not app.exception, app.exception

@@ -99,6 +99,7 @@ def tried_on(app):
     return app.run()
 
 
+@pytest.mark.slow
 def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_it_is(demo_home, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
     real = trying.compare_recipes
@@ -122,6 +123,7 @@ def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_i
     assert "shimmer" not in joined(app)
 
 
+@pytest.mark.slow
 def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     position = demo().session.status().position
     app = tried_on(recipes_page(recipe="window"))

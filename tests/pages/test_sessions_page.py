@@ -516,6 +516,7 @@ def long_talk(data_file):
     return "talk.jsonl", as_jsonl([(roles[each["speaker"]], each["text"]) for each in said[:120]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", [tool_calls, long_talk])
 def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_played(demo_home, file, data_file):
     drawn = uploaded(*file(data_file))

@@ -24,6 +24,8 @@ from memory_core.vectors.chroma import PREFIX, ChromaIndex
 from memory_core.vectors.chroma_client import _registries, _sessions, _settings_class
 from memory_core.vectors.exact import ExactIndex
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 
 
