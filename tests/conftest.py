@@ -62,10 +62,10 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 def pytest_sessionfinish(session):
-    """Fail where CI skips anything but the real conversations: everything else is installed there."""
+    """Fail where CI skips anything that could be installed there."""
     if os.environ.get("CI") and "PYTEST_XDIST_WORKER" not in os.environ:
-        others = set(skipped(session.config)) - {missing_data()}
-        if others:
+        expected = {missing_data(), "wordllama has no wheel for this Python"}
+        if set(skipped(session.config)) - expected:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

@@ -14,6 +14,11 @@ from memory_core.models import static_embedding
 from memory_core.models.base import Embedder
 from memory_core.models.static_embedding import WordLlamaEmbedder
 
+pytestmark = pytest.mark.skipif(
+    sys.version_info >= (3, 14) and importlib.util.find_spec("wordllama") is None,
+    reason="wordllama has no wheel for this Python",
+)
+
 
 @pytest.fixture(scope="module")
 def static():
