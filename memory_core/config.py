@@ -4,8 +4,10 @@ A `MemoryConfig` is a frozen value that either is possible or cannot be made: no
 What is possible but odd is said by `lab.linting`.
 """
 
+import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,8 @@ from memory_core.tokens import (
     TokenCounter,
     is_encoding,
 )
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_TOKEN_LIMIT = 30_000
 """LlamaIndex's default."""
@@ -167,9 +171,9 @@ class Settings:
 
     @classmethod
     def of_the_app(cls) -> "Settings":
-        """The app's, which always has a home folder: `.memory-inspector` in the user's home without any other."""
+        """The app's, which always has a home folder."""
         settings = cls.from_environment()
-        return settings if settings.home else replace(settings, home=Path.home() / ".memory-inspector")
+        return settings if settings.home else replace(settings, home=_folder_of_the_app())
 
     @property
     def database(self) -> str | None:
@@ -182,6 +186,17 @@ class Settings:
     def index(self) -> str | Path | None:
         """The vector index to use: a Chroma server, else a folder, else None (exact scan)."""
         return self.chroma_url or (self.home / "chroma" if self.home else None)
+
+
+def _folder_of_the_app() -> Path:
+    """Return the app's own folder: in the user's home, or in the working directory where that cannot be written."""
+    in_home, here = (folder / ".memory-inspector" for folder in (Path.home(), Path.cwd()))
+    with suppress(OSError):
+        in_home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.access(in_home, os.W_OK):
+        return in_home
+    _log.warning("%s cannot be written. Data is kept in %s, or where MEMORY_INSPECTOR_HOME says.", in_home, here)
+    return here
 
 
 def _impossible(error: ValidationError) -> ConfigError:
