@@ -8,8 +8,6 @@ import json
 import sqlite3
 from contextlib import closing
 
-import msgpack
-
 # -- two people, over a year: names, dates, changes of mind, three scripts ------------------------------
 
 ASKING, ANSWERING = "Imke", "Tomas"
@@ -337,6 +335,8 @@ def agno():
 
 
 def langgraph():
+    import msgpack  # of the extra `stores`, which not every environment of `make` has
+
     def message(kind, name, **fields):
         return msgpack.ExtType(
             5, msgpack.packb([f"langchain_core.messages.{kind}", name, {"type": kind, **fields}, "model_validate_json"])
