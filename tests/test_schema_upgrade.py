@@ -154,8 +154,8 @@ def test_an_upgrade_that_fails_changes_nothing(tmp_path, monkeypatch):
     from memory_core.store import database as store
 
     monkeypatch.setattr(store.SQLModel.metadata, "create_all", lambda *_, **__: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        Database(create_engine(uri))
     engine = create_engine(uri)
+    with pytest.raises(ZeroDivisionError):
+        Database(engine)
     assert {each["name"] for each in inspect(engine).get_columns("mi_fact")} == FACT_COLUMNS_OF_1
     engine.dispose()

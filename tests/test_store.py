@@ -43,8 +43,10 @@ def test_a_database_of_a_newer_version_is_refused_in_one_sentence(tmp_path):
     memory = open_memory(database_uri=on_file(tmp_path))
     with memory.session.database.write() as connection:
         connection.execute(update(schema_table).values(version=SCHEMA_VERSION + 1))
+    engine = create_engine(on_file(tmp_path))
     with pytest.raises(StoreError, match=rf"schema version {SCHEMA_VERSION + 1}.*up to {SCHEMA_VERSION}\. Update"):
-        Database(create_engine(on_file(tmp_path)))
+        Database(engine)
+    engine.dispose()
 
 
 def test_a_new_folder_is_its_owners_alone_and_an_old_one_stays_as_it_is(tmp_path):
