@@ -15,15 +15,16 @@ pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")
 menu = Menu(pages, page)
 
-from ui import drawing, frame, keys  # noqa: E402  (takes a second the first time; the frame is drawn by then)
+from ui import drawing, frame, keys, state  # noqa: E402  (takes a second the first time; the frame is drawn by then)
 from ui.components import draw_styles  # noqa: E402
-from ui.sidebar import draw_sidebar  # noqa: E402
+from ui.sidebar import draw_sidebar, select_session  # noqa: E402
 
 draw_styles()
-frame.take_link()
-with drawing.together((page.url_path, st.session_state.get("session"))):
+state.begin_run()
+sessions = select_session()
+with drawing.together((page.url_path, state.selected_session())):
     with st.sidebar:
-        session = draw_sidebar()
+        session = draw_sidebar(sessions)
     frame.draw_header(page)
     menu.draw()
     nav.name_tab(page.title, session if page.url_path not in frame.WITHOUT_CLOCK else None)

@@ -101,6 +101,11 @@ def turn_picked(app):
     return next(each for each in app.selectbox if each.label == "Turn").value
 
 
+def session_picker(app):
+    """The session picker in the sidebar."""
+    return next(each for each in app.selectbox if each.label == "Session")
+
+
 def press(app, words):
     """Press a button, and draw again when what it began has ended."""
     before = job_of(app)

@@ -39,6 +39,11 @@ def again() -> NoReturn:
     st.rerun()
 
 
+def following() -> bool:
+    """Return whether this run was requested by `again`. False once `together` has begun."""
+    return bool(st.session_state.get(_FOLLOWED))
+
+
 def fragment() -> str | None:
     """Id of the fragment or dialog being drawn."""
     return ThreadState.get().fragment_id

@@ -3,7 +3,6 @@
 One clock drives all pages: the turn in the header. A page of the past shows that turn read-only.
 """
 
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import replace
@@ -11,11 +10,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
-from ui import baseline, connect, facts_limit, flushing, live, nav, opening, state, toasts, watching
+from ui import baseline, connect, facts_limit, flushing, live, nav, opening, selection, state, toasts, watching
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -37,20 +35,7 @@ TAKEN_OVER = (
     "It goes on meanwhile."
 )
 
-_WRITTEN = "_written_link"
-_LEFT = "_left_link"
-"""Previous URL parameters, with the time until which the browser may still report them."""
-_UNKNOWN = "_unknown_turn"
 _PICKER = "_picker_number"
-_PAGE = "_page_before"
-
-BEHIND_SECONDS = 1.5
-"""Seconds after writing within which new URL parameters may not have reached the browser."""
-_LONGEST_NUMBER = 10
-"""Maximum digits of a turn number in a URL."""
-
-Link = tuple[str | None, str | None]
-"""Turn and step as in a URL."""
 
 _view: ContextVar[View | None] = ContextVar("view", default=None)
 """View of this run: header and page read the session once, so that both show the same moment."""
@@ -83,7 +68,7 @@ def draw_header(page: "Page") -> None:
         baseline.draw_chip()
         if clock and session_id:
             _controls(session_id, latest, view)
-    _write_link(page.url_path)
+    selection.write(page.url_path)
     # Always draw the containers: what follows keeps its place, and an input its typed words.
     with st.container():
         if view is not None and view.locked is not None and view.locked.because == "agent":
@@ -268,84 +253,12 @@ def _turn_on(by: int, latest: int) -> None:
     state.show_turn(asked if asked < latest else None)
 
 
-def take_link() -> None:
-    """Select the session and the turn that the URL requests, unless this app wrote them there itself.
-
-    Must run before anything else writes to the URL. The menu drops URL parameters; the pages' own links name the
-    session, and then the turn with it.
-    """
-    state.begin_run()
-    if _behind():
-        return
-    session_id = st.query_params.get(state.SESSION)
-    if session_id and state.SESSION in st.session_state and session_id != state.linked_session():
-        state.select_session(session_id)
-    asked, step = _asked()
-    if state.SESSION not in st.query_params or (asked, step) == st.session_state.get(_WRITTEN, (None, None)):
-        return
-    state.show_turn(_number(asked), _number(step))
-    st.session_state[_WRITTEN] = asked, step
-    st.session_state[_UNKNOWN] = None if _number(asked) is not None else asked
-
-
-def _behind() -> bool:
-    """Whether the URL is older than the current selection: it is the browser's at the time it requested this run.
-
-    So if something was selected for this run, or the last URL written has not reached the browser yet. Going back or
-    forward in the browser requests just such a URL.
-    """
-    context = get_script_run_ctx()
-    if context is None or context.is_history_navigation:
-        return False
-    written = st.session_state.get(_WRITTEN, (None, None))
-    if _picked() != written:
-        return True
-    left: dict[Link, float] = st.session_state.get(_LEFT, {})
-    asked = _asked()
-    return asked != written and time.monotonic() < left.get(asked, 0.0)
-
-
-def _asked() -> Link:
-    """Turn and step in the URL."""
-    return st.query_params.get(state.TURN), st.query_params.get(state.STEP)
-
-
-def _picked() -> Link:
-    """Turn and step that are selected."""
-    turn, step = state.selected_turn(), state.selected_step()
-    return None if turn is None else str(turn), None if step is None else str(step)
-
-
-def _number(asked: str | None) -> int | None:
-    """A number from a URL, if it is one."""
-    return int(asked) if asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER else None
-
-
 def _check_turn(latest: int) -> None:
     """Show the latest turn, with a warning, if the requested turn is not in the session."""
-    turn, missing = state.selected_turn(), st.session_state.pop(_UNKNOWN, None)
+    turn, missing = state.selected_turn(), selection.take_unknown_turn()
     if turn is not None and not 1 <= turn <= latest:
         missing = str(turn)
         state.show_turn(None)
     if missing and latest:
         shown = tokens(latest)
         state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")
-
-
-def _write_link(page: str) -> None:
-    """Put turn and step in the URL, so that the page can be reloaded and linked to; none for the latest."""
-    written = _picked()
-    for name, value in zip((state.TURN, state.STEP), written, strict=True):
-        if value is None:
-            st.query_params.pop(name, None)
-        elif st.query_params.get(name) != value:
-            st.query_params[name] = value
-    if st.session_state.get(_PAGE) == page and state.SESSION in st.query_params:
-        # A link to the current page reaches the server but not the browser's URL: write it again.
-        st.query_params[state.SESSION] = st.query_params[state.SESSION]
-    before, now = st.session_state.get(_WRITTEN, written), time.monotonic()
-    if before != written:
-        left = {link: until for link, until in st.session_state.get(_LEFT, {}).items() if until > now}
-        st.session_state[_LEFT] = {**left, before: now + BEHIND_SECONDS}
-    st.session_state[_WRITTEN] = written
-    st.session_state[_PAGE] = page

@@ -10,7 +10,7 @@ from ui import nav, state
 from ui.components import error_inside
 from ui.finding import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
 from ui.services import engine
-from ui.text import plain, tokens
+from ui.text import plain, session_name, tokens
 from ui.timeline.opened import EVENT
 from ui.timeline.timeline_cache import remembered
 
@@ -101,7 +101,7 @@ def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
 def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
     yield from _pages()
     for status in list_sessions(database):
-        yield Target("Session", status.title or f"Session {status.session_id[:8]}", "chat", session=status.session_id)
+        yield Target("Session", session_name(status.title, status.session_id), "chat", session=status.session_id)
     if memory is None:
         return
     for attached in memory.blocks:

@@ -1,48 +1,47 @@
 """The sidebar: the session with its actions, and the model that answers."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 import streamlit as st
 
-from memory_core import ConfigError, Delivery, MemoryInspectorError, StoreError, list_sessions
+from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, list_sessions
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
-from ui import model, nav, state, trial
+from ui import model, nav, selection, state, trial
 from ui.demo import DEMO_SESSION, ensure_demo
 from ui.goto import draw_goto_button
 from ui.keys import keys_dialog
 from ui.services import engine
 from ui.sessions.dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.sessions.health import at_a_glance
-from ui.text import count, plain, short
+from ui.text import count, plain, session_name, short
 
 STATUS_CHARACTERS = 40
 """Maximum characters of a model's name in the status line: two lines of the sidebar."""
 
 
-def draw_sidebar() -> str | None:
-    """Draw the session picker with its menu, and the status line; return the title of the selected session."""
+def select_session() -> Mapping[str, Status] | None:
+    """Decide which session this run shows; return all by id, or None if the database cannot be reached."""
     try:
         shared = engine()
         ensure_demo(shared)
-        known = {status.session_id: status for status in list_sessions(shared.database)}
+        sessions = {status.session_id: status for status in list_sessions(shared.database)}
     except StoreError:  # the page says more
+        return None
+    ids = sorted(sessions, key=lambda id: (id != DEMO_SESSION, -sessions[id].updated_at))
+    selection.take(ids)
+    return {id: sessions[id] for id in ids}
+
+
+def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
+    """Draw the session picker with its menu, and the status line; return the title of the selected session."""
+    if sessions is None:
         st.error("Database not reachable", icon=":material/database_off:")
         return None
-    ids = sorted(known, key=lambda id: (id != DEMO_SESSION, -known[id].updated_at))
     draw_goto_button()
-    _choose(ids)
     # Numbered from the oldest: the browser identifies its choice by these words, which a newer session must not change.
-    titles = _titles({id: known[id].title for id in sorted(ids, key=lambda id: known[id].created_at)})
-    st.selectbox(
-        "Session",
-        ids,
-        key=state.SESSION,
-        format_func=lambda id: titles[id],
-        placeholder="No session yet",
-        on_change=lambda: state.show_earlier(0),
-    )
-    _write_link()
+    titles = _titles(sorted(sessions.values(), key=lambda status: status.created_at))
+    selection.draw_picker({id: titles[id] for id in sessions})
     nav.link("sessions", "All sessions", icon=":material/folder_open:")
     with st.container(horizontal=True, gap="medium"):
         if st.button("New", key="session__new", help="Start a session", type="tertiary", icon=":material/add:"):
@@ -52,37 +51,14 @@ def draw_sidebar() -> str | None:
     return titles.get(state.selected_session() or "")
 
 
-def _choose(ids: list[str]) -> None:
-    """Select the session that the URL requests initially; another one, with a warning, if it does not exist.
-
-    A selectbox bound to the URL would put titles there, and two sessions may have one title.
-    """
-    fresh = state.SESSION not in st.session_state
-    asked = st.query_params.get(state.SESSION) if fresh else state.selected_session()
-    if asked is not None and asked not in ids:
-        state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")
-    if fresh or asked not in ids:
-        st.session_state[state.SESSION] = asked if asked in ids else next(iter(ids), None)
-
-
-def _write_link() -> None:
-    """Put the session in the URL, so that the page can be reloaded and linked to."""
-    session_id = state.selected_session()
-    state.link_session(session_id)
-    if session_id is None:
-        st.query_params.pop(state.SESSION, None)
-    elif st.query_params.get(state.SESSION) != session_id:
-        st.query_params[state.SESSION] = session_id
-
-
-def _titles(titles: dict[str, str]) -> dict[str, str]:
+def _titles(sessions: Sequence[Status]) -> dict[str, str]:
     """Display title of each session in the picker, numbered if another one has the same."""
     shown: dict[str, str] = {}
-    given: Counter[str] = Counter()
-    for session_id, title in titles.items():
-        name = title or f"Session {session_id[:8]}"
-        given[name] += 1
-        shown[session_id] = name if given[name] == 1 else f"{name} ({given[name]})"
+    uses: Counter[str] = Counter()
+    for status in sessions:
+        name = session_name(status.title, status.session_id)
+        uses[name] += 1
+        shown[status.session_id] = name if uses[name] == 1 else f"{name} ({uses[name]})"
     return shown
 
 

@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 import streamlit as st
 
 SESSION = "session"
-"""Widget key of the selected session, and the URL parameter that names it."""
+"""Key of the selected session, and the URL parameter that names it."""
 
 TURN = "turn"
 """Key of the selected turn, and the URL parameter that names it; empty for the latest."""
@@ -30,7 +30,6 @@ LANES = "lanes"
 _EARLIER = "chat_earlier"
 _DIALOG = "dialog_open"
 _GRAPH = "has_graph"
-_LINKED = "linked_session"
 _WHOLE = "whole_messages"
 
 
@@ -141,16 +140,6 @@ def selected_session() -> str | None:
     """The id in the session picker."""
     value: str | None = st.session_state.get(SESSION)
     return value
-
-
-def linked_session() -> str | None:
-    """The session that this app put in the URL; a different one there was requested by the user."""
-    value: str | None = st.session_state.get(_LINKED)
-    return value
-
-
-def link_session(session_id: str | None) -> None:
-    st.session_state[_LINKED] = session_id
 
 
 def selected_turn() -> int | None:

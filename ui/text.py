@@ -56,8 +56,8 @@ def tokens(n: int) -> str:
 
 
 def session_name(title: str, session_id: str) -> str:
-    """Display name of a session: its title, or a substitute."""
-    return title or f"Session {session_id[:8]}"
+    """Return the display name of a session: its title, or its whole id."""
+    return title or session_id
 
 
 def difference(number: float, base: float) -> str:

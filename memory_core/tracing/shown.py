@@ -46,7 +46,7 @@ def shown_page(
     people |= {speaker for message in messages if (speaker := parse_message(message).speaker)}
     if session.user_id:
         known.add(session.user_id.partition("@")[0].title())
-    title = SessionHandle(session).status().title or f"Session {session.id[:8]}"
+    title = SessionHandle(session).status().title or session.id
     return Page(contents(title, shown, start=start), frozenset(people), frozenset(known), tuple(sorted(_facts(shown))))
 
 

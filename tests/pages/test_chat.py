@@ -20,6 +20,7 @@ from pages_driver import (
     opened_by,
     press,
     read,
+    session_picker,
     settled,
     story,
     table,
@@ -289,7 +290,7 @@ def test_a_link_to_a_session_that_is_gone_says_so_and_shows_another(demo_home):
 def test_two_sessions_of_one_title_are_told_apart(demo_home):
     first, second = a_session(title="Trip"), a_session(title="Trip")
     app = opened(session=first.session_id)
-    picker = app.selectbox(key="session")
+    picker = session_picker(app)
     assert picker.options == ["Birthday dinner", "Trip (2)", "Trip"]  # newest first, numbered from the oldest
     assert picker.value == first.session_id
     picker.set_value(second.session_id).run()

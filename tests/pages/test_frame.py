@@ -3,11 +3,11 @@
 import threading
 
 import pytest
-from pages_driver import button, joined, menu, opened, press, table, turn_picked
+from pages_driver import button, joined, menu, opened, press, session_picker, table, turn_picked
 
 from memory_core import delete_session
 from memory_core.sessions.log import SessionLog
-from ui import opening, scrubber, services
+from ui import drawing, opening, scrubber, services
 from ui.demo_script import FORGOTTEN_WORDS, MESSAGES
 from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
@@ -122,7 +122,7 @@ def test_every_line_of_the_menu_keeps_the_session_and_the_turn(app):
 def test_the_menu_follows_to_another_session(app):
     other = new_memory(services.engine(), title="Other")
     app.run()
-    app.selectbox(key="session").select(other.session_id).run()
+    session_picker(app).select(other.session_id).run()
     assert set(menu(app).values()) == {f"session={other.session_id}"}
 
 
@@ -139,16 +139,35 @@ def test_another_session_begins_at_its_latest_turn(app):
     other = new_memory(services.engine(), title="Other")
     app = keyed(app, "frame__before").click().run()
     app.run()
-    app.selectbox(key="session").select(other.session_id)
+    session_picker(app).select(other.session_id)
     app.run()
     assert banner(app) is None
     assert "turn" not in app.query_params
 
 
+def test_the_session_picker_does_not_depend_on_a_message_that_an_interrupted_run_never_sent(demo_home):
+    """A browser that saw only the second run reports the picker's default with every later one."""
+    other = new_memory(services.engine(), title="Other")
+    app = opened(session=other.session_id)
+    seen = session_picker(app.run()).proto
+    assert seen.options[seen.default] == "Other"
+
+
+def test_a_run_for_new_events_stays_in_its_session_whatever_its_address_says(app):
+    other = new_memory(services.engine(), title="Other")
+    app.run()
+    session_picker(app).select(other.session_id).run()
+    app.query_params["session"] = "demo"  # a poll that was begun before the session was changed
+    app.session_state[drawing._FOLLOWED] = True
+    app.run()
+    assert app.session_state["session"] == other.session_id
+    assert app.query_params["session"] == other.session_id
+
+
 def test_a_session_deleted_elsewhere_is_said_with_a_way_on(app):
     other = new_memory(services.engine(), title="Other")
     app.run()
-    app.selectbox(key="session").select(other.session_id).run()
+    session_picker(app).select(other.session_id).run()
     delete_session(services.engine().database, other.session_id)
     app.run()
     assert not app.exception

@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from pages_driver import menu, opened
+from pages_driver import menu, opened, session_picker
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.planning import curation as wish
@@ -85,8 +85,8 @@ def test_an_address_of_another_session_opens_it_in_a_tab_that_showed_one(memory)
     app = opened(session=memory.session_id)
     app.query_params["session"] = other.session_id
     app.run()
-    assert app.selectbox(key="session").value == other.session_id
-    app.selectbox(key="session").select(memory.session_id).run()
+    assert session_picker(app).value == other.session_id
+    session_picker(app).select(memory.session_id).run()
     assert app.query_params["session"] == memory.session_id
     assert set(menu(app).values()) == {f"session={memory.session_id}"}
 

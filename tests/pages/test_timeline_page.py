@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from engine_fakes import NoteExtractor
-from pages_driver import button, joined, message_texts, opened, press, turn_picked
+from pages_driver import button, joined, message_texts, opened, press, session_picker, turn_picked
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_session
 from memory_core.curation.known_facts import FactsAsked
@@ -320,7 +320,7 @@ def test_a_filter_stays_while_events_come_in_and_goes_with_what_it_asked_for(dem
     other = new_memory(services.engine(), title="Other")
     other.put(ChatMessage(role="user", content="hello"))
     app.run()
-    app.selectbox(key="session").select(other.session_id).run()
+    session_picker(app).select(other.session_id).run()
     assert not app.exception
     assert sentences(app)[0].startswith("The user said “hello”")
 

@@ -89,7 +89,7 @@ def test_without_any_user_there_is_no_column_of_users():
 
 
 def test_a_session_without_a_title_is_called_by_the_start_of_its_id():
-    assert rows([session("0123456789ab", title="")], now=0)[0]["Session"] == "Session 01234567"
+    assert rows([session("0123456789ab", title="")], now=0)[0]["Session"] == "0123456789ab"
 
 
 @pytest.mark.parametrize(

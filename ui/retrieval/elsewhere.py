@@ -9,7 +9,7 @@ from ui.components import heading
 from ui.retrieval.reading import THEN
 from ui.services import engine
 from ui.stored import stored
-from ui.text import plain, short, tokens
+from ui.text import plain, session_name, short, tokens
 
 SHOWN = 8
 WORDS_SHOWN = 220
@@ -40,7 +40,7 @@ def _draw(each: Elsewhere, titles: dict[str, str]) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         turn = f"Turn {tokens(each.turn)}"
         if each.session_id in titles:
-            title = titles[each.session_id] or f"Session {each.session_id[:8]}"
+            title = session_name(titles[each.session_id], each.session_id)
             label = f":small[{turn} of {plain(short(title, 40))}]"
             nav.link("chat", label, icon="", turn=each.turn, **{state.SESSION: each.session_id})
         else:
