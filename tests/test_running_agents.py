@@ -9,7 +9,7 @@ from running_agent import running_agent as agent_at
 
 from memory_core import Database, Memory, Services, delete_session
 from memory_core.planning import curation as plans
-from memory_core.sessions.agents import running_agent, taken_over
+from memory_core.sessions.agents import running_agent, running_agents, taken_over
 from memory_core.store.leases import AGENT_SECONDS
 
 
@@ -36,11 +36,14 @@ def test_an_agent_works_in_a_session_from_its_first_write_until_it_ends_or_falls
         found = running_agent(database, "s")
         assert (found.process, found.here) == (agent.pid, True)
         assert running_agent(database, "another") is None
+        assert running_agents(database) == {"s": found}
         later = time.time() + AGENT_SECONDS
         assert running_agent(database, "s", clock=lambda: later - 60) is not None
         assert running_agent(database, "s", clock=lambda: later + 1) is None
+        assert running_agents(database, clock=lambda: later + 1) == {}
         agent.kill()
         assert running_agent(database, "s") is None
+        assert running_agents(database) == {}
 
 
 def test_what_an_app_or_this_very_process_writes_makes_no_agent(uri):

@@ -5,20 +5,27 @@ A message has arrived if another process wrote it: the log grew without a job of
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import streamlit as st
 from streamlit.config import get_option
 
-from memory_core import Database, MemoryInspectorError
+from memory_core import Database, MemoryInspectorError, list_sessions
 from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
 from memory_core.history.log import last_position
+from memory_core.sessions.agents import running_agents
+from ui import nav, state
 from ui.changing import BRANCH_IT, shown_only
 from ui.components import heading
 from ui.services import engine
-from ui.text import ago, count, plain, short
+from ui.text import ago, count, plain, session_name, short
+
+CONNECT = "Connect your agent"
+
+MOST_LIVE = 3
+"""Maximum number of live sessions linked at once; the list has all."""
 
 LOOK_SECONDS = 1.0
 """Interval, in seconds, between checks for new messages; each is a single index lookup."""
@@ -109,16 +116,29 @@ def draw_attachment(session_id: str, attachment: AgentAttached) -> None:
         st.badge(says, icon=":material/visibility:", color="gray", help=shown_only(attachment).sentence)
 
 
-def draw_card(session_id: str) -> None:
-    """Draw the lines to copy, and the dot."""
-    with st.container(border=True, gap="small", key="connect"):
+def live_sessions(database: Database) -> frozenset[str]:
+    """The sessions in which an agent of another process works."""
+    return frozenset(running_agents(database))
+
+
+def draw_live_links(names: Mapping[str, str]) -> None:
+    """Draw a link to each session in which an agent works; `names` by id, most recent first."""
+    for session_id in list(names)[:MOST_LIVE]:
+        label = f"**{plain(short(names[session_id], 60))}** is :green[live]: open it"
+        nav.link("chat", label, icon=":material/sensors:", turn=None, **{state.SESSION: session_id})
+
+
+def draw_card(session_id: str, *, framed: bool = True) -> None:
+    """Draw the lines to copy, and the dot; not `framed` where what surrounds it has a title."""
+    with st.container(border=framed, gap="small", key="connect"):
         attachment = _attachment(session_id)
         if attachment is not None and attachment.source == "file":
             heading(f"Opened from {plain(short(attachment.name))}")
             follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
             st.markdown(f":small[:gray[{plain(engine().store_problem(session_id) or '') or follows}]]")
             return
-        heading("Connect your agent")
+        if framed:
+            heading(CONNECT)
         if attachment is not None:
             _draw_attached(session_id, attachment)
             _dot(session_id)
@@ -167,7 +187,19 @@ def _dot(session_id: str) -> None:
     except MemoryInspectorError:  # the page reports the error
         return
     dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
-    st.markdown(f"{dot} {sentence(heard, time.time())}")
+    elsewhere = {} if heard.last is not None else _live_elsewhere(session_id)
+    if elsewhere:
+        draw_live_links(elsewhere)
+    else:
+        st.markdown(f"{dot} {sentence(heard, time.time())}")
+
+
+def _live_elsewhere(session_id: str) -> dict[str, str]:
+    """The names of the other sessions in which an agent works, by id."""
+    database = engine().database
+    live = live_sessions(database) - {session_id}
+    statuses = list_sessions(database) if live else ()
+    return {each.session_id: session_name(each.title, each.session_id) for each in statuses if each.session_id in live}
 
 
 def listen(session_id: str) -> Heard:

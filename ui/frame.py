@@ -22,7 +22,7 @@ from ui.services import engine
 from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
 from ui.text import plain, tokens
-from ui.view import View, memory_of, opened
+from ui.view import View, memory_of, news, opened
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page
@@ -68,7 +68,7 @@ def draw_header(page: "Page") -> None:
         baseline.draw_chip()
         if clock and session_id:
             _controls(session_id, latest, view)
-    selection.write(page.url_path)
+    selection.write_link(page.url_path)
     # Always draw the containers: what follows keeps its place, and an input its typed words.
     with st.container():
         if view is not None and view.locked is not None and view.locked.because == "agent":
@@ -112,7 +112,7 @@ def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
             view = _view.get() or opened(session_id)
             draw(view)
             if follows and view.turn is None and not state.dialog_open():
-                live.follow(session_id, view.seen, running=view.running)
+                live.follow(partial(news, session_id), view.seen, running=view.running)
     except NotFoundError:
         st.warning("This session was deleted elsewhere.")
         nav.link("sessions", "All sessions")

@@ -1,14 +1,15 @@
-"""Live updates: a page is redrawn when its session has new events, from a job of this server or another process.
+"""Live updates: a page is redrawn when there are new events, from a job of this server or another process.
 
 No script run lasts as long as a job: a fragment polls and requests a redraw.
 """
+
+from collections.abc import Callable
 
 import streamlit as st
 
 from memory_core import MemoryInspectorError
 from ui import drawing, state
 from ui.jobs import Job
-from ui.view import news
 
 LOOK_SECONDS = 1.0
 """Polling interval, in seconds, while nothing runs in this server; each poll is a single index lookup."""
@@ -20,12 +21,12 @@ UNPACED_SECONDS = 0.7
 """Polling interval, in seconds, during playback without pauses: nobody can follow every turn, and redraws slow it."""
 
 
-def follow(session_id: str, seen: object, *, running: Job | None) -> None:
-    """Redraw the page once the session's news differ from what was `seen`."""
+def follow(news: Callable[[], object], seen: object, *, running: Job | None = None) -> None:
+    """Redraw the page once its news differ from what was `seen`."""
 
     def look() -> None:
         try:
-            changed = news(session_id) != seen
+            changed = news() != seen
         except MemoryInspectorError:
             changed = True  # the page reports the error
         if changed:

@@ -108,7 +108,7 @@ def take(existing: Sequence[str]) -> None:
         st.session_state[_WRITTEN] = replace(written, link=link)  # the browser has it already
 
 
-def write(page: str) -> None:
+def write_link(page: str) -> None:
     """Put the selection in the address, so that the page can be reloaded and linked to."""
     if state.SESSION not in st.session_state:
         return  # the database could not be read: the address is still to be taken

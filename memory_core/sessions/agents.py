@@ -24,6 +24,12 @@ def running_agent(database: Database, session_id: str, *, clock: Clock = time.ti
         return leases.running_agent(connection, session_id, clock())
 
 
+def running_agents(database: Database, *, clock: Clock = time.time) -> dict[str, RunningAgent]:
+    """The processes, other than this one, that work in sessions, by session."""
+    with database.read() as connection:
+        return leases.running_agents(connection, clock())
+
+
 def taken_over(database: Database, session_id: str) -> bool:
     """Whether a person has taken the session over from its agent, and not handed it back."""
     with database.read() as connection:

@@ -124,9 +124,24 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
 def running_agent(connection: Connection, session_id: str, now: float) -> RunningAgent | None:
     """The other process that works in a session; None if none does, or it has ended."""
     row = connection.execute(select(lease_table).where(lease_table.c.key == _agent_key(session_id))).one_or_none()
-    if row is None or not now < row.until < now + 2 * AGENT_SECONDS or _dead(row.owner):
+    return None if row is None else _agent(row.owner, row.until, now)
+
+
+def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent]:
+    """The other processes that work in sessions, by session."""
+    agents: dict[str, RunningAgent] = {}
+    for row in connection.execute(select(lease_table).where(lease_table.c.until > now)):
+        scope, session_id = json.loads(row.key)
+        if scope is None and (agent := _agent(row.owner, row.until, now)) is not None:
+            agents[session_id] = agent
+    return agents
+
+
+def _agent(owner: str, until: float, now: float) -> RunningAgent | None:
+    """The process of a lease on a session; None if it has ended, or is this one."""
+    if not now < until < now + 2 * AGENT_SECONDS or _dead(owner):
         return None
-    machine, process = _process(row.owner)
+    machine, process = _process(owner)
     agent = RunningAgent(machine, int(process))
     return None if agent.here and agent.process == os.getpid() else agent
 

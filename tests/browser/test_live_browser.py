@@ -134,6 +134,43 @@ def test_a_running_agents_session_is_read_only_until_it_is_taken_over_and_then_a
         healthy(tab)
 
 
+def test_all_sessions_shows_a_new_session_of_another_process_and_opens_it_on_click(served, visitor):
+    session_id = f"live-agent-{uuid.uuid4().hex[:6]}"
+    tab = visitor.open(f"{served.url}/sessions?session=demo")
+    expect(tab.get_by_text("all systems OK")).to_be_visible()
+    idle(tab)
+    with running_agent(served.database_url, session_id) as agent:
+        agent.say("note 1 of the day")
+        link = tab.get_by_role("link", name=session_id)
+        expect(link).to_be_visible()
+        link.click()
+        expect(tab.get_by_text("note 1 of the day").first).to_be_visible()
+        expect(tab).to_have_url(re.compile(f"/chat.*session={session_id}"))
+        for number in range(2, 6):
+            agent.say(f"note {number} of the day")
+            expect(tab.get_by_text(f"note {number} of the day").first).to_be_visible()
+        assert tab.get_by_text("Birthday dinner").count() == 0
+        assert session_id in tab.title()
+        healthy(tab)
+
+
+def test_a_tab_on_a_live_session_stays_there_when_it_came_from_the_demo(served, visitor):
+    session_id = f"live-agent-{uuid.uuid4().hex[:6]}"
+    tab = visitor.open(f"{served.url}/sessions?session=demo")
+    idle(tab)
+    with running_agent(served.database_url, session_id) as agent:
+        agent.say("note 1 of the day")
+        tab.goto(f"{served.url}/chat?session={session_id}")
+        for number in range(2, 8):
+            agent.say(f"note {number} of the day")
+            tab.wait_for_timeout(300)
+        expect(tab.get_by_text("note 7 of the day").first).to_be_visible()
+        idle(tab)
+        assert tab.get_by_text("Birthday dinner").count() == 0
+        assert f"session={session_id}" in tab.url
+        healthy(tab)
+
+
 def test_an_agent_attached_by_one_variable_appears_while_a_page_is_open(served, visitor, monkeypatch):
     """The real exporter, told where to send by its variable, and a memory that was found and not sent."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", served.url)

@@ -8,6 +8,7 @@ import zipfile
 
 import pytest
 from pages_driver import button, dialog, drawn_until, joined, opened, opened_by, press, read
+from running_agent import running_agent
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, StaticMemoryBlock, StoreError, delete_session
@@ -100,13 +101,13 @@ def test_the_demo_is_listed_with_its_numbers_and_what_can_be_done(demo_home):
         "Session": "Birthday dinner",
         "User": "sam",
         "Turns": 11,
-        "Tokens": found.tokens,
+        "Message tokens": found.tokens,
         "Flushes": found.status.flushes,
         "Facts": found.facts,
         "From": "demo",
     }
     shown = joined(app)
-    assert "1 session with 11 turns. Everything they need is working." in shown
+    assert "1 session · all systems OK" in shown
     assert f"11 turns, 22 messages, {found.tokens} tokens, {found.facts} facts. The demo." in shown
     for says in ("Import a conversation", "New", "Open", "Rename", "Branch…", "Export", "Reset demo", "Check again"):
         assert says in labels(app)
@@ -120,7 +121,29 @@ def test_the_page_has_one_primary_button_and_no_turn_picker(demo_home):
 
 
 def test_it_draws_in_the_dark_and_with_a_turn_in_the_address(demo_home):
-    assert "session with 11 turns" in joined(page(theme="dark", session="demo", turn="3"))
+    assert "1 session · " in joined(page(theme="dark", session="demo", turn="3"))
+
+
+def test_a_session_of_a_running_agent_is_live_with_its_whole_name_and_one_click_from_its_chat(demo_home):
+    """The agent is another process, on the same database."""
+    app = page()
+    with running_agent(services.engine().database.url, "an-agent-of-mine") as agent:
+        agent.say("note 1 of the day")
+        app.run()
+        assert (listed(app)[0]["Session"], listed(app)[0]["Last activity"]) == ("an-agent-of-mine", "live")
+        (link,) = [each for each in app.get("page_link") if "is :green" in each.proto.label]
+        assert "agent" in link.proto.label
+        assert link.proto.query_string == "session=an-agent-of-mine"
+        assert "Listening" not in joined(app)
+    app.run()
+    assert listed(app)[0]["Last activity"] != "live"
+    assert not [each for each in app.get("page_link") if "is :green" in each.proto.label]
+
+
+def test_the_ways_to_connect_are_folded_once_there_is_a_second_session(demo_home):
+    assert "OPENAI_BASE_URL" in "".join(each.value for each in page().code)
+    a_session("Hello there", title="Mine")
+    assert [each.value for each in page().code] == []
 
 
 def test_another_session_can_be_selected_and_opened(demo_home):
@@ -649,7 +672,7 @@ def test_before_the_first_look_the_line_says_that_it_is_being_checked(demo_home,
     monkeypatch.setattr(health.Watch, "looking", lambda self, key: True)
     app = opened(page="sessions")
     assert ":small[:shimmer[Checking]]" in [each.value for each in app.markdown]
-    assert "session with 11 turns." in joined(app)
+    assert "1 session" in joined(app)
     assert "working" not in joined(app)
 
 
@@ -661,7 +684,7 @@ def test_a_vector_server_that_is_down_is_said_with_what_to_do(demo_home, monkeyp
         "Messages are kept and will be indexed later." in each.value.replace("\\", "").replace("\N{WORD JOINER}", "")
         for each in app.error
     )
-    assert "Not working: vectors." in joined(app)
+    assert "not working: vectors" in joined(app)
     assert glance() == "('error', 'Vector index not reachable')"
     app.button(key="sessions__rebuild_failed").click().run()
     assert told(app)[0].startswith("The index was not rebuilt: Nothing answers at 127.0.0.1:9.")

@@ -16,7 +16,7 @@ from memory_core import ConfigError, MemoryInspectorError, StoreError
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
-from ui import model, state, toasts
+from ui import drawing, model, state, toasts
 from ui.components import heading
 from ui.jobs import Job
 from ui.services import engine
@@ -194,7 +194,7 @@ def _draw(follows: bool) -> None:
     if follows and not looking and running is None:
         st.session_state[_WAITING] = False
         _tell_done()
-        st.rerun()  # the whole page: the sidebar shows health too, and there is nothing left to follow
+        drawing.again()  # the whole page: the sidebar shows health too, and there is nothing left to follow
     if clicked:
         st.rerun()  # the whole page, so that the job started here is followed
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -13,6 +13,9 @@ EVERYONE = ""
 NOBODY = "\x00"
 """Filter value that matches sessions without a user; no stored name can contain it."""
 
+LIVE = "live"
+"""Last activity of a session in which an agent of another process works."""
+
 _LETTERED = re.compile(r"^(?P<name>.*\S) (?P<letter>[B-Y])$", re.DOTALL)
 
 
@@ -21,18 +24,21 @@ def named(overview: Overview) -> str:
 
 
 def rows(
-    found: Sequence[Overview], now: float, beside: Callable[[str], Beside] | None = None
+    found: Sequence[Overview],
+    now: float,
+    beside: Callable[[str], Beside] | None = None,
+    agents: Collection[str] = (),
 ) -> list[dict[str, object]]:
     """One table row per session, in their order; the words are cells, not markdown.
 
     Columns that distinguish sessions come first: a phone shows two or three columns. With `beside`, by session, numbers
-    are texts.
+    are texts. `agents`: the sessions in which an agent works.
     """
     users = any(each.status.user_id for each in found)
     return [
         {
             "Session": named(each),
-            "Last activity": ago(each.status.updated_at, now),
+            "Last activity": LIVE if each.status.session_id in agents else ago(each.status.updated_at, now),
             **_numbers(each, beside),
             "From": origin(each),
             **({"User": each.status.user_id or ""} if users else {}),
@@ -46,7 +52,7 @@ def _numbers(each: Overview, beside: Callable[[str], Beside] | None) -> dict[str
     numbers = {
         "Turns": ("turn", each.status.turns),
         "Facts": ("facts", facts),
-        "Tokens": ("said", each.tokens),
+        "Message tokens": ("said", each.tokens),
         "Flushes": ("flushes", each.status.flushes),
     }
     if beside is None:

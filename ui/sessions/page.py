@@ -1,20 +1,20 @@
 """The Sessions page: the list of conversations, and the health of the system."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 from zlib import crc32
 
 import streamlit as st
 
-from memory_core import StoreError
+from memory_core import StoreError, list_sessions
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
-from ui import baseline, nav, state
+from ui import baseline, live, nav, state
 from ui.changing import left_to_agent
 from ui.components import filled_rows, heading, unseen_heading
-from ui.connect import draw_card
+from ui.connect import CONNECT, draw_card, draw_live_links, live_sessions
 from ui.demo import DEMO_SESSION
 from ui.services import engine
 from ui.sessions import dialogs
@@ -45,6 +45,7 @@ def draw() -> None:
     shared = None
     try:
         shared = engine()
+        seen, agents = _news(), live_sessions(shared.database)
         found = overview(shared.database)
     except StoreError as error:
         st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
@@ -52,28 +53,44 @@ def draw() -> None:
             draw_health(follow=True)
         return
     st.markdown(_sentence(found, latest()))
+    draw_live_links({each.status.session_id: named(each) for each in found if each.status.session_id in agents})
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         dialog_open = _begin()
         shown = of_user(found, _filter(found))
     picked = _picked(found)
-    _table(shown, picked)
+    _table(shown, picked, agents)
     if picked is not None:
         dialog_open = _selected(picked, found) or dialog_open
-        draw_card(picked.status.session_id)
+        _connect(picked.status.session_id, folded=len(found) > 1)
     else:
         st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
     st.space("small")
     draw_health(follow=not dialog_open)
+    if not dialog_open and not state.dialog_open():
+        live.follow(_news, seen)
+
+
+def _news() -> object:
+    """Values on which the list depends, except health: a difference triggers a redraw."""
+    database = engine().database
+    return [(each.session_id, each.title, each.updated_at) for each in list_sessions(database)], live_sessions(database)
+
+
+def _connect(session_id: str, *, folded: bool) -> None:
+    """Draw how to connect an agent; folded once there is more than the demo."""
+    opened = st.expander(CONNECT, not folded, key="sessions__connect", icon=":material/cable:", on_change="rerun")
+    if opened.open:
+        with opened:
+            draw_card(session_id, framed=False)
 
 
 def _sentence(found: Sequence[Overview], health: Health | None) -> str:
-    turns = sum(each.status.turns for each in found)
-    said = f"{count(len(found), 'session')} with {count(turns, 'turn')}."
+    counted = count(len(found), "session")
     if health is None:
-        return said
+        return counted
     if not health.problems:
-        return f"{said} Everything they need is working."
-    return f"{said} Not working: {', '.join(LABELS[check.part].lower() for check in health.problems)}."
+        return f"{counted} · all systems OK"
+    return f"{counted} · not working: {', '.join(LABELS[check.part].lower() for check in health.problems)}"
 
 
 def _begin() -> bool:
@@ -114,7 +131,7 @@ def _user(user: str) -> str:
     return {EVERYONE: "everyone", NOBODY: "nobody"}.get(user) or short(user)
 
 
-def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
+def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
     ids = [each.status.session_id for each in shown]
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
@@ -128,7 +145,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
 
     unseen_heading("List of sessions")
     filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        rows(shown, time.time(), beside=beside if compared else None),
+        rows(shown, time.time(), beside=beside if compared else None, agents=agents),
         hide_index=True,
         height="stretch",
         key=key,
@@ -138,7 +155,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None) -> None:
         column_config={
             "Session": st.column_config.TextColumn(width="medium"),
             "Turns": number(),
-            "Tokens": number(help="Of all messages, including those that left the queue"),
+            "Message tokens": number(help="All messages, also those that left the queue; a prompt has its own size"),
             "Flushes": number(),
             "Facts": number(help="Active facts, with those that belong to its user"),
         },
