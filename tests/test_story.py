@@ -30,7 +30,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from ui.event_sentences import Line, Words
-from ui.story import Summary, story, summaries
+from ui.story import Summary, happened, story, summaries
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},
@@ -147,14 +147,14 @@ def test_only_what_was_found_in_messages_and_is_in_use_counts_as_learned():
     assert summaries(records(written, proposed, rewritten)) == {12: Summary()}
 
 
-def test_condensing_names_what_vanished():
+def test_condensing_counts_what_was_dropped_in_one_line():
     condensed = FactsCondensed("Facts", "rules", 50, 40, (1,), (((4, 5), 1),), (2,), (3,))
     assert told(condensed) == [
         Line(
             "compress",
-            "Condensed 50 facts to 40: kept 1, merged 1, vanished 1, new 1",
+            "50 facts reduced to 40: 1 dropped",
             "loss",
-            ("Sam lives in Porto",),
+            rewrites="Facts",
         )
     ]
 
@@ -245,9 +245,9 @@ def test_a_missing_search_signal_is_said():
 def test_a_cut_names_block_amount_cause_and_what_went():
     event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "cut"))
     lines = told(event, built(cuts=(cut("Earlier turns", 56, refs=["v7"]),)))
-    assert lines[0] == Line(
+    assert lines[-1] == Line(
         "content_cut",
-        "Cut 56 tokens from Earlier turns: asked 34 over the limit. Lowest score first: turn 2 (0.33)",
+        "The prompt was 34 tokens over, so turn 2 (56 tokens, lowest score 0.33) was left out",
         "loss",
     )
 
@@ -255,14 +255,16 @@ def test_a_cut_names_block_amount_cause_and_what_went():
 def test_turns_that_were_cut_are_named_in_the_order_they_went():
     event = retrieved((8, 0.5, 0.4, 0.62, "granted"), (7, 0.3, 0.2, 0.33, "granted"))
     lines = told(event, built(cuts=(cut("Earlier turns", 116, refs=["v8", "v7"]),)))
-    assert lines[0].text.endswith("Lowest score first: turn 2 (0.33), turn 4 (0.62)")
+    assert lines[-1].text == (
+        "The prompt was 34 tokens over, so 116 tokens were left out, lowest score first: turn 2 (0.33), turn 4 (0.62)"
+    )
 
 
 def test_cut_facts_are_named():
     assert told(built(cuts=(cut("Facts", 14, refs=["f1", "f2"]),))) == [
         Line(
             "content_cut",
-            "Cut 14 tokens from Facts: asked 34 over the limit",
+            "The prompt was 34 tokens over, so 14 tokens of Facts were left out",
             "loss",
             ("Ana is allergic to nuts", "Sam lives in Porto"),
         )
@@ -271,13 +273,13 @@ def test_cut_facts_are_named():
 
 def test_a_block_left_out_whole_is_said_to_be():
     assert told(built(cuts=(cut("Notes", 90, rule="dropped"),)))[0].text == (
-        "Cut 90 tokens from Notes, the whole block: asked 34 over the limit"
+        "The prompt was 34 tokens over, so all of Notes (90 tokens) was left out"
     )
 
 
 def test_turns_left_out_of_the_queue_are_counted():
     assert told(built(cuts=(cut("queue", 120, refs=["t1", "t2"]),))) == [
-        Line("content_cut", "Left 2 oldest turns out of this prompt, 120 tokens: asked 34 over the limit", "loss")
+        Line("content_cut", "The prompt was 34 tokens over, so its 2 oldest turns (120 tokens) were left out", "loss")
     ]
 
 
@@ -302,12 +304,16 @@ def test_memory_that_came_back_in_a_message_is_said():
     assert told(MemoryStripped(3)) == [Line("remove", "Took memory's own text out of a message that brought it back")]
 
 
-def test_what_was_lost_stands_first_and_only_the_last_prompt_counts():
+def test_the_lines_come_in_the_order_of_cause_and_only_the_last_prompt_counts():
     first = built(cuts=(cut("Facts", 500),))
     last = built(cuts=(cut("Facts", 14, refs=["f1"]),))
-    lines = told(first, last, fact(1), flush())
-    assert [line.text.split()[0] for line in lines] == ["Cut", "Flushed", "Learned"]
-    assert "14 tokens" in lines[0].text
+    recalled = retrieved((8, 0.5, 0.4, 0.62, "granted"))
+    lines = told(first, last, recalled, fact(1), flush())
+    assert [line.icon for line in lines] == ["keyboard_tab", "lightbulb", "search", "content_cut"]
+    assert "14 tokens" in lines[-1].text
+    every = records(first, last, recalled, fact(1), flush())
+    assert happened(every) == {"flushed", "learned", "recalled", "cut"}
+    assert happened(every[:1] + records(built(), retrieved((8, 0.1, 0.1, 0.1, "below_threshold")))) == set()
 
 
 def test_a_turn_is_summed_up_in_one_line():
@@ -320,9 +326,13 @@ def test_a_turn_is_summed_up_in_one_line():
         12: Summary(flushed=4, learned=2, cut=56, sent=1178, limit=1200),
         11: Summary(sent=1106, limit=1200),
     }
-    assert told[12].in_short(12) == "Turn 12 · 1,178 of 1,200 · flushed 4 · learned 2 · cut 56"
-    assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200"
+    assert told[12].in_short(12) == (
+        "Turn 12 · 1,178 of 1,200 tokens · flushed 4 messages · learned 2 facts · cut 56 tokens"
+    )
+    assert told[11].in_short(11) == "Turn 11 · 1,106 of 1,200 tokens"
     assert Summary().in_short(3) == "Turn 3"
+    assert Summary(learned=3, relations=1).in_short(3) == "Turn 3 · learned 2 facts and 1 relation"
+    assert Summary(learned=1, relations=1).in_short(3) == "Turn 3 · learned 1 relation"
 
 
 def test_relations_are_summed_up_by_what_became_of_them():
@@ -347,5 +357,7 @@ def test_relations_are_summed_up_by_what_became_of_them():
 def test_relations_that_were_cut_are_named():
     words = replace(WORDS, relations={1: "Ana → lives in → Lisbon"})
     (line,) = story(records(built(cuts=(cut("Relations", 9, refs=["r1", "r4"]),))), words)
-    assert line.text == "Cut 9 tokens from Relations: asked 34 over the limit. Farthest from the question first"
+    assert line.text == (
+        "The prompt was 34 tokens over, so 9 tokens of Relations were left out, farthest from the question first"
+    )
     assert line.details == ("Ana → lives in → Lisbon", "an erased relation")

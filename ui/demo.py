@@ -9,6 +9,9 @@ from ui.services import Engine
 DEMO_SESSION = "demo"
 BUNDLE = Path(__file__).with_name("demo.zip")
 
+GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
+"""Names of empty marker files in the app's folder: the guide was closed, or a step of it is done in this run."""
+
 _making = threading.Lock()
 
 
@@ -26,7 +29,7 @@ def ensure_demo(shared: Engine) -> None:
 
 
 def reset_demo(shared: Engine) -> None:
-    """Delete the demo with all changes to it, and store the shipped one under the same id.
+    """Delete the demo with all changes to it, and store the shipped one under the same id; its guide begins again.
 
     Raises:
         NotFoundError: it was deleted meanwhile.
@@ -35,6 +38,15 @@ def reset_demo(shared: Engine) -> None:
     with _making:
         delete_session(shared.database, DEMO_SESSION, reusable=True)
         _store(shared.database)
+        for name in (GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN):
+            guide_marker(shared, name).unlink(missing_ok=True)
+
+
+def guide_marker(shared: Engine, name: str) -> Path:
+    """The marker file of this name."""
+    home = shared.settings.home
+    assert home is not None  # `Settings.of_the_app` always sets one
+    return home / name
 
 
 def has_demo(database: Database) -> bool:

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from memory_core.errors import MemoryInspectorError
 
@@ -25,6 +26,21 @@ UNEXPECTED = "Something went wrong inside the app. What you sent before is kept.
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Reveal:
+    """The part of a turn's story that is shown while a recording is played to be watched."""
+
+    turn: int
+    ends: tuple[tuple[str, int], ...] = ()
+    """The stages of the story in order, each with the number of lines up to its end."""
+    stops: frozenset[str] = frozenset()
+    """The stages after which playing still has to stop."""
+    lines: int = 0
+    """Number of lines shown."""
+    held: str | None = None
+    """The stage after which playing has stopped."""
+
+
 class Job:
     """One piece of work: its output so far, its outcome, and a request to cancel it.
 
@@ -38,6 +54,10 @@ class Job:
         """Set by a viewer to request an early end. The work decides what it keeps."""
         self.pace = 1.0
         """Speed of work meant to be watched: 2 is twice as fast, 0 without pauses. A viewer may change it meanwhile."""
+        self.watched = False
+        """Whether the work waits for those who watch it, and can go on later: it ends early when the server stops."""
+        self.reveal: Reveal | None = None
+        """How far the story of the turn being played is shown; None: completely. Replaced by the worker only."""
         self._changed = threading.Condition()
         self._chunks: list[str] = []
         self._progress: list[str] = []
@@ -127,6 +147,10 @@ class Jobs:
 
     def close(self) -> None:
         """Wait for everything submitted and accept nothing more."""
+        with self._lock:
+            for job in self._jobs.values():
+                if job.watched:
+                    job.cancel.set()
         self._pool.shutdown(wait=True)
 
     def _run(self, job: Job, work: Callable[[Job], object], then: Callable[[], object] | None) -> None:

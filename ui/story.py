@@ -5,6 +5,7 @@ The sentences are those of `ui.event_sentences`; here they are selected, summari
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from memory_core.events import (
     BlockFailed,
@@ -82,25 +83,33 @@ class Summary:
     sent: int | None = None
     limit: int | None = None
     """None for the prompt of another program, whose limit is not known."""
+    relations: int = 0
+    """Number of relations among what was learned."""
     edited: int = 0
     """Number of times the agent wrote to its memory."""
 
     def in_short(self, turn: int, beside: Beside = nothing_beside) -> str:
-        """The prompt's size, then what happened: `Turn 12 · 1,178 of 1,200 · flushed 4 · learned 3 · cut 56`."""
+        """The prompt's size, then what happened.
+
+        `Turn 12 · 1,178 of 1,200 tokens · flushed 4 messages · learned 3 facts · cut 56 tokens`.
+        """
         parts = []
         if self.sent is not None:
             limit, than = self.limit, beside("sent", self.sent)
-            sent = count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {tokens(limit)}"
+            sent = count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {count(limit, 'token')}"
             parts = [f"{sent}{than}"]
-        for name, number in (
-            ("edited", self.edited),
-            ("flushed", self.flushed),
-            ("learned", self.learned),
-            ("cut", self.cut),
+        facts = self.learned - self.relations
+        kinds = [count(facts, "fact")] if facts or not self.relations else []
+        kinds += [count(self.relations, "relation")] if self.relations else []
+        for name, number, says in (
+            ("edited", self.edited, count(self.edited, "time")),
+            ("flushed", self.flushed, count(self.flushed, "message")),
+            ("learned", self.learned, " and ".join(kinds)),
+            ("cut", self.cut, count(self.cut, "token")),
         ):
             than = beside(name, number) if name != "edited" else ""
             if number or than not in ("", SAME):
-                parts.append(f"{name} {tokens(number)}{than}")
+                parts.append(f"{name} {says}{than}")
         return " · ".join([f"Turn {turn}", *parts])
 
 
@@ -117,6 +126,7 @@ def _summary(records: Sequence[EventRecord]) -> Summary:
     return Summary(
         flushed=sum(r.event.messages for r in records if isinstance(r.event, FlushPlanned)),
         learned=sum(is_learned(record.event) for record in records),
+        relations=sum(is_learned(record.event) and isinstance(record.event, RelationAdded) for record in records),
         cut=sum(cut["tokens"] for cut in built.cuts) if built else 0,
         sent=built.total if built else None,
         limit=built.token_limit if built and built.known == "built" else None,
@@ -128,27 +138,50 @@ def _wrote(event: ToolCalled) -> bool:
     return event.tool in WRITING and event.outcome == "done"
 
 
+Stage = Literal["flushed", "learned", "recalled", "cut"]
+"""A stage of a turn, in the order of cause."""
+
+
 def story(events: Sequence[EventRecord], words: Words) -> list[Line]:
-    """Lines on what happened in one turn: first what was cut from its prompt, then flushed, learned, recalled."""
+    """Lines on what happened in one turn, in the order of cause: flushed, learned, recalled, cut."""
+    return [line for lines in stages(events, words).values() for line in lines]
+
+
+def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line]]:
+    """The lines of one turn's story by stage."""
     # What the agent archived is reported by its tool call.
     values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
     built = _last_context(events)
-    recalled = [event for event in values if isinstance(event, Retrieved)]
-    lines = [too_large(built)] if built is not None and built.over_by else []
-    lines += [one_cut(cut, recalled, words) for cut in built.cuts] if built is not None else []
-    lines += _told(values, words, RecipeChosen, FlushPlanned)
-    lines += _told(values, words, QueueRecounted)
-    lines += _told(values, words, ToolCalled)
-    lines += _learned(values, words)
-    lines += _related(values, words)
-    lines += _deliveries(values, words)
-    if built is not None:
-        lines += [
-            describe(event, words) for event in recalled[-1:] if event.candidates or event.elsewhere or event.degraded
-        ]
-    lines += _told(values, words, BlockFailed)
-    lines += _told(values, words, MemoryStripped)[:1]
-    return lines
+    recalls = [event for event in values if isinstance(event, Retrieved)]
+    last = recalls[-1:] if built is not None else []
+    recalled = [describe(event, words) for event in last if event.candidates or event.elsewhere or event.degraded]
+    cut = [one_cut(cut, recalls, words) for cut in built.cuts] if built is not None else []
+    return {
+        "flushed": _told(values, words, RecipeChosen, FlushPlanned) + _told(values, words, QueueRecounted),
+        "learned": [
+            *_told(values, words, ToolCalled),
+            *_learned(values, words),
+            *_related(values, words),
+            *_deliveries(values, words),
+        ],
+        "recalled": recalled + _told(values, words, BlockFailed) + _told(values, words, MemoryStripped)[:1],
+        "cut": [*cut, *([too_large(built)] if built is not None and built.over_by else [])],
+    }
+
+
+def happened(events: Sequence[EventRecord]) -> frozenset[Stage]:
+    """The stages in which something was flushed, learned, recalled or cut."""
+    built, values = _last_context(events), [record.event for record in events]
+    in_stage: dict[Stage, bool] = {
+        "flushed": any(isinstance(event, FlushPlanned) for event in values),
+        "learned": any(is_learned(event) for event in values),
+        "recalled": any(
+            isinstance(event, Retrieved) and any(outcome == "granted" for *_, outcome in event.candidates)
+            for event in values
+        ),
+        "cut": built is not None and bool(built.cuts),
+    }
+    return frozenset(stage for stage, did in in_stage.items() if did)
 
 
 def _told(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:

@@ -70,7 +70,7 @@ def draw() -> None:
             st.success(plain(toast.text), icon=":material/check:")
         if toast.undo is not None:
             st.button("Undo", key=f"toast__undo_{toast.number}", type="tertiary", on_click=_undo, args=(toast.number,))
-        st.button("Dismiss", key="toast__close", type="tertiary", icon=":material/close:", on_click=_dismiss)
+        st.button("Dismiss", key="toast__close", type="tertiary", icon=":material/close:", on_click=dismiss)
 
 
 def _say(text: str, undo: Callable[[], object] | None, session_id: str | None, *, failed: bool = False) -> None:
@@ -83,7 +83,7 @@ def _undo(number: int) -> None:
     toast: Toast | None = st.session_state.get(state.TOAST)
     if toast is None or toast.number != number or toast.undo is None:
         return  # a second click on it
-    _dismiss()
+    dismiss()
     try:
         toast.undo()
     except MemoryInspectorError as error:
@@ -92,5 +92,6 @@ def _undo(number: int) -> None:
         _say("Undone.", None, toast.session_id)
 
 
-def _dismiss() -> None:
+def dismiss() -> None:
+    """Remove the toast. For callbacks."""
     st.session_state.pop(state.TOAST, None)

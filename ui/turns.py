@@ -4,21 +4,29 @@ No Streamlit: pages only follow. Every write carries an id made from the turn, s
 again after a crash adds nothing that is there already.
 """
 
-import time
 from dataclasses import dataclass, replace
 
 from memory_core import ChatMessage, Memory, MessageRole, ModelError
 from memory_core.agent import loop
 from memory_core.events import ReplyEnded, ReplyStarted
+from memory_core.messages import message_text
 from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder
-from ui.jobs import Job
+from ui.event_sentences.words import words_in_log
+from ui.jobs import Job, Reveal
+from ui.story import STORY_KINDS, happened, stages
 
 STEP_SECONDS = 0.3
-"""Pause, in seconds, between the engine's steps while a recording plays at 1 ×, so that each can be seen."""
+"""Pause, in seconds, between the engine's steps of a single turn, so that each can be seen."""
 
-TURN_SECONDS = 2.0
-"""Seconds from one turn to the next while a recording plays at 1 ×."""
+LINE_SECONDS = 1.0
+"""Seconds from one line of a turn's story to the next while a recording plays at 1 ×."""
+
+READ_CHARACTERS = 30
+"""Characters of a message read in a second at 1 ×."""
+
+LONGEST_READING_SECONDS = 12.0
+"""Maximum seconds for reading one message at 1 ×."""
 
 PAUSE_SECONDS = 0.1
 """Interval, in seconds, at which a pause checks whether the pace was changed."""
@@ -84,31 +92,54 @@ def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
     loop.put(memory, [message], [message_id])
 
 
-def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
+def play(
+    job: Job,
+    memory: Memory,
+    *,
+    turns: int | None,
+    pace: float,
+    stops_after: int | None = None,
+    reveal: Reveal | None = None,
+) -> None:
     """Continue playing a recording, for `turns` turns or (None) to its end, until asked to pause.
 
     In a session whose blocks an agent may edit, the offline rules edit them after each user message, since the recorded
     answers were made without this memory.
 
-    `pace` is the job's initial one: 1 is the speed for watching, 2 twice as fast, 0 without pauses.
+    `pace` is the job's initial one: 1 is the speed for watching, 2 twice as fast, 0 without pauses. Without `turns`,
+    each message is left long enough to be read, and the turn's story is shown line by line. With `stops_after`, playing
+    ends in the middle of a turn where something is flushed, learned, recalled or cut for the first time after that
+    turn; it goes on with the `reveal` of the job that ended so.
     """
-    job.pace = pace
+    job.pace, job.watched = pace, turns is None
     played, recording = 0, memory.session.recording()
     foreseen = recording.played if recording else 0
+    if reveal is not None and not _show(job, reveal):
+        return
     while recording is not None and recording.next_turn and (turns is None or played < turns):
         if job.cancel.is_set():
             return
-        started, turn = time.monotonic(), recording.next_turn
+        turn = recording.next_turn
         while foreseen < min(recording.played + FORESEEN, len(recording.messages)):
             memory.session.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
             foreseen += AT_ONCE
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
         for offset, message in enumerate(turn):
             if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
-                _pause(job, STEP_SECONDS)
+                newest = memory.session.status().turns
+                if turns is None:
+                    job.reveal = Reveal(newest)
+                else:
+                    _pause(job, STEP_SECONDS)
                 memory.build_context()
                 job.add_progress("The prompt was built")
-                _pause(job, STEP_SECONDS)
+                if turns is None:
+                    job.reveal = reveal = _reveal(memory, newest, stops_after)
+                    _pause(job, reading_seconds(turn[offset - 1]))
+                    if not _show(job, reveal):
+                        return
+                else:
+                    _pause(job, STEP_SECONDS)
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
             if (
@@ -121,8 +152,42 @@ def play(job: Job, memory: Memory, *, turns: int | None, pace: float) -> None:
                 loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
                 job.add_progress("Memory was edited by rules, not by a model")
         played, recording = played + 1, replace(recording, played=recording.played + len(turn))
-        if recording.next_turn and (turns is None or played < turns):
-            _pause(job, TURN_SECONDS - job.pace * (time.monotonic() - started))
+        if recording.next_turn and turns is None:
+            _pause(job, reading_seconds(turn[-1]))
+
+
+def reading_seconds(message: ChatMessage) -> float:
+    """Seconds for which a message stays before playing goes on, at 1 ×."""
+    return min(len(message_text(message)) / READ_CHARACTERS, LONGEST_READING_SECONDS)
+
+
+def _reveal(memory: Memory, turn: int, stops_after: int | None) -> Reveal:
+    """Return the story of a turn, of which nothing is shown yet, with the stages to stop after."""
+    events = memory.events(turn=turn, kinds=STORY_KINDS)
+    ends: list[tuple[str, int]] = []
+    lines = 0
+    for stage, of_stage in stages(events, words_in_log(memory).words(events, memory)).items():
+        lines += len(of_stage)
+        ends.append((stage, lines))
+    stops: frozenset[str] = frozenset()
+    if stops_after is not None:
+        later = memory.events(from_turn=stops_after + 1, kinds=STORY_KINDS)
+        stops = happened(events) - happened([record for record in later if record.turn < turn])
+    return Reveal(turn, tuple(ends), stops)
+
+
+def _show(job: Job, reveal: Reveal) -> bool:
+    """Show the story line by line, and everything at once when paused; return False at a stop."""
+    job.reveal = reveal = replace(reveal, held=None)
+    for stage, end in reveal.ends:
+        while reveal.lines < end and job.pace > 0 and not job.cancel.is_set():
+            job.reveal = reveal = replace(reveal, lines=reveal.lines + 1)
+            _pause(job, LINE_SECONDS)
+        if stage in reveal.stops and job.pace > 0 and not job.cancel.is_set():
+            job.reveal = replace(reveal, stops=reveal.stops - {stage}, held=stage)
+            return False
+    job.reveal = None
+    return True
 
 
 def _pause(job: Job, seconds: float) -> None:

@@ -16,7 +16,7 @@ from memory_core.sessions.agents import running_agent
 from memory_core.tracing.effects import Effects
 from ui import state
 from ui.changing import PAST, ReadOnly, read_only, taken_from_agent
-from ui.jobs import Job
+from ui.jobs import Job, Reveal
 from ui.model import chosen_model, services_for
 from ui.services import engine
 from ui.turns import answers, builds_prompts
@@ -98,6 +98,14 @@ class View:
         if record is None or record.last_position <= self.position:
             return record
         return history_of(self.history.upto(self.position)).turns.get(self.shown_turn)
+
+    @cached_property
+    def reveal(self) -> Reveal | None:
+        """The part of the shown turn's story that is shown while it plays or waits at a stop; None: all of it."""
+        job = engine().job(self.memory.session_id)
+        if job is None or self.turn is not None or job.reveal is None or job.reveal.turn != self.shown_turn:
+            return None
+        return None if job.done and job.reveal.held is None else job.reveal
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:
@@ -198,7 +206,7 @@ def news(session_id: str) -> tuple[object, ...]:
         return last_position(shared.database, session_id), waiting, problem, agent
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
-    return latest_moment(history, running), waiting, running.id, stored
+    return latest_moment(history, running), waiting, running.id, stored, running.reveal
 
 
 def _services() -> Services:

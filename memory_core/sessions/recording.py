@@ -28,10 +28,14 @@ class Recording:
 
     @property
     def next_turn(self) -> tuple[ChatMessage, ...]:
-        """Messages put by the next step: up to the next user message, and everything before the one after it."""
+        """Messages put by the next step: up to the next user message, and everything before the one after it.
+
+        Of a turn that was begun, the rest of it.
+        """
         places = range(self.played, len(self.messages))
         users = (place for place in places if self.messages[place].role is MessageRole.USER)
-        end = next(islice(users, 1, None), len(self.messages))
+        begun = 0 < self.played < len(self.messages) and self.messages[self.played].role is not MessageRole.USER
+        end = next(islice(users, 0 if begun else 1, None), len(self.messages))
         return self.messages[self.played : end]
 
     def message_id(self, index: int) -> str:

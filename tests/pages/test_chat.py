@@ -102,17 +102,18 @@ def test_the_next_message_plays_a_turn_and_the_story_tells_it_in_the_events_own_
     recalled = [c for event in events if isinstance(event, Retrieved) for c in event.candidates if c[4] == "granted"]
     learned = sum(isinstance(event, FactAdded) for event in events)
     lines = story(app)
-    assert f"Cut {built.cuts[0]['tokens']} tokens from Earlier turns" in lines[0]
     assert (
         f"Flushed {flush.messages} messages, {flush.tokens} tokens: queue {flush.queue_before} was above 720"
-        in lines[1]
+        in lines[0]
     )
-    assert f"Learned {learned} facts" in lines[2]
+    assert f"Learned {learned} facts" in lines[1]
+    assert f"({built.cuts[0]['tokens']} tokens, lowest score" in lines[-1]
     assert any(f"Recalled {len(recalled)} earlier turns" in line for line in lines)
     assert numbers(budget_title(app)) == [built.total, 1200]
     assert sum(row["tokens"] for row in table(app)) == built.total
     cut = built.cuts[0]["tokens"]
-    line = f"Turn 12 · {built.total:,} of 1,200 · flushed {flush.messages} · learned {learned} · cut {cut}"
+    line = f"flushed {flush.messages} messages · learned {learned} facts · cut {cut} tokens"
+    assert f"Turn 12 · {built.total:,} of 1,200 tokens · " in joined(app)
     assert line in joined(app)
     assert "24 of 36" in joined(app)
 
@@ -125,7 +126,7 @@ def test_at_its_end_the_recording_says_so_and_can_be_played_again(app):
     assert not app.exception
     assert demo().session.status().turns == 18
     assert "Next message" not in [each.label for each in app.button]
-    assert "The recording is over. " in joined(app)
+    assert "End of demo " in joined(app)
     assert "36 of 36" in joined(app)
     assert button(app, "Play again")
 

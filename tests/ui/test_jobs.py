@@ -188,3 +188,17 @@ def test_the_workers_are_waited_for_when_the_server_stops(jobs):
     job: Job = jobs.submit("turn", lambda job: daemons.append(threading.current_thread().daemon))
     assert job.wait(LONG)
     assert daemons == [False]
+
+
+def test_closing_ends_what_only_waits_for_who_watches_it():
+    jobs, begun = Jobs(max_workers=1), threading.Event()
+
+    def watch(job):
+        job.watched = True
+        begun.set()
+        assert job.cancel.wait(30)
+
+    job = jobs.submit("a", watch)
+    assert begun.wait(30)
+    jobs.close()
+    assert (job.done, job.error) == (True, None)

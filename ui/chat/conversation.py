@@ -81,6 +81,8 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             turn = group[-1].turn
             if following is None:
                 ending()
+            if view.reveal is not None and turn == view.reveal.turn:
+                continue  # its line would say what is still to be shown
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
                 # Below every answer it would be in the way of who only reads.

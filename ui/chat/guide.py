@@ -1,58 +1,98 @@
 """A one-sentence introduction and three steps for a first visit, above the chat of the demo until it is closed.
 
-A step is done when its page has shown what the step promises, however the user got there. Completed steps are stored in
-the app's folder, so that a reload or another browser finds them done.
+A step can be pressed whenever it is drawn: what it shows is played first, if it has not happened yet. It is done when
+its page has shown what it promises, however the user got there. Completed steps are stored in the app's folder, so that
+a reload or another browser finds them done; a reset of the demo begins the guide again.
 """
-
-from pathlib import Path
 
 import streamlit as st
 
+from memory_core import Memory
 from memory_core.history.by_turn import History
 from memory_core.sessions.recording import Recording
-from ui import nav
-from ui.demo import DEMO_SESSION
+from ui import nav, turns
+from ui.chat.player import next_message, start
+from ui.demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker
 from ui.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
+from ui.jobs import Job
+from ui.model import chosen_model
 from ui.services import engine
+from ui.sessions.dialogs import reset_dialog
 from ui.terms import explained
 from ui.view import View
 
 WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
 
-_CLOSED, _CUT, _FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
-"""Names of empty marker files in the app's folder: the guide was closed, or a step of it is done."""
+PLAYED_SECONDS = 10.0
+"""Seconds for which a step waits for its turn to be played before its page is shown."""
 
 
 def draw_guide(view: View, recording: Recording | None) -> bool:
     """Draw the sentence and the line with the three steps; return whether they are drawn."""
-    if view.memory.session_id != DEMO_SESSION or recording is None or _is_set(_CLOSED):
+    if view.memory.session_id != DEMO_SESSION or recording is None or _is_set(GUIDE_CLOSED):
         return False
-    sent, cut = view.latest_turn > RECORDED_TURNS, last_cut(view.history)
+    cut = last_cut(view.history)
     with st.container(gap="xxsmall", key="chat__what"):
         st.markdown(f":small[{explained(WHAT_THIS_IS)}]")
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__guide"):
             st.markdown(":small[:gray[New here?]]", width="content")
-            st.markdown(_step(1, "Send the next message", sent), width="content")
-            step = _step(2, "See what was cut", _is_set(_CUT))
+            _draw_sending(view, recording)
+            step = _step(2, "See what was cut", _is_set(GUIDE_CUT))
             if cut is not None:
                 nav.link("context", step, icon="", turn=None if cut == view.latest_turn else cut)
-            else:
-                st.markdown(step, width="content")
-            step = _step(3, "Find what it forgot", _is_set(_FORGOTTEN))
-            if sent:
-                nav.link("trace", step, icon="", turn=None, **nav.followed(FORGOTTEN_WORDS))
-            else:
-                st.markdown(step, width="content")
+            elif _pressed(step, "cut", view):
+                nav.go("context", turn=None)
+            step, words = _step(3, "Find what it forgot", _is_set(GUIDE_FORGOTTEN)), nav.followed(FORGOTTEN_WORDS)
+            if view.latest_turn > RECORDED_TURNS:
+                nav.link("trace", step, icon="", turn=None, **words)
+            elif _pressed(step, "forgotten", view):
+                nav.go("trace", turn=None, **words)
             st.button(
                 "Close",
                 icon=":material/close:",
                 key="chat__guide_close",
                 type="tertiary",
-                help="Close the guide permanently",
+                help="Close the guide until the demo is reset",
                 on_click=_set,
-                args=(_CLOSED,),
+                args=(GUIDE_CLOSED,),
             )
     return True
+
+
+def _draw_sending(view: View, recording: Recording) -> None:
+    """Draw the step that sends a message: the next one, or after the last the whole demo again."""
+    step = _step(1, "Send the next message", view.latest_turn > RECORDED_TURNS)
+    if view.running is not None:
+        st.markdown(step, width="content")  # one is being sent
+    elif recording.next_turn:
+        st.button(
+            step,
+            key="chat__guide_send",
+            type="tertiary",
+            on_click=next_message,
+            args=(view.memory, view.status.position),
+        )
+    elif st.button(step, key="chat__guide_again", type="tertiary"):
+        reset_dialog(DEMO_SESSION)
+
+
+def _pressed(step: str, name: str, view: View) -> bool:
+    """Draw a step whose turn was not played yet; once it is pressed, play it and return True."""
+    if not st.button(step, key=f"chat__guide_{name}", type="tertiary"):
+        return False
+    job_id = f"{turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
+    start(DEMO_SESSION, job_id, lambda job: _play_to_cut(job, view.memory), chosen_model())
+    job = engine().running(DEMO_SESSION)
+    if job is not None:
+        job.pace = 0
+        job.wait(PLAYED_SECONDS)
+    return True
+
+
+def _play_to_cut(job: Job, memory: Memory) -> None:
+    """Play turn by turn until something was cut from a prompt."""
+    while last_cut(memory.log.history()) is None and (recording := memory.session.recording()) and recording.next_turn:
+        turns.play(job, memory, turns=1, pace=0)
 
 
 def last_cut(history: History) -> int | None:
@@ -62,26 +102,20 @@ def last_cut(history: History) -> int | None:
 
 def arrived(page: str, view: View) -> None:
     """Mark as done the step whose promise this page shows. Called by the frame on every run."""
-    if view.memory.session_id != DEMO_SESSION or _is_set(_CLOSED):
+    if view.memory.session_id != DEMO_SESSION or view.latest_turn <= RECORDED_TURNS:
         return
     if page == "context" and view.then is not None and view.then.cut_tokens:
-        _set(_CUT)
+        _set(GUIDE_CUT)
     if page == "trace" and st.query_params.get(nav.WORDS) == FORGOTTEN_WORDS:
-        _set(_FORGOTTEN)
-
-
-def _marker(name: str) -> Path:
-    home = engine().settings.home
-    assert home is not None  # `Settings.of_the_app` always sets one
-    return home / name
+        _set(GUIDE_FORGOTTEN)
 
 
 def _is_set(name: str) -> bool:
-    return _marker(name).exists()
+    return guide_marker(engine(), name).exists()
 
 
 def _set(name: str) -> None:
-    marker = _marker(name)
+    marker = guide_marker(engine(), name)
     if not marker.exists():
         marker.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch()

@@ -84,6 +84,9 @@ def draw_story(view: View) -> None:
     memory, turn = view.memory, view.shown_turn
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     lines = story(events, words_in_log(memory).words(events, memory))
+    reveal = view.reveal
+    if reveal is not None:
+        lines = lines[: reveal.lines]
     if not turn:
         heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is described here.]]")
         return
@@ -91,16 +94,16 @@ def draw_story(view: View) -> None:
     compared = summaries(events).get(turn, Summary()).in_short(turn, beside) if beside is not nothing_beside else ""
     heading(f"What memory did in turn {tokens(turn)}", f"\n:small[:gray[{compared}]]" if compared else "")
     with st.container(gap="xxsmall"):
-        if not lines and not view.attached:
+        if not lines and not view.attached and reveal is None:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
         names = view.history.kinds(view.position)
-        for line in lines:
-            _line(line, names)
-    if view.then is not None and view.then.built is not None:
+        for number, line in enumerate(lines):
+            _line(line, names, memory.session_id, number)
+    if view.then is not None and view.then.built is not None and reveal is None:
         nav.link("context", f":small[See the prompt of turn {tokens(turn)}]", icon="")
 
 
-def _line(line: Line, names: Iterable[str]) -> None:
+def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> None:
     told = marked(line.text, names=names)
     coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
     details = plain("; ".join(short(detail, DETAIL_CHARACTERS) for detail in line.details))
@@ -108,6 +111,12 @@ def _line(line: Line, names: Iterable[str]) -> None:
         coloured += f": :gray[{details}]"
     more = "  \n".join(plain(words) for words in line.more) or None
     st.markdown(f":small[:material/{line.icon}: {coloured}]", help=more)
+    if line.rewrites and st.button(":small[See Rewrites]", type="tertiary", key=f"chat__rewrites_{number}"):
+        from ui.facts import tab  # here, as the first page is drawn without it
+
+        tab.change((session_id, line.rewrites), view="rewrites")
+        tab.redraw((session_id, line.rewrites))
+        nav.go("facts", turn=None)
 
 
 def draw_story_actions(memory: Memory, running: Job | None) -> None:

@@ -9,14 +9,14 @@ from memory_core import ConfigError
 from ui.chat.conversation import draw_conversation
 from ui.chat.guide import draw_guide
 from ui.chat.memory_panel import draw_actions, draw_prompt, draw_story, draw_story_actions
-from ui.chat.player import draw_failed, draw_input, draw_no_input, draw_player, draw_unfinished
+from ui.chat.player import draw_failed, draw_input, draw_no_input, draw_player, draw_unfinished, held
 from ui.chat.replying import draw_coming
 from ui.components import filled, unseen_heading
 from ui.model import Chosen, chosen_model
 from ui.text import plain
 from ui.view import View
 
-ABOVE, SCRUBBER, GUIDE, PLAYER, AGENT, INPUT = 127, 49, 78, 54, 56, 102
+ABOVE, SCRUBBER, GUIDE, PLAYER, STOP, AGENT, INPUT = 127, 49, 78, 54, 37, 56, 102
 """Pixels of the window reserved for the header, and for each of the others if it is drawn, so that player and input
 stay above the fold."""
 
@@ -46,6 +46,7 @@ def draw(view: View) -> None:
             SCRUBBER: bool(view.latest_turn),
             GUIDE: guided,
             PLAYER: recording is not None and not read_only,
+            STOP: not read_only and held(view) is not None,
             AGENT: agents,
         }
         below = INPUT if agents or not read_only else MARGIN

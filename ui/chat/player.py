@@ -4,15 +4,17 @@ Each starts a job under an id of its own; drawing starts nothing.
 """
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 import streamlit as st
 
 from memory_core import Memory
 from memory_core.sessions.recording import Recording
-from ui import turns
-from ui.jobs import Job
+from ui import toasts, turns
+from ui.demo import DEMO_SESSION
+from ui.demo_script import RECORDED_TURNS
+from ui.jobs import Job, Reveal
 from ui.model import Chosen, chosen_model
 from ui.services import Waiting, engine
 from ui.sessions.dialogs import reset_dialog
@@ -28,6 +30,20 @@ _SPEED = "chat__speed"
 _DRAFT = "chat_draft"
 
 
+STOPS: Mapping[str, str] = {
+    "flushed": "**First flush.** The queue was full, so its oldest messages left it.",
+    "learned": "**First learning.** Facts were taken from what left the queue.",
+    "recalled": "**First recall.** The question brought earlier turns back.",
+    "cut": "**First cut.** Together it was over the limit, so the least relevant was left out.",
+}
+"""The sentence on each stage after which the demo stops playing."""
+
+
+def held(view: View) -> str | None:
+    """The stage after which playing has stopped; None if it goes on, or nothing plays."""
+    return view.reveal.held if view.reveal is not None and view.running is None else None
+
+
 def draw_player(view: View, recording: Recording | None) -> None:
     """Draw the controls to step through or play a recording, if there is one; at its end, offer to restart it."""
     if recording is None:
@@ -36,36 +52,37 @@ def draw_player(view: View, recording: Recording | None) -> None:
     played = f":small[{tokens(recording.played)} of {tokens(len(recording.messages))}]"
     if running is None and not recording.next_turn:
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key="chat__player"):
-            st.markdown(f"The recording is over. {played}", width="content")
+            ended = "End of demo" if session_id == DEMO_SESSION else "End of recording"
+            st.markdown(f"{ended} {played}", width="content")
             if st.button("Play again", icon=":material/replay:", key="chat__again"):
                 reset_dialog(session_id)
         return
-    playing = running is not None and running.id.startswith(turns.PLAY)
+    playing, stage = running is not None and running.id.startswith(turns.PLAY), held(view)
+    reveal = view.reveal if stage is not None else None
+    if stage is not None:
+        st.markdown(f":small[:material/pause_circle: {STOPS[stage]}]")
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="chat__player"):
         st.button(
             "Next message",
-            type="primary",
+            type="primary" if stage is None else "secondary",
             icon=":material/skip_next:",
             shortcut="N",
+            key="chat__next",
             disabled=running is not None,
-            on_click=start,
-            args=(
-                session_id,
-                f"{turns.STEP}{session_id}-{view.status.position}",
-                lambda job: turns.play(job, memory, turns=1, pace=1),
-                chosen_model(),
-            ),
+            on_click=next_message,
+            args=(memory, view.status.position),
         )
         if playing:
             st.button("Pause", icon=":material/pause:", key="chat__pause", on_click=_cancel, args=(session_id,))
         else:
             st.button(
-                "Play",
+                "Play" if stage is None else "Continue",
+                type="secondary" if stage is None else "primary",
                 icon=":material/play_arrow:",
                 key="chat__play",
                 disabled=running is not None,
                 on_click=_play,
-                args=(memory,),
+                args=(memory, None, reveal),
             )
         st.button(
             "To the end",
@@ -74,7 +91,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
             type="tertiary",
             disabled=running is not None and not playing,
             on_click=_play,
-            args=(memory, 0.0),
+            args=(memory, 0.0, reveal),
             help="Play the rest without pauses",
         )
         st.selectbox(
@@ -91,17 +108,24 @@ def draw_player(view: View, recording: Recording | None) -> None:
         st.markdown(played, width="content")
 
 
-def _play(memory: Memory, pace: float | None = None) -> None:
-    """Play at a given pace, or at the chosen one; a running playback changes to it."""
+def next_message(memory: Memory, position: int) -> None:
+    """Play the next turn, or the rest of one that was stopped in. Once for each state of the log."""
+    job_id = f"{turns.STEP}{memory.session_id}-{position}"
+    start(memory.session_id, job_id, lambda job: turns.play(job, memory, turns=1, pace=1), chosen_model())
+
+
+def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = None) -> None:
+    """Play at a given pace, or at the chosen one; a running playback changes to it, one stopped at `reveal` goes on."""
     session_id = memory.session_id
-    given = _chosen_pace() if pace is None else pace
+    speed = _chosen_pace() if pace is None else pace
+    stops_after = RECORDED_TURNS if session_id == DEMO_SESSION else None
     start(
         session_id,
         f"{turns.PLAY}{uuid.uuid4().hex}",
-        lambda job: turns.play(job, memory, turns=None, pace=given),
+        lambda job: turns.play(job, memory, turns=None, pace=speed, stops_after=stops_after, reveal=reveal),
         chosen_model(),
     )
-    _set_pace(session_id, given)
+    _set_pace(session_id, speed)
 
 
 def _change_speed(session_id: str) -> None:
@@ -178,12 +202,14 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     running = engine().running(session_id)
     if running is not None and running.id.startswith(turns.PLAY):
         running.cancel.set()  # a user who writes wants an answer, not the rest of the recording first
+    toasts.dismiss()
     message = Waiting(turn, text, lambda job: turns.send(job, memory, chosen.model, turn, text), chosen.pasted)
     engine().send(session_id, message)
 
 
 def start(session_id: str, job_id: str, work: Callable[[Job], object], chosen: Chosen) -> None:
-    """Start work for the session, unless other work is running for it."""
+    """Start work for the session, unless other work is running for it. What was reported before is out of date."""
+    toasts.dismiss()
     engine().start(session_id, job_id, work, browser_model=chosen.pasted)
 
 

@@ -7,6 +7,7 @@ from memory_core.events import (
     ContextBuilt,
     Event,
     ModelCalled,
+    Ref,
     Retrieved,
     VectorsRemoved,
     VectorsReplaced,
@@ -162,31 +163,38 @@ def _left_out(cut: Mapping[str, Any]) -> str:
 
 
 def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words) -> Line:
-    """A single cut, with by how much the prompt was over the limit and what went."""
+    """A single cut: by how much the prompt was over the limit, and what was left out of it therefore."""
     refs = spread(cut["refs"])
-    freed, over = int(cut["tokens"]), int(cut["over_before"])
-    part = str(cut["part"])
+    part, size = str(cut["part"]), count(int(cut["tokens"]), "token")
+    why = f"The prompt was {count(int(cut['over_before']), 'token')} over, so"
     if part == QUEUE:
-        turns = count(len(refs), "oldest turn")
-        text = f"Left {turns} out of this prompt, {count(freed, 'token')}: asked {tokens(over)} over the limit"
-        return Line("content_cut", text, "loss")
+        what = f"its {count(len(refs), 'oldest turn')} ({size})" if len(refs) > 1 else f"its oldest turn ({size})"
+        return Line("content_cut", f"{why} {what} {_left(len(refs))}", "loss")
+    if cut["rule"] == "dropped":
+        return Line("content_cut", f"{why} all of {short(part)} ({size}) {_left(1)}", "loss", _cut_words(refs, words))
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
-    lowest = ""
-    if gone:
-        unit = words.units.get(part, TURN)
-        names = by_score(
-            [(from_turn(unit, turn_words(number, words)), scores.get(number)) for number in gone[:MAX_NAMED]]
-        )
-        more = f" and {tokens(len(gone) - MAX_NAMED)} more" if len(gone) > MAX_NAMED else ""
-        lowest = f". Lowest score first: {names}{more}"
-    whole = ", the whole block" if cut["rule"] == "dropped" else ""
-    if any(ref.kind == "relation" for ref in refs) and not whole:
-        lowest = ". Farthest from the question first"
-    text = f"Cut {count(freed, 'token')} from {short(part)}{whole}: asked {tokens(over)} over the limit{lowest}"
+    if not gone:
+        far = ", farthest from the question first" if any(ref.kind == "relation" for ref in refs) else ""
+        return Line("content_cut", f"{why} {size} of {short(part)} were left out{far}", "loss", _cut_words(refs, words))
+    unit = words.units.get(part, TURN)
+    names = [from_turn(unit, turn_words(number, words)) for number in gone[:MAX_NAMED]]
+    if len(gone) == 1:
+        score = f", lowest score {scores[gone[0]]:.2f}" if gone[0] in scores else ""
+        return Line("content_cut", f"{why} {names[0]} ({size}{score}) {_left(1)}", "loss")
+    more = f" and {tokens(len(gone) - MAX_NAMED)} more" if len(gone) > MAX_NAMED else ""
+    scored = by_score([(name, scores.get(number)) for name, number in zip(names, gone, strict=False)])
+    return Line("content_cut", f"{why} {size} {_left(2)}, lowest score first: {scored}{more}", "loss")
+
+
+def _left(many: int) -> str:
+    return f"{'was' if many == 1 else 'were'} left out"
+
+
+def _cut_words(refs: Sequence[Ref], words: Words) -> tuple[str, ...]:
+    """The words of the facts and relations that were cut."""
     named = {"fact": (words.facts, ERASED), "relation": (words.relations, ERASED_RELATION)}
-    gone_words = tuple(named[ref.kind][0].get(ref.number, named[ref.kind][1]) for ref in refs if ref.kind in named)
-    return Line("content_cut", text, "loss", gone_words)
+    return tuple(named[ref.kind][0].get(ref.number, named[ref.kind][1]) for ref in refs if ref.kind in named)
 
 
 def too_large(event: ContextBuilt) -> Line:

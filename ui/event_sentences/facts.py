@@ -190,10 +190,9 @@ def _(event: FactErased, words: Words) -> Line:
 def _(event: FactsCondensed, words: Words) -> Line:
     return Line(
         "compress",
-        f"Condensed {tokens(event.before)} facts to {tokens(event.after)}: kept {len(event.kept)}, "
-        f"merged {len(event.merged)}, vanished {len(event.vanished)}, new {len(event.new)}",
+        f"{count(event.before, 'fact')} reduced to {tokens(event.after)}: {tokens(len(event.vanished))} dropped",
         "loss" if event.vanished else "plain",
-        tuple(words.facts.get(fact, ERASED) for fact in event.vanished),
+        rewrites=event.block,
     )
 
 

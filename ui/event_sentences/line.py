@@ -39,6 +39,8 @@ class Line:
     """Words that the sentence counts, such as the facts learned."""
     more: tuple[str, ...] = ()
     """Words for who asks further, such as the turns recalled."""
+    rewrites: str = ""
+    """The block whose rewrites on the Facts page list what this sentence counts."""
 
 
 @dataclass(frozen=True, slots=True)

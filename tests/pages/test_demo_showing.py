@@ -1,0 +1,156 @@
+"""The demo as it is shown to somebody: it stops where memory does something for the first time, and can be repeated."""
+
+import pytest
+from pages_driver import button, job_of, joined, message_texts, opened, press, settled, story, table
+
+from memory_core.messages import ChatMessage
+from ui import services, toasts, turns
+from ui.chat.player import STOPS
+from ui.demo import reset_demo
+from ui.demo_script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
+from ui.jobs import Job
+
+GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
+
+
+@pytest.fixture(autouse=True)
+def nobody_reads(monkeypatch):
+    monkeypatch.setattr(turns, "LINE_SECONDS", 0)
+    monkeypatch.setattr(turns, "reading_seconds", lambda message: 0)
+    monkeypatch.setattr(turns, "STEP_SECONDS", 0)
+
+
+def memory():
+    return services.engine().open("demo")
+
+
+def step(app, words):
+    """The step of the guide with these words: a button, or else a link."""
+    for each in (*app.button, *app.get("page_link")):
+        if words in (each.label if hasattr(each, "label") else each.proto.label):
+            return each
+    return None
+
+
+def title(app):
+    return [each.value for each in app.title]
+
+
+def played():
+    return memory().session.recording().played
+
+
+def test_play_stops_at_the_first_of_each_and_goes_on_when_asked(app):
+    app = press(app, "Play")
+    shown = []
+    for stage, more in zip(STOPS, ("Flushed", "Learned", "Recalled", "The prompt was"), strict=True):
+        assert STOPS[stage].replace("**", "") in joined(app).replace("**", "")
+        assert played() == 2 * RECORDED_TURNS + 1  # the question of turn 12, not yet its answer
+        assert any(more in line for line in story(app)[len(shown) :])
+        shown = story(app)
+        assert "Turn 12 ·" not in joined(app)
+        app = press(app, "Continue")
+    assert played() == len(MESSAGES)
+    assert "End of demo" in joined(app)
+    assert not app.exception
+
+
+def test_a_stop_is_still_there_after_a_reload_and_the_next_message_ends_it(app):
+    app = press(app, "Play")
+    app = opened(session="demo")
+    assert STOPS["flushed"] in joined(app)
+    app = press(app, "Next message")
+    assert played() == 2 * RECORDED_TURNS + 2
+    assert not any(sentence in joined(app) for sentence in STOPS.values())
+    assert "Turn 12 ·" in joined(app)
+    assert any("The prompt was" in line for line in story(app))
+    app = press(app, "Play")  # each was seen in turn 12
+    assert played() == len(MESSAGES)
+
+
+def test_playing_to_the_end_does_not_stop_and_a_reset_ends_a_stop(app):
+    app = press(app, "Play")
+    reset_demo(services.engine())
+    app = app.run()
+    assert not any(sentence in joined(app) for sentence in STOPS.values())
+    assert button(app, "Play")
+    app = press(app, "To the end")
+    assert played() == len(MESSAGES)
+
+
+def test_two_showings_from_a_reset_look_the_same(app):
+    def showing():
+        reset_demo(services.engine())
+        app, screens = opened(session="demo"), []
+        for words in ("Play", *["Continue"] * 3, *["Next message"] * 7):
+            app = press(app, words)
+            screens.append((joined(app), message_texts(app), story(app), table(app)))
+        for page in ("context", "timeline", "facts", "blocks"):
+            seen = opened(page=page, session="demo")
+            assert not seen.exception
+            screens.append(as_shown(seen))
+        return screens
+
+    def as_shown(app):
+        return [each.value for each in app.markdown]
+
+    assert showing() == showing()
+
+
+def test_the_first_step_of_the_guide_sends_the_next_message(app):
+    settled(step(app, GUIDE[0]).click().run(), job_of(app))
+    assert played() == 2 * RECORDED_TURNS + 2
+
+
+@pytest.mark.parametrize(("words", "page"), [(GUIDE[1], "Context"), (GUIDE[2], "Where did it go?")])
+def test_a_step_plays_what_it_shows_if_that_has_not_happened_yet(app, words, page):
+    found = step(app, words)
+    app = found.click().run()
+    assert not app.exception
+    assert title(app) == [page]
+    assert played() == 2 * RECORDED_TURNS + 2
+    assert memory().log.history().turns[12].cut_tokens
+    if page != "Context":
+        assert app.query_params["words"] == FORGOTTEN_WORDS
+    assert f":material/check: {words}" in linked(opened(session="demo"))
+
+
+def linked(app):
+    return "\n".join(each.proto.label for each in app.get("page_link"))
+
+
+def test_a_step_is_done_only_where_it_was_seen_in_this_run_and_a_reset_begins_the_guide_again(app):
+    opened(page="trace", session="demo", words=FORGOTTEN_WORDS)  # it is not forgotten yet
+    assert "material/check" not in joined(opened(session="demo")) + linked(opened(session="demo"))
+    app = press(opened(session="demo"), "Next message")
+    opened(page="context", session="demo")
+    app = opened(session="demo")
+    assert f":material/check: {GUIDE[1]}" in linked(app)
+    app.button(key="chat__guide_close").click().run()
+    reset_demo(services.engine())
+    elsewhere = opened(session="demo")  # another browser
+    assert all(step(elsewhere, words) for words in GUIDE)
+    assert "material/check: S" not in joined(elsewhere) + linked(elsewhere)
+
+
+def test_after_the_last_message_the_first_step_offers_to_begin_again(app):
+    turns.play(Job("on"), memory(), turns=None, pace=0)
+    app = opened(session="demo")
+    app.button(key="chat__guide_again").click().run()
+    assert not app.exception
+    assert "Reset demo" in joined(app)
+
+
+def test_what_was_reported_before_goes_when_playing_begins(app):
+    app.session_state["toast"] = toasts.Toast(1, "The demo is as shipped.", None, None, float("inf"))
+    app = app.run()
+    assert "The demo is as shipped" in "".join(each.value for each in app.success)
+    app = press(app, "Next message")
+    assert not list(app.success)
+
+
+def test_a_message_is_left_as_long_as_it_takes_to_read(monkeypatch):
+    monkeypatch.undo()
+    short, longer, endless = (ChatMessage(role="user", content="a" * length) for length in (60, 120, 100_000))
+    assert turns.reading_seconds(longer) == 2 * turns.reading_seconds(short) > 0
+    assert turns.reading_seconds(endless) == turns.LONGEST_READING_SECONDS
