@@ -86,12 +86,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
     done.style.width = `${share}%`;
     const inside = place.step ? `, step ${place.step} of ${steps[place.turn - 1]}` : "";
     const where = `${place.turn.toLocaleString("en")} of ${turns.toLocaleString("en")}${inside}`;
-    // At the latest turn its number stands in the header alone: this is drawn a moment later than the rest.
+    // The latest turn is named in the header alone: this is drawn a moment later than the rest.
     const latest = place.turn === turns && place.step === null;
-    words.textContent = latest ? "Latest turn" : data.past ? `You are looking at turn ${where}: read only` : `Turn ${where}`;
+    words.textContent = latest ? "" : data.past ? `You are looking at turn ${where}: read only` : `Turn ${where}`;
     track.setAttribute("aria-valuemax", turns);
     track.setAttribute("aria-valuenow", place.turn);
-    track.setAttribute("aria-valuetext", words.textContent);
+    track.setAttribute("aria-valuetext", words.textContent || "Latest turn");
     back.disabled = stepped(place, -1, steps) === null;
     on.disabled = stepped(place, 1, steps) === null;
   }

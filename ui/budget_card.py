@@ -116,8 +116,8 @@ def _beside(session_id: str, turn: int, lanes: Lanes) -> dict[str, str]:
     return found
 
 
-def queue_sentence(status: Status, *, name: str = "Queue now", beside: Beside = nothing_beside) -> str:
-    """Tokens until the next flush, in words; markdown without quoted words."""
+def queue_sentence(status: Status, *, beside: Beside = nothing_beside) -> str:
+    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
     if over > 0:
@@ -127,4 +127,5 @@ def queue_sentence(status: Status, *, name: str = "Queue now", beside: Beside = 
     moving = ""
     if status.in_transit_messages:
         moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
-    return f"{name} {tokens(status.queue_tokens)}{beside('queue', status.queue_tokens)}. {ending}{moving}"
+    compared = beside("queue", status.queue_tokens)
+    return f"{f'Queue{compared}. ' if compared else ''}{ending}{moving}"

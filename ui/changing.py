@@ -52,7 +52,7 @@ def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:
     if agent is None or taken_over(database, session_id):
         return None
     process = f"process {agent.process}" if agent.here else f"process {agent.process} on {agent.machine}"
-    return ReadOnly("agent", f"An agent works in this session ({process}): it is only read here until you take over.")
+    return ReadOnly("agent", f"Live: {process} is writing. Read-only.")
 
 
 def taken_from_agent(database: Database, session_id: str) -> bool:

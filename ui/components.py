@@ -21,6 +21,8 @@ STYLES = Path(__file__).resolve().parent.parent / "static" / "app.css"
 
 ROW_PIXELS = 33
 """Height of a table row in pixels; the header is two pixels higher."""
+PHONE_PIXELS = 640
+"""Maximum width of a phone's window, in pixels: columns are below each other there."""
 
 
 def draw_styles() -> None:
@@ -57,19 +59,28 @@ def unseen_heading(title: str) -> None:
         heading(title)
 
 
-def filled(key: str, *, minus: int, least: int, most: int | None = None, **options: Any) -> DeltaGenerator:
+def filled(
+    key: str, *, minus: int, least: int, most: int | None = None, narrow: int = 0, **options: Any
+) -> DeltaGenerator:
     """A container as high as the window less `minus` pixels, but at least `least`; `most` is what its content needs.
 
-    `options` are those of `st.container`. A table inside takes `height="stretch"`.
+    `narrow`: pixels more to subtract on a phone, where what surrounds it takes more lines. `options` are those of
+    `st.container`. A table inside takes `height="stretch"`.
     """
-    height = f"max({least}px, 100dvh - {minus}px)"
-    if most is not None:
-        height = f"min({most}px, {height})"
-    # `key` is the app's own and the rest are numbers. Streamlit gives the pixels to the container and to a wrapper.
-    st.html(
-        f"<style>[data-testid=stLayoutWrapper]:has(> .st-key-{key}) {{ flex-basis: {height} !important }}"
-        f".st-key-{key} {{ height: {height} !important }}</style>"
-    )
+
+    def rule(minus: int) -> str:
+        height = f"max({least}px, 100dvh - {minus}px)"
+        if most is not None:
+            height = f"min({most}px, {height})"
+        # Streamlit gives the pixels to the container and to a wrapper.
+        return (
+            f"[data-testid=stLayoutWrapper]:has(> .st-key-{key}) {{ flex-basis: {height} !important }}"
+            f".st-key-{key} {{ height: {height} !important }}"
+        )
+
+    # `key` is the app's own and the rest are numbers.
+    phone = f"@media (max-width: {PHONE_PIXELS}px) {{ {rule(minus + narrow)} }}" if narrow else ""
+    st.html(f"<style>{rule(minus)}{phone}</style>")
     # The style may come after the container: until then it is no higher than its content needs.
     return st.container(key=key, height=least if most is None else min(least, most), **options)
 

@@ -160,7 +160,7 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     """What a change would do: `Next prompt +11 tokens, nothing more cut.`, and the flush that comes before it."""
     old, new = before.context, after.context
     change = new.plan.total - old.plan.total
-    size = f"{_signed(change)} tokens" if change else "stays the same size"
+    size = _signed(change) if change else "stays the same size"
     over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
     said = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
     if not after.flush:
@@ -179,7 +179,7 @@ def _numbers(before: Context, after: Context) -> str:
         room = f"{tokens(after.plan.free)} still free"
     else:
         room = f"{tokens(after.plan.free)} free"
-    return f"{_signed(after.plan.total - before.plan.total)} tokens, {room}"
+    return f"{_signed(after.plan.total - before.plan.total)}, {room}"
 
 
 def _others(before: Context, after: Context) -> str:
@@ -207,7 +207,7 @@ def _asked(context: Context) -> set[int]:
 
 
 def _signed(change: int) -> str:
-    return f"{'+' if change >= 0 else '−'}{tokens(abs(change))}"
+    return f"{'+' if change >= 0 else '−'}{count(abs(change), 'token')}"
 
 
 # -- in a drawer -----------------------------------------------------------------------------------

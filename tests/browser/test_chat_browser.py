@@ -48,9 +48,9 @@ def test_a_fresh_servers_first_request_may_be_a_deep_link(how, page, drawn, requ
 def test_the_first_minute(served, visitor):
     tab = visitor.open(served.url)
     expect(tab.get_by_text("32 to the next flush.")).to_be_visible()
-    tab.get_by_role("button", name="Next message").click()
+    tab.locator(".st-key-chat__next button").click()
     expect(tab.get_by_text("Flushed 4 messages, 177 tokens: queue 732 was above 720")).to_be_visible()
-    expect(tab.get_by_text(re.compile("Cut 83 tokens from Earlier turns"))).to_be_visible()
+    expect(tab.get_by_text(re.compile("83 tokens, lowest score"))).to_be_visible()
     expect(tab.get_by_text("24 of 36")).to_be_visible()
     expect(tab.get_by_role("img", name=re.compile("Sent 1,133 of 1,200 tokens: Queue 555"))).to_be_visible()
     idle(tab)

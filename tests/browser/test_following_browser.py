@@ -27,7 +27,7 @@ PLACE_OF = """([place, word]) => {
 def context(served, visitor, session, part):
     """Context of turn 12 with one part of its prompt open."""
     tab = visitor.open(f"{served.url}/context?session={session}&turn=12")
-    expect(tab.get_by_text("Click any word, or press F")).to_be_visible()
+    expect(tab.get_by_text("Click a word to trace it")).to_be_visible()
     idle(tab)
     opener = tab.locator('[data-testid="stExpander"]', has_text=part).first
     if opener.locator("details[open]").count() == 0:

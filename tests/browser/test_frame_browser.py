@@ -177,7 +177,7 @@ OUTLINES = {
     "blocks": ["1 Blocks", "2 ■ Instructions", "2 ■ Facts", "2 ■ Earlier turns"],
     "facts": ["1 Facts"],
     "retrieval": ["1 Retrieval"],
-    "sessions": ["1 Sessions", "2 List of sessions", "2 Connect your agent", "2 Health"],
+    "sessions": ["1 Sessions", "2 List of sessions", "2 Health"],
 }
 """By page: level and beginning of each heading."""
 

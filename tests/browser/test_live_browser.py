@@ -111,7 +111,7 @@ def test_a_running_agents_session_is_read_only_until_it_is_taken_over_and_then_a
         tab = visitor.open(f"{served.url}/blocks?session={session_id}")
         take_over = tab.get_by_role("button", name="Take over")
         expect(take_over).to_be_visible()
-        expect(tab.get_by_text(f"An agent works in this session (process {agent.pid})")).to_be_visible()
+        expect(tab.get_by_text(f"Live: process {agent.pid} is writing. Read-only.")).to_be_visible()
         edit = tab.locator(".st-key-blocks__edit_rules button")
         expect(edit).to_have_count(0)
         idle(tab)

@@ -33,7 +33,7 @@ def changing(app):
 
 def test_every_page_shows_the_agents_session_and_changes_nothing_until_it_is_taken_over(agent):
     chat = opened(session="s")
-    reason = f"An agent works in this session (process {agent.pid}): it is only read here until you take over."
+    reason = f"Live: process {agent.pid} is writing. Read-only."
     shown = " ".join(each.value for each in chat.markdown).replace("\\", "")
     assert reason in shown
     assert "note 2 of the day" in message_texts(chat)

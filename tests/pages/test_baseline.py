@@ -52,7 +52,7 @@ def test_each_page_shows_by_how_much_its_numbers_differ_at_the_latest_turn_and_a
         of = beside(memory, kept, turn)
         shown = {
             "chat": [of("sent"), of("queue_sent"), of("queue"), of("granted", "Facts"), of("granted", "Earlier turns")],
-            "context": [of("sent"), of("queue_sent"), of("granted", "Facts"), "Prompt cache"],
+            "context": [of("sent"), of("queue_sent"), of("granted", "Facts")],
             "timeline": [of("flushes"), of("cuts"), of("facts_added")],
             "blocks": [of("granted", "Instructions"), of("granted", "Facts"), of("granted", "Earlier turns")],
             "facts": [of("facts", "Facts")],
@@ -92,7 +92,7 @@ def test_a_session_is_pinned_and_others_are_compared_with_it_and_it_not_with_its
     assert rows.loc["Birthday dinner", "Turns"] == "11"
     assert "(" not in joined(opened(page="facts", session="demo", baseline="session:demo")).split("Baseline")[0]
     app = opened(page="context", session=early.session_id, baseline="session:demo")
-    assert "tokens sent (±0)" in told(app), "at the same turn they are the same"
+    assert "tokens counted (±0)" in told(app), "at the same turn they are the same"
     delete_session(shared.database, early.session_id)
     app = opened(session="demo", baseline=f"session:{early.session_id}")
     assert "baseline was deleted" in app.warning[0].value
@@ -111,7 +111,8 @@ def test_a_turn_that_the_baseline_does_not_have_is_not_compared(memory):
     early = memory.branch(5, title="Early")
     app = opened(page="chat", session="demo", baseline=f"session:{early.session_id}")
     assert all("(" not in row["name"] for row in table(app))
-    assert "Queue now 688. " in joined(app)
+    assert "**32 to the next flush.**" in joined(app)
+    assert "Queue (" not in joined(app)
 
 
 def test_the_lab_pins_what_it_played_and_compares_everything_with_it(memory):

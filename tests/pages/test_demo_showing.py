@@ -48,7 +48,7 @@ def test_play_stops_at_the_first_of_each_and_goes_on_when_asked(app):
         assert played() == 2 * RECORDED_TURNS + 1  # the question of turn 12, not yet its answer
         assert any(more in line for line in story(app)[len(shown) :])
         shown = story(app)
-        assert "Turn 12 ·" not in joined(app)
+        assert "of 1,200 tokens · flushed 4 messages" not in joined(app)
         app = press(app, "Continue")
     assert played() == len(MESSAGES)
     assert "End of demo" in joined(app)
@@ -62,7 +62,7 @@ def test_a_stop_is_still_there_after_a_reload_and_the_next_message_ends_it(app):
     app = press(app, "Next message")
     assert played() == 2 * RECORDED_TURNS + 2
     assert not any(sentence in joined(app) for sentence in STOPS.values())
-    assert "Turn 12 ·" in joined(app)
+    assert "of 1,200 tokens · flushed 4 messages" in joined(app)
     assert any("The prompt was" in line for line in story(app))
     app = press(app, "Play")  # each was seen in turn 12
     assert played() == len(MESSAGES)

@@ -57,7 +57,7 @@ def test_a_turn_in_the_address_is_shown_and_nothing_on_it_can_be_changed(demo_ho
     assert "**turn 8** of 11" in banner(app)
     assert turn_picked(app) == 8
     assert "budget** of turn 8" in joined(app)
-    assert "Queue then 630. **90" in joined(app)
+    assert "**90 to the next flush.**" in joined(app)
     assert list(app.chat_input) == []
     assert not any(each.label in ("Next message", "Play", "Flush now") for each in app.button)
     assert keyed(app, "frame__settings").disabled
@@ -201,7 +201,7 @@ GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
 
 
 def ticked(app):
-    said = [each.value for each in app.markdown] + [each.proto.label for each in app.get("page_link")]
+    said = [each.label for each in app.button] + [each.proto.label for each in app.get("page_link")]
     return [step for step in GUIDE if any(f":material/check: {step}]" in words for words in said)]
 
 

@@ -120,13 +120,16 @@ def test_the_figure_is_told_in_words(cut):
 
 def test_the_first_sentence_says_what_was_sent_asked_for_and_cut(cut):
     assert words.headline(cut) == (
-        "**37 of 40 tokens sent.** Parts asked for 55, 15 over the limit, so 14 were cut from Earlier and 4 from Facts."
+        "**37 tokens counted, 63 billed, limit 40.** "
+        "Parts asked for 55, 15 over the limit, so 14 were cut from Earlier and 4 from Facts."
     )
 
 
 def test_the_first_sentence_of_a_prompt_that_fitted_says_what_was_free():
     fitted = prompt_of(session(static("Rules", 3), notes=1))
-    assert words.headline(fitted) == "**10 of 40 tokens sent.** Everything fitted. 30 tokens were free."
+    assert (
+        words.headline(fitted) == "**10 tokens counted, 22 billed, limit 40.** Everything fitted. 30 tokens were free."
+    )
     assert words.never_cut(fitted) == "Never cut: Rules."
 
 

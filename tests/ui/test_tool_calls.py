@@ -127,8 +127,8 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
     records = memory.events(turn=1)
     summary = summaries(records)[1]
     assert summary.edited == 1
-    assert summary.in_short(1) == "Turn 1 · edited 1"
-    assert Summary(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 · flushed 4"
+    assert summary.in_short(1) == "Turn 1 · edited 1 time"
+    assert Summary(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 times · flushed 4 messages"
     events = [record.event for record in records if isinstance(record.event, ToolCalled)]
     said = memory.log.texts(key for event in events for key in (event.arguments, event.result))
     lines = [line.text for line in story(records, Words({}, {}, {}, said=said))]

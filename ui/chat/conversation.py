@@ -81,12 +81,13 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             turn = group[-1].turn
             if following is None:
                 ending()
-            if view.reveal is not None and turn == view.reveal.turn:
-                continue  # its line would say what is still to be shown
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
                 # Below every answer it would be in the way of who only reads.
-                _turn_line(view, turn, told.get(turn, Summary()), asks_again=answered and turn == view.shown_turn)
+                summary = told.get(turn, Summary())
+                if view.reveal is not None and turn == view.reveal.turn:
+                    summary = Summary(sent=summary.sent, limit=summary.limit)  # the rest is still to be shown
+                _turn_line(view, turn, summary, asks_again=answered and turn == view.shown_turn)
 
 
 def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> None:

@@ -12,7 +12,7 @@ from ui import baseline, nav
 from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
-from ui.components import heading
+from ui.components import filled, heading
 from ui.event_sentences import KNOWN, Line
 from ui.event_sentences.words import words_in_log
 from ui.flushing import flush_dialog
@@ -24,6 +24,9 @@ from ui.text import count, nothing_beside, plain, short, tokens
 from ui.view import View
 
 DETAIL_CHARACTERS = 60
+
+LOWEST = 150
+"""Minimum height of the lines of a story, in pixels: the newest is visible in a low window, the others by scrolling."""
 
 
 def draw_prompt(view: View) -> None:
@@ -48,7 +51,6 @@ def draw_prompt(view: View) -> None:
         lanes,
         queue_sentence(
             view.status_then,
-            name=lanes.queue_name,
             beside=baseline.beside(view.memory.session_id, view.shown_turn),
         ),
         turn=built.turn if built and event else None,
@@ -79,8 +81,8 @@ def _draw_seen(event: ContextBuilt | None) -> None:
     )
 
 
-def draw_story(view: View) -> None:
-    """Draw what memory did in the shown turn, up to this moment."""
+def draw_story(view: View, *, minus: int) -> None:
+    """Draw what memory did in the shown turn, up to this moment; `minus`: pixels of the window left for the rest."""
     memory, turn = view.memory, view.shown_turn
     events = [r for r in memory.events(turn=turn, kinds=STORY_KINDS) if r.position <= view.position]
     lines = story(events, words_in_log(memory).words(events, memory))
@@ -93,14 +95,14 @@ def draw_story(view: View) -> None:
     beside = baseline.beside(memory.session_id, turn)
     compared = summaries(events).get(turn, Summary()).in_short(turn, beside) if beside is not nothing_beside else ""
     heading(f"What memory did in turn {tokens(turn)}", f"\n:small[:gray[{compared}]]" if compared else "")
-    with st.container(gap="xxsmall"):
+    with filled("chat__lines", minus=minus, least=LOWEST, border=False, autoscroll=view.turn is None, gap="xxsmall"):
         if not lines and not view.attached and reveal is None:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")
         names = view.history.kinds(view.position)
         for number, line in enumerate(lines):
             _line(line, names, memory.session_id, number)
-    if view.then is not None and view.then.built is not None and reveal is None:
-        nav.link("context", f":small[See the prompt of turn {tokens(turn)}]", icon="")
+        if view.then is not None and view.then.built is not None and reveal is None:
+            nav.link("context", f":small[See the prompt of turn {tokens(turn)}]", icon="")
 
 
 def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> None:

@@ -20,6 +20,12 @@ ABOVE, SCRUBBER, GUIDE, PLAYER, STOP, AGENT, INPUT = 127, 49, 78, 54, 37, 56, 10
 """Pixels of the window reserved for the header, and for each of the others if it is drawn, so that player and input
 stay above the fold."""
 
+NARROW = 150
+"""Pixels that header, guide and player take more on a phone, where they wrap."""
+
+BELOW_STORY = 440
+"""Pixels of the window reserved beside the lines of the story: for their title and actions, and for the budget."""
+
 MARGIN = 32
 """Pixels below the conversation if nothing else is drawn there."""
 
@@ -39,19 +45,18 @@ def draw(view: View) -> None:
     recording = memory.session.recording(upto=view.last_seq)
     with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
         guided = not read_only and draw_guide(view, recording)
+    above = ABOVE + SCRUBBER * bool(view.latest_turn) + GUIDE * guided
     left, right = st.columns([0.58, 0.42], gap="medium")
     with left:
         unseen_heading("Conversation")
         beside = {
-            SCRUBBER: bool(view.latest_turn),
-            GUIDE: guided,
             PLAYER: recording is not None and not read_only,
             STOP: not read_only and held(view) is not None,
             AGENT: agents,
         }
         below = INPUT if agents or not read_only else MARGIN
-        minus = ABOVE + sum(pixels for pixels, there in beside.items() if there) + below
-        box = filled("chat__box", minus=minus, least=LOWEST, border=True, autoscroll=True, gap="xsmall")
+        minus = above + sum(pixels for pixels, there in beside.items() if there) + below
+        box = filled("chat__box", minus=minus, least=LOWEST, narrow=NARROW, border=True, autoscroll=True, gap="xsmall")
 
         def coming() -> None:
             if not view.past:
@@ -68,10 +73,10 @@ def draw(view: View) -> None:
         elif agents:
             draw_no_input()
     with right:
-        with st.container(border=True, gap="xsmall", key="chat__budget"):
-            draw_prompt(view)
         with st.container(border=True, gap="small", key="chat__story"):
-            draw_story(view)
+            draw_story(view, minus=above + BELOW_STORY)
             if not read_only:
                 draw_story_actions(memory, running)
                 draw_actions(memory, view.status, running)
+        with st.container(border=True, gap="xsmall", key="chat__budget"):
+            draw_prompt(view)

@@ -34,7 +34,7 @@ STOPS: Mapping[str, str] = {
     "flushed": "**First flush.** The queue was full, so its oldest messages left it.",
     "learned": "**First learning.** Facts were taken from what left the queue.",
     "recalled": "**First recall.** The question brought earlier turns back.",
-    "cut": "**First cut.** Together it was over the limit, so the least relevant was left out.",
+    "cut": "**First cut.** Over the limit, so the least relevant was left out.",
 }
 """The sentence on each stage after which the demo stops playing."""
 
@@ -60,7 +60,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
     playing, stage = running is not None and running.id.startswith(turns.PLAY), held(view)
     reveal = view.reveal if stage is not None else None
     if stage is not None:
-        st.markdown(f":small[:material/pause_circle: {STOPS[stage]}]")
+        st.markdown(f":small[:material/pause_circle: {STOPS[stage]}]  {played}")
     with st.container(horizontal=True, vertical_alignment="center", gap="xsmall", key="chat__player"):
         st.button(
             "Next message",
@@ -105,7 +105,8 @@ def draw_player(view: View, recording: Recording | None) -> None:
             on_change=_change_speed,
             args=(session_id,),
         )
-        st.markdown(played, width="content")
+        if stage is None:
+            st.markdown(played, width="content")
 
 
 def next_message(memory: Memory, position: int) -> None:

@@ -120,8 +120,7 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         return
     smallest = sent.built.truncation_order == "smallest_first"
     rule = f"{HELP['cut']} Priority: {HELP['priority_smallest' if smallest else 'priority']}"
-    title = ("Cuts, in order", " :small[:gray[truncation]]") if sent.cuts else ("Cuts",)
-    heading(*title, help=rule, width="content")
+    heading("Cuts (truncation)" if sent.cuts else "Cuts", help=rule, width="content")
     if not sent.cuts:
         st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
         if (later := words.cut_next(sent)) and not sent.built.over_by:
@@ -220,7 +219,7 @@ def _draw_detail(view: View, sent: Prompt) -> None:
             read_only = view.read_only is not None
             draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only, beside=beside)
         pointing.listen()
-    if before is not None:
+    if before is not None and shown != PROMPT:
         st.markdown(f":small[{_same_start(view, before, sent)}]")
     ablation.draw(view, sent)
     _draw_take_along(sent)

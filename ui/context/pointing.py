@@ -11,7 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 from memory_core.events import Ref, is_target
 from ui import nav
 
-HINT = "Click any word, or press F, to see who said it and how it came here."
+HINT = "Click a word to trace it (F)"
 
 _SELF_CONTAINED = ("fact", "relation")
 """Kinds of entries that say one thing: all of it is followed."""

@@ -52,7 +52,7 @@ def square(part: PromptPart, mode: Mode) -> str:
 
 
 def headline(prompt: Prompt, beside: Beside = nothing_beside) -> str:
-    """The prompt in one sentence: tokens sent, requested and cut."""
+    """The prompt in one sentence: tokens counted, and billed where that differs, the limit, requested and cut."""
     built = prompt.built
     than = beside("sent", built.total)
     if built.known != "built":
@@ -62,6 +62,9 @@ def headline(prompt: Prompt, beside: Beside = nothing_beside) -> str:
         )
         return f"**{count(built.total, 'token')} sent**{than}, {KNOWN[built.known]}.{counted}"
     sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent{than}.**"
+    if built.billed != built.total:
+        limit = tokens(built.token_limit)
+        sent = f"**{count(built.total, 'token')} counted{than}, {tokens(built.billed)} billed, limit {limit}.**"
     if not prompt.cuts:
         over = built.over_by
         fitted = f"Everything fitted. {tokens(prompt.free)} {'token was' if prompt.free == 1 else 'tokens were'} free."
