@@ -209,6 +209,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
     const field = document.querySelector(ASKING);
     if (field && field !== known) setTimeout(() => field.focus(), 0);
     known = field;
+    // Tab goes from field to field; the help beside a field is for the pointer, and for who reads with a screen reader.
+    for (const help of document.querySelectorAll('[role=dialog] button[aria-label^="Help for"]')) help.tabIndex = -1;
   });
   opened.observe(document.body, { childList: true, subtree: true });
   gone.signal.addEventListener("abort", () => opened.disconnect());

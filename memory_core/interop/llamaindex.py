@@ -138,5 +138,5 @@ def _not_theirs(ours: bool) -> str:
         )
     return (
         "is not a conversation: it is a SQLite database without a table of messages that is known "
-        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno)."
+        "(LlamaIndex, OpenAI Agents, LangChain, LangGraph, Agno). For Mem0: `memory-inspector open`."
     )

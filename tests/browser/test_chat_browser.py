@@ -194,7 +194,7 @@ def test_no_message_loads_anything_from_outside(bare, visitor, tmp_path):
     tab.get_by_text("Import a conversation").click()
     tab.locator('input[type="file"]').set_input_files(path)
     expect(tab.get_by_text(re.compile("2 messages, 1 turn"))).to_be_visible()
-    tab.get_by_role("button", name="Import", exact=True).click()
+    tab.get_by_role("button", name="Step through", exact=True).click()
     tab.get_by_role("button", name="Next message").click()
     expect(tab.get_by_text("Turn 1 ·").first).to_be_visible()
     idle(tab)

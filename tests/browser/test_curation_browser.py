@@ -167,7 +167,7 @@ def test_h_an_import_that_is_opened_as_already_played_makes_the_flushes_it_foret
     dialog = tab.get_by_role("dialog")
     name, data = file(data_file)
     dialog.locator("input[type=file]").set_input_files({"name": name, "mimeType": "text/plain", "buffer": data})
-    played = dialog.get_by_role("button", name="Open as already played")
+    played = dialog.get_by_role("button", name="Play it all now")
     expect(played).to_be_visible()
     idle(tab)
     words = dialog.inner_text()

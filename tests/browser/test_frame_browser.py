@@ -237,3 +237,17 @@ def test_messages_and_the_raw_prompt_are_copied_by_pointer_and_by_keyboard(serve
     expect(code).to_contain_text(said[-2][:40])
     memory = opened(served, spoken)
     assert clipboard().strip() == as_text(memory.log.prompt(memory.log.history().turns[6].built)).strip()
+
+
+def test_tab_goes_from_field_to_field_in_the_settings(served, spoken, visitor):
+    tab = visitor.open(at(served, "chat", spoken))
+    idle(tab)
+    tab.locator(".st-key-frame__settings button").first.click()
+    dialog = tab.get_by_role("dialog")
+    limit = dialog.get_by_label("Token limit", exact=True)
+    expect(limit).to_be_visible()
+    idle(tab)
+    limit.focus()
+    tab.keyboard.press("Tab")
+    expect(dialog.get_by_label("History share, %", exact=True)).to_be_focused()
+    healthy(tab)

@@ -86,7 +86,7 @@ def test_no_script_runs_while_a_file_is_read_and_then_it_is_shown(served, visito
     expect(dialog.get_by_text(re.compile("^30,000 messages, 15,000 turns"))).to_be_visible()
     expect(reading).to_have_count(0)
     idle(tab)
-    expect(dialog.get_by_role("button", name="Open as already played")).to_be_visible()
+    expect(dialog.get_by_role("button", name="Play it all now")).to_be_visible()
     expect(dialog.get_by_role("button", name="Cancel", exact=True)).to_have_count(0)
     healthy(tab)
 

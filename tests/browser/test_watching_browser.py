@@ -9,6 +9,7 @@ from app_server import behind, chat, eventually, healthy, idle, said, slow_reply
 from models.scripted_server import Step, chunk
 from playwright.sync_api import expect
 
+from ui.chat.player import STOPS
 from ui.demo_script import MESSAGES
 from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
@@ -312,3 +313,37 @@ def test_a_message_typed_while_a_recording_plays_pauses_it_and_is_answered(serve
     assert talk.index(question) == len(talk) - 2 < 34
     assert talk[-1][0] == "assistant"
     assert [words for _, words in talk[:-2]] == [message.content for message in MESSAGES[: len(talk) - 2]]
+
+
+def test_the_demo_stops_at_each_first_and_waits_whatever_else_is_looked_at(served, visitor):
+    tab = visitor.open(chat(served, "demo"))
+    idle(tab)
+    tab.get_by_role("button", name="More").last.click()
+    tab.get_by_text("Reset", exact=True).click()
+    tab.get_by_role("dialog").get_by_role("button", name="Reset demo").click()
+    expect(tab.get_by_text("22 of 36")).to_be_visible()
+    idle(tab)
+    tab.locator(".st-key-chat__speed").click()
+    tab.get_by_role("option", name="4 ×").click()
+    idle(tab)
+    tab.get_by_role("button", name="Play", exact=True).click()
+    go_on = tab.get_by_role("button", name="Continue")
+    for stage, says in STOPS.items():
+        title = says.split("**")[1]
+        expect(tab.get_by_text(title)).to_be_visible()
+        if stage == "flushed":
+            tab.reload()
+            expect(tab.get_by_text(title)).to_be_visible()
+        if stage == "learned":
+            tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
+            expect(tab.get_by_role("heading", name="Timeline", level=1)).to_be_visible()
+            tab.go_back()
+            expect(tab.get_by_text(title)).to_be_visible()
+        idle(tab)
+        assert len(said(served, "demo")) == 23
+        go_on.click()
+        expect(tab.get_by_text(title)).to_have_count(0)
+    expect(tab.get_by_text("24 of 36")).to_be_visible()
+    tab.get_by_role("button", name="Pause").click()
+    expect(tab.get_by_role("button", name="Play", exact=True)).to_be_enabled()
+    healthy(tab)

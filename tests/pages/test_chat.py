@@ -455,7 +455,7 @@ def test_a_real_conversation_is_imported_after_a_look_at_it(demo_home, data_file
     assert not drawn.exception
     assert "62 messages" in joined(drawn)
     assert "No model is called" in joined(drawn)
-    button(drawn, "Import").click().run()
+    button(drawn, "Step through").click().run()
     memory = services.engine().open(opened_by(drawn))
     assert len(memory.session.recording().messages) == 62
     app = opened(session=memory.session_id)
@@ -520,7 +520,7 @@ def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_e
     drawn = imported("locomo.json", json.dumps(messages).encode())
     assert not drawn.exception
     assert f"{len(messages)} messages" in joined(drawn)
-    button(drawn, "Import").click().run()
+    button(drawn, "Step through").click().run()
     memory = services.engine().open(opened_by(drawn))
     turns.play(Job("all"), memory, turns=None, pace=0)
     assert len(said(memory)) == len(messages)

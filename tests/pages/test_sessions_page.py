@@ -101,7 +101,7 @@ def test_the_demo_is_listed_with_its_numbers_and_what_can_be_done(demo_home):
         "Session": "Birthday dinner",
         "User": "sam",
         "Turns": 11,
-        "Message tokens": found.tokens,
+        "All tokens": found.tokens,
         "Flushes": found.status.flushes,
         "Facts": found.facts,
         "From": "demo",
@@ -546,7 +546,7 @@ def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_p
     words = joined(drawn)
     (foretold,) = [line for line in words.splitlines() if line.startswith("Playing it makes ")]
     (counted,) = [line for line in words.splitlines() if " messages, " in line and "tokens." in line]
-    button(drawn, "Open as already played").click().run()
+    button(drawn, "Play it all now").click().run()
     made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
     job = services.engine().job(made)
     assert job.wait(90)
@@ -564,7 +564,7 @@ def test_what_an_import_foretells_is_what_happens_when_it_is_opened_as_already_p
 
 def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home, data_file):
     drawn = uploaded(*long_talk(data_file))
-    button(drawn, "Open as already played").click().run()
+    button(drawn, "Play it all now").click().run()
     played = re.compile(r"Playing without pauses: [1-9]\d* of 120 messages")
     drawn_until(drawn, lambda: any(played.search(each.proto.text) for each in drawn.get("progress")))
     made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
@@ -580,7 +580,7 @@ def test_playing_an_import_can_be_cancelled_and_what_was_played_stays(demo_home,
 def test_a_dialog_that_is_closed_in_the_middle_loses_nothing_and_doubles_nothing(demo_home, data_file):
     name, data = long_talk(data_file)
     drawn = uploaded(name, b"\n".join(data.split(b"\n")[:40]))
-    button(drawn, "Open as already played").click().run()
+    button(drawn, "Play it all now").click().run()
     drawn_until(drawn, lambda: len(overview(database())) == 2)
     made = next(id for id in (found.status.session_id for found in overview(database())) if id != "demo")
     app = opened(session=made)  # somebody opens it meanwhile, and presses what there is to press
@@ -602,7 +602,7 @@ def test_of_a_chat_store_with_several_keys_one_is_chosen(demo_home):
     assert len(choice.options) == 2
     choice.set_value(1).run()
     assert "1 message, 1 turn," in joined(drawn)
-    button(drawn, "Import").click().run()
+    button(drawn, "Step through").click().run()
     memory = services.engine().open(opened_by(drawn))
     assert [message.content for message in memory.session.recording().messages] == ["Only this"]
 
@@ -767,7 +767,7 @@ def test_a_folder_of_notes_opens_on_its_blocks_and_its_past_is_on_the_timeline(d
     assert "1 memory block: people/mira.md." in told_before
     assert "It has no git history" in told_before
     assert "1 file is left out: by its ending no note" in told_before
-    assert button(drawn, "Import to play").disabled
+    assert button(drawn, "Step through").disabled
     button(drawn, "Import as it stands").click().run()
     made = opened_by(drawn)
     timeline = opened(page="timeline", session=made)

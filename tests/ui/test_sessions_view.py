@@ -69,7 +69,7 @@ def test_a_row_holds_the_session_as_it_was_typed():
             "Session": "<b>Trip</b> ![x](http://evil.test)",
             "User": "sam",
             "Turns": 12,
-            "Message tokens": 1938,
+            "All tokens": 1938,
             "Flushes": 2,
             "Facts": 11,
             "Last activity": "2 min ago",

@@ -188,17 +188,20 @@ def _conversation(file_id: str, preview: Preview) -> None:
     st.markdown(plain(_cost_sentence(cost)))
     shared, chosen = engine(), model.chosen_model()
     with st.container(horizontal=True, vertical_alignment="center"):
-        _import_button(lambda job: _recorded(shared, conversation).session_id, disabled=not conversation.messages)
+        _import_button(
+            lambda job: _recorded(shared, conversation).session_id,
+            says="Step through",
+            disabled=not conversation.messages,
+        )
         st.button(
-            "Open as already played",
+            "Play it all now",
             key="import__played",
             on_click=making.begin,
             args=(lambda job: _played(shared, conversation, chosen),),
             disabled=not conversation.messages,
         )
     st.markdown(
-        ":small[:gray[Import: play it turn by turn, and watch. "
-        "Already played: every turn is played now, without pauses, and can be looked at afterwards.]]"
+        ":small[:gray[Step through: turn by turn, to watch. Play it all now: without pauses, to look at afterwards.]]"
     )
 
 
@@ -223,7 +226,7 @@ def _standing(conversation: Conversation, source: str) -> None:
             page="chat" if conversation.messages else "blocks",
         )
         st.button(
-            "Import to play",
+            "Step through",
             key="import__to_play",
             on_click=making.begin,
             args=(lambda job: _recorded(shared, conversation).session_id,),
@@ -231,7 +234,7 @@ def _standing(conversation: Conversation, source: str) -> None:
         )
     st.markdown(
         ":small[:gray[As it stands: the queue, the archive and the blocks as they are there; nothing is played. "
-        "To play: only the messages, through a new session’s own limits.]]"
+        "Step through: only the messages, through a new session’s own limits.]]"
     )
 
 

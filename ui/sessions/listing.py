@@ -52,7 +52,7 @@ def _numbers(each: Overview, beside: Callable[[str], Beside] | None) -> dict[str
     numbers = {
         "Turns": ("turn", each.status.turns),
         "Facts": ("facts", facts),
-        "Message tokens": ("said", each.tokens),
+        "All tokens": ("said", each.tokens),
         "Flushes": ("flushes", each.status.flushes),
     }
     if beside is None:

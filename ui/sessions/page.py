@@ -155,7 +155,7 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
         column_config={
             "Session": st.column_config.TextColumn(width="medium"),
             "Turns": number(),
-            "Message tokens": number(help="All messages, also those that left the queue; a prompt has its own size"),
+            "All tokens": number(help="All messages, also those that left the queue; a prompt has its own size"),
             "Flushes": number(),
             "Facts": number(help="Active facts, with those that belong to its user"),
         },
