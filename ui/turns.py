@@ -111,7 +111,7 @@ def play(
     ends in the middle of a turn where something is flushed, learned, recalled or cut for the first time after that
     turn; it goes on with the `reveal` of the job that ended so.
     """
-    job.pace, job.watched = pace, turns is None
+    job.pace, job.watched = pace, turns is None and pace > 0
     played, recording = 0, memory.session.recording()
     foreseen = recording.played if recording else 0
     if reveal is not None and not _show(job, reveal):

@@ -103,9 +103,10 @@ class View:
     def reveal(self) -> Reveal | None:
         """The part of the shown turn's story that is shown while it plays or waits at a stop; None: all of it."""
         job = engine().job(self.memory.session_id)
-        if job is None or self.turn is not None or job.reveal is None or job.reveal.turn != self.shown_turn:
+        reveal = job.reveal if job is not None and self.turn is None else None
+        if job is None or reveal is None or reveal.turn != self.shown_turn:
             return None
-        return None if job.done and job.reveal.held is None else job.reveal
+        return reveal if reveal.held is not None or not job.done else None
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:

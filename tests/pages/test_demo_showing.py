@@ -1,5 +1,7 @@
 """The demo as it is shown to somebody: it stops where memory does something for the first time, and can be repeated."""
 
+import threading
+
 import pytest
 from pages_driver import button, job_of, joined, message_texts, opened, press, settled, story, table
 
@@ -113,6 +115,16 @@ def test_a_step_plays_what_it_shows_if_that_has_not_happened_yet(app, words, pag
     if page != "Context":
         assert app.query_params["words"] == FORGOTTEN_WORDS
     assert f":material/check: {words}" in linked(opened(session="demo"))
+
+
+def test_a_step_that_is_pressed_while_something_plays_stops_it_first(app):
+    shared, begun = services.engine(), threading.Event()
+    shared.start("demo", "play-slowly", lambda job: (begun.set(), job.cancel.wait(60)))
+    assert begun.wait(60)
+    app = step(app.run(), GUIDE[1]).click().run()
+    assert not app.exception
+    assert title(app) == ["Context"]
+    assert played() == 2 * RECORDED_TURNS + 2
 
 
 def linked(app):

@@ -102,6 +102,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> 
             on_click=state.show_turn,
             args=(None if turn == view.latest_turn else turn,),
             help="Look at this turn on every page",
+            wrap=True,
         )
         if asks_again and past is not None and past.built is not None:
             st.button(

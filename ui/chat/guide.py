@@ -80,11 +80,10 @@ def _pressed(step: str, name: str, view: View) -> bool:
     """Draw a step whose turn was not played yet; once it is pressed, play it and return True."""
     if not st.button(step, key=f"chat__guide_{name}", type="tertiary"):
         return False
+    engine().stop(DEMO_SESSION)
     job_id = f"{turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
     start(DEMO_SESSION, job_id, lambda job: _play_to_cut(job, view.memory), chosen_model())
-    job = engine().running(DEMO_SESSION)
-    if job is not None:
-        job.pace = 0
+    if (job := engine().job(DEMO_SESSION)) is not None:
         job.wait(PLAYED_SECONDS)
     return True
 
