@@ -25,7 +25,7 @@ from ui.view import View
 
 DETAIL_CHARACTERS = 60
 
-LOWEST = 150
+LOWEST = 190
 """Minimum height of the lines of a story, in pixels: the newest is visible in a low window, the others by scrolling."""
 
 
