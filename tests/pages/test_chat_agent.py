@@ -35,7 +35,7 @@ def test_by_rules_the_agent_edits_its_block_and_the_page_tells_it(memory):
     assert ":material/edit_note: Appended to Human: The user lives in Porto" in joined(app)
     assert "Edited by rules" in joined(app)
     assert message_texts(app) == ["I live in Porto", "Noted: you live in Porto."]
-    assert "Turn 1 · 60 of 4,000 · edited 1" in joined(app)
+    assert "Turn 1 · 60 of 4,000 tokens · edited 1 time" in joined(app)
     assert "appended 23 characters to" in story(app)[0]
     assert '{"' not in joined(app)
 

@@ -52,7 +52,7 @@ def test_a_model_that_hangs_holds_up_neither_the_playing_nor_the_page_and_the_pa
     assert not app.exception, app.exception
     assert not silent.go_on.is_set()
     assert demo().session.recording().played == len(MESSAGES)
-    assert "The recording is over." in joined(app)
+    assert "End of demo" in joined(app)
     turns = [record.turn for record in demo().events() if isinstance(record.event, ContextBuilt)]
     assert turns == sorted(turns)
     assert turns[-1] == demo().session.status().turns == 18
