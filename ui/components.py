@@ -123,6 +123,32 @@ def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], N
         st.space("small")
 
 
+def choose_view(views: Mapping[str, str], key: str) -> str:
+    """Draw the choice between a page's views, by name with their titles, and return the one shown.
+
+    The address holds it in `view`, for reloads and links; the first view needs none. A callback may choose another by
+    setting `key` in the session state.
+    """
+    first, written = next(iter(views)), f"{key}_written"
+    asked = st.query_params.get("view")
+    if key not in st.session_state or asked != st.session_state.get(written):
+        st.session_state[key] = asked if asked in views else first
+    chosen = str(
+        st.segmented_control(
+            "Show",
+            list(views),
+            required=True,
+            key=key,
+            format_func=lambda view: views[view],
+            label_visibility="collapsed",
+            width="content",
+        )
+    )
+    st.session_state[written] = None if chosen == first else chosen
+    state.write_address("view", st.session_state[written])
+    return chosen
+
+
 def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:
     """A figure's numbers as a table, built only when it is opened."""
     opened = st.expander("Numbers as a table", key=key, on_change="rerun", type="compact")

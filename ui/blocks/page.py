@@ -21,7 +21,7 @@ from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.versions import history_dialog
-from ui.components import empty, heading
+from ui.components import choose_view, empty, heading
 from ui.facts_limit import draw_limit
 from ui.jobs import Job
 from ui.kinds import fields_of, kind_of
@@ -40,49 +40,21 @@ Drawer = Callable[[], None]
 
 _TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
 
-VIEW = "view"
-"""URL parameter with the view shown."""
-
 VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
 
 PIECES = 3
 """Maximum number of pieces listed that are missing in the prompt shown; the block's own page lists all."""
 
-_SHOWN = "blocks__view"
-_WRITTEN = "blocks_written_view"
-
 
 def draw(view: View) -> None:
     """Draw the page of one session, at its latest turn or an earlier one."""
-    if _shown() == "recipes":
+    if choose_view(VIEWS, "blocks__view") == "recipes":
         recipes.draw(view)
         return
     write_link(None)
     drawer = _draw(view)
     if drawer is not None:
         drawer()
-
-
-def _shown() -> str:
-    """Draw the choice between blocks and recipes, and return it; the URL holds it for reloads and links."""
-    asked = st.query_params.get(VIEW)
-    if asked != st.session_state.get(_WRITTEN) or _SHOWN not in st.session_state:
-        st.session_state[_SHOWN] = asked if asked in VIEWS else "blocks"
-    shown = st.segmented_control(
-        "Show",
-        list(VIEWS),
-        required=True,
-        key=_SHOWN,
-        format_func=lambda each: VIEWS[each],
-        label_visibility="collapsed",
-        width="content",
-    )
-    if shown == "recipes":
-        st.query_params[VIEW] = st.session_state[_WRITTEN] = shown
-    else:
-        st.query_params.pop(VIEW, None)
-        st.session_state[_WRITTEN] = None
-    return str(shown)
 
 
 def _draw(view: View) -> Drawer | None:
