@@ -85,6 +85,12 @@ class Sweep:
         """The same with one cell in its place."""
         return replace(self, cells=tuple(cell if (c.x, c.y) == (cell.x, cell.y) else c for c in self.cells))
 
+    def nearest_first(self, cells: Iterable[Cell], x: float, y: float) -> list[Cell]:
+        """Return cells by their distance, in steps, from where a pair of values lies or would lie."""
+        column = min(range(len(self.x.values)), key=lambda n: abs(self.x.values[n] - x))
+        row = min(range(len(self.y.values)), key=lambda n: abs(self.y.values[n] - y))
+        return sorted(cells, key=lambda cell: abs(cell.x - column) + abs(cell.y - row))
+
     def priced(self, dollars: float) -> "Sweep":
         """The same with costs, by a model's price of a million tokens that it reads."""
 
@@ -108,6 +114,18 @@ class Sweep:
                 found.append(cell)
                 best = good
         return tuple(found)
+
+
+def values_around(value: float, step: float, least: float, most: float, count: int = 4) -> tuple[float, ...]:
+    """Return `count` values a `step` apart, fewer where the bounds leave no more: `value`, one below it, the rest above.
+
+    >>> values_around(1200, 600, 50, 100_000), values_around(0.9, 0.15, 0.05, 1.0), values_around(0, 1, 0, 5)
+    ((600, 1200, 1800, 2400), (0.45, 0.6, 0.75, 0.9), (0, 1, 2, 3))
+    """
+    below, above = (int(room / step + 1e-9) for room in (value - least, most - value))
+    first = min(below, max(1, count - 1 - above))
+    last = min(above, count - 1 - first)
+    return tuple(round(value + n * step, 3) for n in range(-first, last + 1))
 
 
 def check_size(axes: Iterable[Axis]) -> int:

@@ -16,7 +16,7 @@ from memory_core.lab.replanning import Replanner
 from memory_core.lab.script import script_of
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.sweep_plays import play_cells
-from memory_core.lab.sweeping import Axis, Range, sweep
+from memory_core.lab.sweeping import Axis, Range, sweep, values_around
 from memory_core.lab.variants import variant_of
 
 PHRASE = "I am allergic to nuts."
@@ -157,3 +157,26 @@ def _played(memory, cell):
 def test_without_a_block_that_learns_the_plan_knows_that_no_model_is_called(memory):
     found = swept(memory, Axis("token_limit", (60, 120)), Axis("chat_history_token_ratio", (0.5,)))
     assert [cell.measures["calls"] for cell in found.cells] == [Range(0, 0)] * 2
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "least", "most"),
+    [(1_200, 600, 50, 10**9), (50, 25, 50, 10**9), (0.7, 0.15, 0.05, 1.0), (5, 1, 0, 5)],
+)
+def test_values_to_sweep_hold_the_present_one_within_the_bounds(value, step, least, most):
+    values = values_around(value, step, least, most)
+    assert len(set(values)) == 4
+    assert value in values
+    assert least <= min(values) <= max(values) <= most
+
+
+def test_where_the_bounds_leave_one_value_it_is_swept_alone():
+    assert values_around(1, 1, 1, 1) == (1,)
+
+
+def test_cells_nearest_to_the_present_values_come_first(memory):
+    found = swept(memory, Axis("token_limit", (60, 120, 200)), Axis("queue_turns", (2, 4, 8)))
+    order = [(cell.x, cell.y) for cell in found.nearest_first(found.cells, 130, 8)]
+    assert order[0] == (1, 2)
+    assert set(order[1:4]) == {(0, 2), (2, 2), (1, 1)}
+    assert set(order[-2:]) == {(0, 0), (2, 0)}
