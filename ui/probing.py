@@ -50,7 +50,7 @@ def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> No
     if not opened.open:
         return
     with opened:
-        st.markdown(":small[:gray[Keep with the session what its prompts must hold. The Lab and CI check it.]]")
+        st.markdown(":small[:gray[A probe is a test of this session's prompts. The Lab and CI run it.]]")
         for number, probe in enumerate(probes()):
             st.button(
                 plain(short(str(probe), PROBE_CHARACTERS)),

@@ -95,8 +95,8 @@ def draw_button(view: View, target: str | Ref) -> None:
         key="watching__toggle",
         type="tertiary",
         icon=":material/visibility_off:" if watched else ":material/visibility:",
-        help="Shows turn by turn whether it is in the prompt, and says when it drops out",
-        on_click=_stop if watched else _start,
+        help="Follow it turn by turn: in the prompt, only in memory, or lost. You are told when it drops out.",
+        on_click=_stop if watched else start,
         args=(view.memory.session_id, target),
     )
 
@@ -172,7 +172,8 @@ def _presence(view: View, target: str | Ref) -> Presence | None:
 # -- callbacks ---------------------------------------------------------------------------------------
 
 
-def _start(session_id: str, target: str | Ref) -> None:
+def start(session_id: str, target: str | Ref) -> None:
+    """Watch something more. For callbacks."""
     try:
         memory_of(session_id).trace.watch(target)
     except MemoryInspectorError as error:

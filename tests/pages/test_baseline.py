@@ -125,7 +125,7 @@ def test_the_lab_pins_what_it_played_and_compares_everything_with_it(memory):
         return next(each.value for each in app.dataframe if "Flushes" in each.value).set_index("")
 
     app = ready(app)
-    app = ready(app.slider(key="lab__B_token_limit").set_value(500).run())
+    app = ready(app.number_input(key="lab__B_token_limit").set_value(500).run())
     was = numbers()["Tokens a turn"]
     app = ready(app.button(key="lab__pin").click().run())
     assert numbers().loc["B", "Tokens a turn"] == f"{was['B']:,} (±0)"

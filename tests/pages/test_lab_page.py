@@ -1,5 +1,6 @@
 """The page Lab, drawn and clicked in this process."""
 
+import json
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from memory_core.planning import curation as plans
 from ui import services
+from ui.lab import sweeping
 
 pytestmark = pytest.mark.slow
 
@@ -20,10 +22,9 @@ def page(**query):
 
 
 def ready(app):
-    """The page once every configuration was played."""
-    return drawn_until(
-        app, lambda: app.exception or any(each.value.startswith("**The prompts") for each in app.markdown)
-    )
+    """The page once every configuration was played: the numbers of Compare, or the checks of Tests."""
+    played = ("**The prompts", "## **Checks of")
+    return drawn_until(app, lambda: app.exception or any(each.value.startswith(played) for each in app.markdown))
 
 
 @pytest.fixture
@@ -31,8 +32,13 @@ def memory(demo_home):
     return services.engine().open("demo")
 
 
-def slider(app, setting, name="B"):
-    return app.slider(key=f"lab__{name}_{setting}")
+def knob(app, setting, name="B"):
+    return app.number_input(key=f"lab__{name}_{setting}")
+
+
+def view(app, name):
+    """The page in another of its views."""
+    return app.segmented_control(key="lab__view").set_value(name).run()
 
 
 def keys(app):
@@ -59,12 +65,12 @@ def test_at_first_everything_is_as_it_is(memory):
     assert list(numbers(app).index) == ["A", "B"]
     sent = [turn.built.event.total for turn in memory.log.history().turns.values()]
     assert list(numbers(app).loc["A", "Tokens by turn"]) == sent, "what is played is what was lived"
-    assert button(app, "Use it from the next turn").disabled
+    assert button(app, "Use B from the next turn").disabled
 
 
 def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memory):
     app = page()
-    app = ready(slider(app, "token_limit").set_value(500).run())
+    app = ready(knob(app, "token_limit").set_value(500).run())
     words = joined(app)
     assert "**B** Token limit 1,200 → 500" in words
     assert "**The prompts first differ in turn 5.**" in words
@@ -76,19 +82,19 @@ def test_a_smaller_limit_is_played_and_says_where_it_first_differs_and_why(memor
 
 def test_until_it_is_played_a_change_is_planned_at_once_and_says_what_is_unknown(memory):
     memory.trace.watch("allergic to nuts")
-    app = slider(page(), "token_limit").set_value(500).run()
+    app = knob(page(), "token_limit").set_value(500).run()
     plan = next(each.value for each in app.dataframe if "Known" in each.value).set_index("")
     assert plan.loc["A", "Known"] == "11 of 11"
     known, turns = plan.loc["B", "Known"].split(" of ")
     assert 0 < int(known) < int(turns) == 11
-    assert "B is unknown in" in joined(app)
-    assert "Planned at once" not in joined(ready(app))
+    assert "can't be estimated; running the replay…" in joined(app)
+    assert "**Estimate**" not in joined(ready(app))
 
 
 def test_a_limit_below_the_flush_size_takes_it_along(memory):
-    app = ready(slider(page(), "token_limit").set_value(100).run())
+    app = ready(knob(page(), "token_limit").set_value(100).run())
     assert not app.exception
-    assert slider(app, "token_flush_size").value == 100
+    assert knob(app, "token_flush_size").value == 100
 
 
 def test_a_tried_configuration_can_be_taken_along_in_three_forms(memory):
@@ -102,16 +108,16 @@ def test_a_recipe_can_be_where_a_configuration_begins(memory):
     app = ready(app.selectbox(key="lab__recipe_B").set_value("buffer").run())
     assert not app.exception
     assert "Facts removed" in joined(app)
-    assert not [each for each in app.button if each.label == "Use it from the next turn"], "blocks change by a switch"
+    assert not [each for each in app.button if each.label == "Use B from the next turn"], "blocks change by a switch"
 
 
 def test_three_configurations_stand_beside_the_sessions_own(memory):
-    app = ready(slider(page(), "token_limit").set_value(700).run())
+    app = ready(knob(page(), "token_limit").set_value(700).run())
     app = ready(app.button(key="lab__add").click().run())
-    app = ready(slider(app, "token_limit", "C").set_value(900).run())
+    app = ready(knob(app, "token_limit", "C").set_value(900).run())
     app = ready(app.button(key="lab__add").click().run())
     assert list(numbers(app).index) == ["A", "B", "C", "D"]
-    assert slider(app, "token_limit", "D").value == 900
+    assert knob(app, "token_limit", "D").value == 900
     assert not [each for each in app.button if each.key == "lab__add"]
     app = ready(app.button(key="lab__remove").click().run())
     assert list(numbers(app).index) == ["A", "B", "C"]
@@ -121,16 +127,17 @@ def test_what_is_watched_is_followed_under_every_configuration_and_the_smallest_
     memory.trace.watch("allergic to nuts")
     app = page()
     assert numbers(app).loc["A", "Watched"] == "1 of 1"
+    app = ready(view(app, "tests"))
     app = button(app, "Find the smallest limit that keeps it").click().run()
     app = drawn_until(app, lambda: "Smallest limit of B" in joined(app))
-    app = ready(button(app, "Try it").click().run())
-    found = slider(app, "token_limit").value
+    app = ready(view(button(app, "Try Token limit").click().run(), "compare"))
+    found = knob(app, "token_limit").value
     assert 50 < found < 1_200
 
 
 def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
     keep_probes(memory, [NeverInPrompt(phrase="boat")])
-    app = page()
+    app = page(view="tests")
     app = app.text_input(key="lab__probe_phrase").set_value("allergic to nuts").run()
     app = app.number_input(key="lab__probe_from_turn").set_value(1).run()
     app = ready(app.button(key="lab__probe_add").click().run())
@@ -143,7 +150,7 @@ def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
 
 
 def test_a_probe_of_no_words_is_refused_in_a_sentence(memory):
-    app = page().button(key="lab__probe_add").click().run()
+    app = page(view="tests").button(key="lab__probe_add").click().run()
     assert "Type the phrase that the probe is about." in [each.value.replace("\\", "") for each in app.error]
     assert kept_probes(memory) == ()
 
@@ -156,10 +163,10 @@ def test_probes_that_are_none_are_a_sentence_not_a_traceback(memory):
 
 
 def test_what_was_tried_is_used_from_the_next_turn_and_taken_back(memory):
-    app = ready(slider(page(), "token_limit").set_value(900).run())
+    app = ready(knob(page(), "token_limit").set_value(900).run())
     app = app.expander[1].number_input(key="lab__B_Facts.priority").set_value(3).run()
     app = ready(app)
-    app = button(app, "Use it from the next turn").click().run()
+    app = button(app, "Use B from the next turn").click().run()
     memory.session.refresh()
     assert memory.session.config.token_limit == 900
     assert memory.blocks.settings("Facts")["priority"] == 3
@@ -170,9 +177,9 @@ def test_what_was_tried_is_used_from_the_next_turn_and_taken_back(memory):
 
 
 def test_an_earlier_turn_shows_that_turns_prompts_and_changes_nothing(memory):
-    app = ready(slider(page(turn="5"), "token_limit").set_value(500).run())
+    app = ready(knob(page(turn="5"), "token_limit").set_value(500).run())
     assert "**The prompt of turn 5**" in joined(app)
-    assert button(app, "Use it from the next turn").disabled
+    assert button(app, "Use B from the next turn").disabled
 
 
 def test_an_event_is_struck_on_the_timeline_played_without_in_the_lab_and_let_happen_again(memory):
@@ -206,36 +213,65 @@ def test_what_a_person_changed_among_facts_is_struck_like_any_event(memory):
 
 
 def test_what_is_tried_survives_a_reload_and_a_broken_address_begins_anew(memory):
-    app = ready(slider(page(), "token_limit").set_value(700).run())
+    app = ready(knob(page(), "token_limit").set_value(700).run())
     address = app.query_params["try"]
     again = page(**{"try": address[0] if isinstance(address, list) else address})
-    assert slider(again, "token_limit").value == 700
+    assert knob(again, "token_limit").value == 700
     other = (address[0] if isinstance(address, list) else address).replace('"demo"', '"elsewhere"')
     for broken in (other, "{", '{"tried":[["B",null,{"Facts.text":3},[]]],"session":"demo","shown":"B","asked":true}'):
-        assert slider(page(**{"try": broken}), "token_limit").value == 1_200
+        assert knob(page(**{"try": broken}), "token_limit").value == 1_200
+
+
+def played_out(app):
+    """The page once nothing of a sweep is on its way."""
+    return drawn_until(
+        app,
+        lambda: app.exception or ("Click one to try it" in joined(app) and "lab__sweep_cancel" not in keys(app)),
+    )
+
+
+def test_a_sweep_opens_around_the_present_values_and_is_played_without_a_click(memory):
+    app = played_out(opened(page="lab", session="demo", view="sweep"))
+    assert not app.exception
+    spans = [app.number_input(key=f"lab__sweep_{part}_x_token_limit").value for part in ("from", "to", "n")]
+    assert spans == [600, 2_400, 4], "1,200 is the present limit"
+    written = [
+        text for trace in json.loads(app.get("plotly_chart")[0].proto.spec)["data"] for text in trace.get("text", ())
+    ]
+    assert len(written) == 16
+    assert "?" not in written, "what a plan cannot know was played"
+    assert not {"lab__sweep_go", "lab__sweep_play"} & keys(app), "there is nothing left to ask for"
+    app = ready(view(app, "compare"))
+    app = played_out(view(app, "sweep"))
+    assert "lab__sweep_go" not in keys(app), "the same map stands there again"
+
+
+def test_cells_that_no_time_was_left_for_are_played_when_somebody_asks(memory, monkeypatch):
+    monkeypatch.setattr(sweeping, "PLAYED_UNASKED_SECONDS", 0.0)
+    app = played_out(opened(page="lab", session="demo", view="sweep"))
+    app = app.selectbox(key="lab__sweep_measure").set_value("stable").run()
+    app = played_out(app)  # one more is played: what is known of the others are sizes
+    (play,) = [each for each in app.button if each.key == "lab__sweep_play"]
+    assert play.label.startswith("Play the 1"), "one play at a time was begun, the rest waits"
+    assert "no model call" in joined(app)
+    app = played_out(play.click().run())
+    assert "lab__sweep_play" not in keys(app)
 
 
 def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sentence(memory):
     memory.trace.watch("allergic to nuts")
-    app = page()
-    assert "lab__sweep_go" not in keys(app), "closed, it costs nothing"
-    app.session_state["lab__sweep"] = True
-    app = ready(app.run())
+    app = played_out(opened(page="lab", session="demo", view="sweep"))
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(2).run()
     app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(2).run()
-    app = app.button(key="lab__sweep_go").click().run()
-    app = drawn_until(app, lambda: app.exception or "Outlined" in joined(app))
+    app = played_out(app.button(key="lab__sweep_go").click().run())
     assert not app.exception
-    app = app.selectbox(key="lab__sweep_measure").set_value("flushes").run()
+    app = played_out(app.selectbox(key="lab__sweep_measure").set_value("flushes").run())
     assert "**Flushes**" in joined(app)
-    app = app.selectbox(key="lab__sweep_measure").set_value("stable").run()
-    assert "model calls: rules learn, and none is made." in joined(app)
-    app = button(app, "Play the 4 unknown ones").click().run()
-    app = drawn_until(app, lambda: app.exception or not ({"lab__sweep_play", "lab__sweep_cancel"} & keys(app)))
+    app = played_out(app.selectbox(key="lab__sweep_measure").set_value("stable").run())
     assert not app.exception
     assert "**Stable beginning of a prompt**" in joined(app)
     app = app.segmented_control(key="lab__sweep_as").set_value("Front").run()
-    assert "On the line: nothing beats it for fewer." in joined(app)
+    assert "On the line: best for its tokens." in joined(app)
     app = app.selectbox(key="lab__sweep_measure").set_value("cost").run()
     assert "Type what the model costs" in joined(app)
     app = app.number_input(key="lab__sweep_price").set_value(0.15).run()
@@ -244,10 +280,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     assert "Line 1 has no arrow" in "".join(each.value.replace("\\", "") for each in app.error)
     app = app.text_area(key="lab__sweep_questions_demo").set_value("Who is allergic? → allergic to nuts").run()
     app = app.selectbox(key="lab__sweep_measure").set_value("recall").run()
-    app = app.button(key="lab__sweep_go").click().run()
-    app = drawn_until(app, lambda: app.exception or "Play the 4 unknown ones" in joined(app))
-    app = button(app, "Play the 4 unknown ones").click().run()
-    app = drawn_until(app, lambda: app.exception or not ({"lab__sweep_play", "lab__sweep_cancel"} & keys(app)))
+    app = played_out(app.button(key="lab__sweep_go").click().run())
     front = next(each.value for each in app.dataframe if "Evidence of questions in their prompts" in each.value)
     assert list(front["Evidence of questions in their prompts"])[-1] == "100%"
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
@@ -256,7 +289,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
 
 
 def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
-    app = ready(slider(page(), "token_limit").set_value(600).run())
+    app = ready(knob(page(), "token_limit").set_value(600).run())
     before, played = numbers(app), memory.log.history().latest_turn
     for words in ("And flowers?", "Tulips, please."):
         memory.put(ChatMessage(role="user", content=words))
@@ -266,7 +299,7 @@ def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
     assert "2 new turns since." in joined(app)
     assert numbers(app).equals(before), "nothing is played again by itself"
     assert f"Turn {played + 2} came after all that was played." in joined(app)
-    app = ready(slider(app, "token_limit").set_value(700).run())
+    app = ready(knob(app, "token_limit").set_value(700).run())
     assert numbers(app).loc["A"].equals(before.loc["A"]), "another setting is tried on the same conversation"
     app = ready(app.button(key="lab__go_on").click().run())
     assert "since." not in joined(app)
@@ -275,8 +308,8 @@ def test_new_turns_are_announced_and_tried_when_somebody_asks(memory):
 
 def test_two_browsers_in_one_lab_each_try_their_own(memory):
     one, other = page(), page()
-    one = ready(slider(one, "token_limit").set_value(500).run())
-    other = ready(slider(other, "token_limit").set_value(900).run())
+    one = ready(knob(one, "token_limit").set_value(500).run())
+    other = ready(knob(other, "token_limit").set_value(900).run())
     assert "Token limit 1,200 → 500" in joined(ready(one.run()))
     assert "Token limit 1,200 → 900" in joined(other)
     assert numbers(one).loc["B", "Tokens a turn"] < numbers(other).loc["B", "Tokens a turn"]
@@ -285,9 +318,10 @@ def test_two_browsers_in_one_lab_each_try_their_own(memory):
 
 def test_words_that_are_watched_and_never_occur_are_lost_under_every_configuration(memory):
     memory.trace.watch("a submarine in the bath")
-    app = ready(slider(page(), "token_limit").set_value(700).run())
+    app = ready(knob(page(), "token_limit").set_value(700).run())
     assert not app.exception
     assert list(numbers(app)["Watched"]) == ["0 of 1", "0 of 1"]
+    app = ready(view(app, "tests"))
     app = button(app, "Find the smallest limit that keeps it").click().run()
     app = drawn_until(app, lambda: app.exception or "Not even 700 tokens keep it" in joined(app))
     assert not app.exception
@@ -312,11 +346,13 @@ def test_a_session_without_a_word_says_what_will_be_here(demo_home):
 
 
 def test_what_goes_wrong_under_a_configuration_is_said_with_what_mends_it(memory):
-    app = ready(slider(page(), "chat_history_token_ratio").set_value(100).run())
+    app = ready(knob(page(), "chat_history_token_ratio").set_value(100).run())
+    app = ready(app.button(key="lab__to_checks").click().run())
     (fill,) = [each for each in app.button if each.key == "lab__mend_0"]
     assert "priority" in joined(app)
-    app = ready(fill.click().run())
-    assert slider(app, "chat_history_token_ratio").value < 100
+    assert fill.label.startswith("Try History share "), "the button says which change it tries"
+    app = ready(view(fill.click().run(), "compare"))
+    assert knob(app, "chat_history_token_ratio").value < 100
 
 
 # -- with a model ------------------------------------------------------------------------------------
@@ -358,7 +394,7 @@ def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stag
     assert numbers(app).loc["A", "Facts"] != by_rules
     assert "**The prompts of A and B are the same in every turn.**" in joined(app)
 
-    app = ready(slider(app, "token_limit").set_value(1_190).run())
+    app = ready(knob(app, "token_limit").set_value(1_190).run())
     app = shown_by_model(app)  # the same messages leave: it is played with the model at once, and nothing is asked
     assert "**B** Token limit 1,200 → 1,190" in joined(app)
     assert len(server.requests) == made
@@ -376,7 +412,7 @@ def test_with_a_model_calls_are_counted_made_once_and_never_again_for_equal_stag
 
 
 def test_a_play_ends_at_the_number_of_calls_that_was_agreed_and_where_the_model_refuses(memory, server):
-    app = offered(ready(slider(page(), "token_limit").set_value(300).run()))  # it flushes more often
+    app = offered(ready(knob(page(), "token_limit").set_value(300).run()))  # it flushes more often
     needed = calls_to_agree(app).value
     assert needed > 1
     app = calls_to_agree(app).set_value(1).run()

@@ -55,6 +55,9 @@ class Desk:
 _BEGUN = Desk()
 _DESKS = state.ByPlace("lab", _BEGUN)
 
+VIEW = "lab__view"
+"""Key of the view that is shown; see `ui.lab.page.VIEWS`."""
+
 TRYING = "try"
 """URL parameter of the Lab: what is tried, as JSON."""
 
@@ -167,6 +170,10 @@ def show(session_id: str, name: str) -> None:
     _DESKS.change(session_id, shown=name)
 
 
+def show_view(name: str) -> None:
+    st.session_state[VIEW] = name
+
+
 def add(session_id: str) -> None:
     """Another configuration, a copy of the one in sight."""
     now = desk(session_id)
@@ -190,6 +197,11 @@ def turn_knob(session_id: str, name: str, knob: str, value: Any, own: Any) -> No
     if value != own:
         knobs[knob] = value
     _put(session_id, replace(each, knobs=tuple(knobs.items())))
+
+
+def set_limit(memory: Memory, name: str, limit: int) -> None:
+    turn_knob(memory.session_id, name, "token_limit", limit, own_variant(memory).config.token_limit)
+    lower_flush_size(memory.session_id, name, limit)
 
 
 def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:

@@ -1,7 +1,7 @@
-"""The settings that are tried, as sliders and fields; each change is a chip that can be taken back."""
+"""The settings that are tried, as fields; each change is a chip that can be taken back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -19,7 +19,7 @@ from ui.kinds import Field, fields_of, kind_of
 from ui.lab import desk
 from ui.lab.desk import Tried
 from ui.terms import HELP
-from ui.text import plain, short
+from ui.text import plain, short, tokens
 
 LEAST_LIMIT = 50
 """Tokens: below it no prompt holds more than its question."""
@@ -45,6 +45,12 @@ def told(change: Change) -> str:
     return f"{name} {value_words(setting, change.before)} → {value_words(setting, change.after)}"
 
 
+def value_named(knob: str, value: Any) -> str:
+    """Return a setting with its value as plain text: `Token limit 1,600`."""
+    place, _, setting = knob.rpartition(".")
+    return f"{named(place, setting)} {value_words(setting, value)}"
+
+
 def draw(memory: Memory, tried: Tried) -> None:
     """The settings of one tried configuration."""
     session_id = memory.session_id
@@ -67,10 +73,8 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
     session_id = memory.session_id
     with st.container(horizontal=True, gap="xsmall", key="lab__chips"):
         for knob, value in tried.knobs:
-            place, _, name = knob.rpartition(".")
-            label = f"{named(place, name)} {value_words(name, value)}"
             st.button(
-                plain(label),
+                plain(value_named(knob, value)),
                 key=f"lab__chip_{tried.name}_{knob}",
                 icon=":material/close:",
                 help="Take this change back",
@@ -113,47 +117,60 @@ def _draw_recipe(session_id: str, tried: Tried) -> None:
     )
 
 
+def effective_limit(memory: Memory, limit: int) -> int:
+    """Return a token limit, or twice the queue for an attached agent's session, which has none."""
+    return limit if limit < MAX_TOKENS else max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
+
+
 def _draw_memory(memory: Memory, tried: Tried, own: MemoryConfig, now: MemoryConfig) -> None:
-    session_id = memory.session_id
-    most = 4 * max(own.token_limit, LEAST_LIMIT)
-    if own.token_limit == MAX_TOKENS:  # an attached agent's session has none, and keeps all in its queue
-        most = max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
-    limit = _Slider(session_id, tried.name, "token_limit", own.token_limit)
-    limit.draw("Token limit", LEAST_LIMIT, most, now.token_limit, HELP["limit"])
-    share = _Slider(session_id, tried.name, "chat_history_token_ratio", own.chat_history_token_ratio, 100)
-    share.draw("History share, %", 1, 100, round(now.chat_history_token_ratio * 100), HELP["flush_line"])
-    size = _Slider(session_id, tried.name, "token_flush_size", own.token_flush_size)
-    largest = min(now.token_limit, most)
-    size.draw("Flush size", 1, largest, min(now.flush_size, largest), HELP["flush_size"])
+    draw = partial(_draw_number, memory.session_id, tried.name)
+    draw("token_limit", "Token limit", own.token_limit, now.token_limit, (LEAST_LIMIT, MAX_TOKENS), HELP["limit"])
+    share = round(now.chat_history_token_ratio * 100)
+    ratio, about = own.chat_history_token_ratio, HELP["flush_line"]
+    draw("chat_history_token_ratio", "History share, %", ratio, share, (1, 100), about)
+    if now.token_limit < MAX_TOKENS:
+        st.markdown(f":small[:gray[Flushes above {tokens(int(now.history_budget))} tokens.]]")
+    largest = (1, now.token_limit)
+    draw("token_flush_size", "Flush size", own.token_flush_size, now.flush_size, largest, HELP["flush_size"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Slider:
-    """A slider of one of the memory's settings."""
+def _draw_number(
+    session_id: str,
+    name: str,
+    setting: str,
+    label: str,
+    own: float | None,
+    now: int,
+    within: tuple[int, int],
+    help: str,
+) -> None:
+    """Draw a field for one of the memory's settings, in whole numbers: a share is typed as percent.
 
-    session_id: str
-    name: str
-    """Of the configuration."""
-    setting: str
-    own: int | float | None
-    """The value before any change."""
-    scale: int = 1
-    """Steps of the slider in one of the setting: shares are drawn as percent."""
+    An emptied field takes the change back.
+    """
+    key = f"lab__{name}_{setting}"
+    is_share = setting == "chat_history_token_ratio"
 
-    def draw(self, label: str, least: int, most: int, now: int, help: str) -> None:
-        st.session_state[self._key] = max(least, min(most, now))
-        st.slider(label, least, most, key=self._key, help=help, on_change=self._turn)
+    def keep() -> None:
+        value = st.session_state[key]
+        taken = own if value is None else value / 100 if is_share else value
+        desk.turn_knob(session_id, name, setting, taken, own)
+        if setting == "token_limit" and taken is not None:
+            desk.lower_flush_size(session_id, name, int(taken))
 
-    @property
-    def _key(self) -> str:
-        return f"lab__{self.name}_{self.setting}"
-
-    def _turn(self) -> None:
-        value = st.session_state[self._key]
-        given = value / self.scale if self.scale > 1 else value
-        desk.turn_knob(self.session_id, self.name, self.setting, given, self.own)
-        if self.setting == "token_limit":
-            desk.lower_flush_size(self.session_id, self.name, value)
+    limited = now < MAX_TOKENS
+    st.session_state[key] = max(within[0], min(within[1], now)) if limited else None
+    st.number_input(
+        label,
+        min_value=within[0],
+        max_value=within[1],
+        value=None,
+        step=5 if is_share else 10 ** (len(str(now)) - 2) if limited and now >= 100 else 1,
+        key=key,
+        placeholder="none",
+        help=help,
+        on_change=keep,
+    )
 
 
 def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own: StoredBlock) -> None:

@@ -1,4 +1,7 @@
-"""The page Lab: the session's conversation under other configurations, beside its own."""
+"""The page Lab: the session's conversation under other configurations, beside its own.
+
+Three views: *Compare* tries settings, *Tests* follows what is watched and checks probes, *Sweep* varies two settings.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,24 +15,19 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import divergence
 from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
-from ui import baseline, nav, state, toasts, watching
-from ui.components import empty, heading
+from ui import baseline, state, toasts
+from ui.components import choose_view, empty, heading
 from ui.context.parts import draw_changes
 from ui.jobs import Job
-from ui.lab import desk, knobs, planned, playing, sweeping, with_model
+from ui.lab import checks, desk, knobs, planned, playing, sweeping, with_model
 from ui.lab.desk import OWN, Desk
 from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
-from ui.lab.probes import draw_probes
 from ui.lab.taking import draw_taking
-from ui.text import count, plain, short, tokens
+from ui.text import count, plain, tokens
 from ui.theme import mode
 from ui.view import View, latest_moment, memory_of, turn_at
 
-_SEVERITIES = {
-    "error": "red[:material/error:]",
-    "warning": "orange[:material/warning:]",
-    "note": "gray[:material/info:]",
-}
+VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep"}
 
 AUTOMATIC_TURNS = 60
 """Turns up to which a changed setting is played at once; a longer conversation is played when it is asked for."""
@@ -56,23 +54,34 @@ def draw(view: View) -> None:
     except ConfigError as error:
         problem = str(error)
     probes = _probes(memory)
-    left, right = st.columns([0.32, 0.68], gap="medium")
-    with left:
-        _draw_tabs(memory.session_id, now)
-        with st.container(border=True, key="lab__knobs"):
-            knobs.draw(memory, now.current)
+    chosen = choose_view(VIEWS, desk.VIEW)
+    right = st.container()
+    if chosen == "compare":
+        left, right = st.columns([0.32, 0.68], gap="medium")
+        with left:
+            _draw_tabs(memory.session_id, now)
+            with st.container(border=True, key="lab__knobs"):
+                knobs.draw(memory, now.current)
     with right:
         if problem is not None:
             st.error(plain(problem))
             return
         _draw_news(view, now)
+        if chosen == "sweep":
+            if len(now.tried) > 1:
+                _draw_tabs(memory.session_id, now)
+            sweeping.draw(view, _upto(now), now.current, variants[now.current.name], playing.phrases_of(memory), probes)
+            return
+        _draw_tried(memory, now)
         results = _played(view, now, variants, probes)
-        if results is not None:
-            request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
-            by_model = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS)
-            _draw_results(view, now, variants, by_model or results, probes)
-        current = now.current
-        sweeping.draw(view, _upto(now), current, variants[current.name], playing.phrases_of(memory), probes)
+        if results is None:
+            return
+        request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
+        results = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS) or results
+        if chosen == "tests":
+            checks.draw(view, _upto(now), now.current, variants[now.current.name], results, probes, follow=_follow)
+        else:
+            _draw_results(view, now, variants, results)
 
 
 def _upto(now: Desk) -> int:
@@ -154,17 +163,21 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
     turns = len(view.history.turns)
     at_once = turns <= AUTOMATIC_TURNS
-    planned.draw(view, position, {name: variants[name] for name in plannable}, phrases, at_once=at_once)
+    planned.draw(
+        view,
+        position,
+        {name: variants[name] for name in plannable},
+        phrases,
+        at_once=at_once,
+        plays=now.asked or at_once,
+    )
     if not now.asked and not at_once:
-        st.markdown(
-            f"**{OWN}** is this session's configuration. Change settings of **{plain(now.current.name)}**, then play "
-            f"all {count(turns, 'turn')} under both. No model is called, and nothing is stored."
-        )
         st.button(
-            "Play",
+            f"Play all {count(turns, 'turn')}",
             key="lab__play",
             type="primary",
             icon=":material/science:",
+            help="No model is called, and nothing is stored.",
             on_click=desk.ask,
             args=(memory.session_id,),
         )
@@ -202,25 +215,32 @@ def _cancel(jobs: list[Job]) -> None:
 # -- what came of it ---------------------------------------------------------------------------------
 
 
-def _draw_results(
-    view: View, now: Desk, variants: dict[str, Variant], results: dict[str, Result], probes: tuple[Probe, ...]
-) -> None:
+def _without(memory: Memory, now: Desk) -> list[str]:
+    """Return what is struck in the shown configuration, in words."""
+    return [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
+
+
+def _draw_tried(memory: Memory, now: Desk) -> None:
+    """Say what the two configurations are that the page compares."""
+    changes = map(knobs.chip, desk.changes(memory, now.current))
+    chips = " · ".join([*changes, *map(plain, _without(memory, now))]) or "no change yet"
+    st.markdown(f"**A** this session  \n**{plain(now.current.name)}** {chips}")
+
+
+def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: dict[str, Result]) -> None:
     memory, current = view.memory, now.current.name
     changes = desk.changes(memory, now.current)
-    without = [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
-    chips = " · ".join([*map(knobs.chip, changes), *map(plain, without)]) or "no change yet: it is as A"
-    st.markdown(f"**A** this session's configuration  \n**{plain(current)}** {chips}")
     _draw_numbers(results)
-    pinnable = ", ".join([*map(knobs.told, changes), *without]) or "as it is"
-    _draw_baseline(memory, current, pinnable, results[current])
-    _draw_divergence(view, current, results[OWN], results[current])
-    _draw_findings(memory.session_id, current, results[current])
-    _draw_watched(view, now, variants[current], results)
+    same = _draw_divergence(view, current, results[OWN], results[current])
+    checks.draw_summary(results[current])
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
-    draw_probes(view, results, probes)
-    draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
-    _draw_prompts(view, current, results[OWN], results[current])
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__use_row"):
+        draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
+        words = ", ".join([*map(knobs.told, changes), *_without(memory, now)]) or "as it is"
+        _draw_baseline(memory, current, words, results[current])
+    if not same:
+        _draw_prompts(view, current, results[OWN], results[current])
 
 
 def _draw_numbers(results: dict[str, Result]) -> None:
@@ -268,13 +288,13 @@ def _row(name: str, result: Result) -> dict[str, Any]:
 
 def _draw_baseline(memory: Memory, name: str, words: str, result: Result) -> None:
     """Pin a configuration's numbers, or the session's own, for every page to compare with."""
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+    with st.popover("Baseline", icon=":material/keep:", type="tertiary", key="lab__baseline"):
+        st.markdown(":small[:gray[Every page then shows by how much its numbers differ.]]")
         st.button(
             f"Pin {plain(name)} as baseline",
             key="lab__pin",
             type="tertiary",
             icon=":material/keep:",
-            help="Every page then shows by how much its numbers differ from those of this configuration",
             on_click=baseline.pin_played,
             args=(memory, result.played, words),
         )
@@ -290,11 +310,12 @@ def _draw_baseline(memory: Memory, name: str, words: str, result: Result) -> Non
             )
 
 
-def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
+def _draw_divergence(view: View, name: str, own: Result, other: Result) -> bool:
+    """Say in which turn two configurations first differ, and why; return whether they never do."""
     found = divergence(own.played, other.played, (OWN, name))
     if found is None:
         st.markdown(f"**The prompts of A and {plain(name)} are the same in every turn.**")
-        return
+        return True
     causes = "  \n".join(plain(cause) for cause in found.causes[:4])
     st.markdown(f"**The prompts first differ in turn {tokens(found.turn)}.**  \n{causes}")
     if found.turn != view.shown_turn and found.turn <= view.latest_turn:
@@ -306,78 +327,7 @@ def _draw_divergence(view: View, name: str, own: Result, other: Result) -> None:
             on_click=state.show_turn,
             args=(found.turn if found.turn < view.latest_turn else None,),
         )
-
-
-def _draw_findings(session_id: str, name: str, result: Result) -> None:
-    """What goes wrong under a configuration, each with what would mend it, to be tried at once."""
-    for number, finding in enumerate(result.findings):
-        icon = _SEVERITIES[finding.severity]
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(f":small[:{icon} {plain(finding.sentence)}]", width="stretch")
-            words = ", ".join(knobs.chip(change) for change in finding.changes)
-            if finding.changes and not any(isinstance(change.after, StoredBlock) for change in finding.changes):
-                st.button(
-                    "Try this change",
-                    key=f"lab__mend_{number}",
-                    help=words,
-                    on_click=desk.mend,
-                    args=(session_id, name, finding.changes),
-                )
-
-
-def _draw_watched(view: View, now: Desk, variant: Variant, results: dict[str, Result]) -> None:
-    phrases = list(results[OWN].presences)
-    if not phrases:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(
-                ":small[:gray[Watch something, and it is followed turn by turn here under every configuration.]]",
-                width="content",
-            )
-            nav.link("trace", ":small[Where did it go?]", icon=":material/route:")
-        return
-    heading(
-        "Watched", "\n:small[:gray[One cell a turn: in the prompt, in memory only, lost. A click shows that turn.]]"
-    )
-    for number, phrase in enumerate(phrases):
-        st.markdown(f":small[“{plain(short(phrase, 100))}”]")
-        for name, result in results.items():
-            presence = result.presences.get(phrase)
-            if presence is not None:
-                watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
-    _draw_limit(view, now, variant, phrases)
-
-
-def _draw_limit(view: View, now: Desk, variant: Variant, phrases: list[str]) -> None:
-    """The smallest limit that keeps what is watched, searched for when somebody asks."""
-    memory, position, tried = view.memory, _upto(now), now.current
-    job = playing.limit_job(memory, position, variant, phrases)
-    if job is None or (job.done and job.error is not None):
-        st.button(
-            "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
-            key="lab__limit",
-            icon=":material/compress:",
-            help=f"Plays {tried.name} under one limit after the other, by rules: in every prompt since it was said",
-            on_click=playing.find_limit,
-            args=(memory, position, variant, phrases),
-        )
-    elif not job.done:
-        _follow([job])
-    elif not job.text:
-        limit = tokens(variant.config.token_limit)
-        st.markdown(f"Not even {limit} tokens keep it in every prompt since it was first said.")
-    else:
-        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(
-                f"Smallest limit of {plain(tried.name)} that keeps what is watched: **{tokens(int(job.text))}**.",
-                width="content",
-            )
-            st.button("Try it", key="lab__limit_try", on_click=_try_limit, args=(memory, tried.name, int(job.text)))
-
-
-def _try_limit(memory: Memory, name: str, limit: int) -> None:
-    own = desk.own_variant(memory).config.token_limit
-    desk.turn_knob(memory.session_id, name, "token_limit", limit, own)
-    desk.lower_flush_size(memory.session_id, name, limit)
+    return False
 
 
 def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:

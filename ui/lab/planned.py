@@ -1,4 +1,4 @@
-"""A configuration planned at once, drawn while its play is on its way: what only the play can tell is hatched."""
+"""An estimate of a configuration, drawn while its play is on its way: what only the play can tell is hatched."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ from ui.jobs import Job
 from ui.lab import playing
 from ui.lab.latest import Latest
 from ui.services import engine
-from ui.text import count, plain, short, tokens
+from ui.text import plain, short, tokens
 from ui.view import View
 
 MAX_CELLS = 200
@@ -68,9 +68,12 @@ def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
     return [kept.carriers.get(phrase, frozenset()) for phrase in phrases]
 
 
-def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[str], *, at_once: bool) -> None:
+def draw(
+    view: View, position: int, variants: dict[str, Variant], phrases: list[str], *, at_once: bool, plays: bool
+) -> None:
     """Draw the plans of some configurations, up to a position of the log: their numbers, and a strip for each watched
-    phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`."""
+    phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`. `plays`:
+    they are being played meanwhile."""
     memory, kept = view.memory, _kept(view.memory)
     keys = {name: json.dumps([playing.key_of(position, each), phrases]) for name, each in variants.items()}
 
@@ -82,7 +85,7 @@ def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[
                 kept.plans.put(keys[name], plan)
 
     with st.container(border=True, key="lab__planned"):
-        st.markdown("**Planned at once**  \n:small[:gray[From the sizes in the log, until it is played.]]")
+        st.markdown("**Estimate** :small[:gray[from logged sizes]]")
         if at_once:
             work()
         else:
@@ -92,7 +95,7 @@ def draw(view: View, position: int, variants: dict[str, Variant], phrases: list[
                 st.warning(plain(job.error))
         plans = {name: plan for name, key in keys.items() if (plan := kept.plans.get(key)) is not None}
         if len(plans) == len(variants):
-            _draw_plans(view, plans, phrases)
+            _draw_plans(view, plans, phrases, plays=plays)
         elif not at_once and job.error is None:
             _follow(job)
 
@@ -110,7 +113,7 @@ def _follow(job: Job) -> None:
     st.markdown(":shimmer[Planning from the sizes in the log]")
 
 
-def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str]) -> None:
+def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str], *, plays: bool) -> None:
     _draw_numbers(plans, len(phrases))
     for number, phrase in enumerate(phrases):
         st.markdown(f":small[“{plain(short(phrase, 100))}”]")
@@ -118,7 +121,7 @@ def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str]) -> 
             cells = [(turn, prompt.watched[number]) for turn, prompt in plan.last.items()][-MAX_CELLS:]
             if cells:
                 watching.draw_cells(f"lab-planned-{number}-{name}", name, cells, view)
-    _draw_unknown(plans)
+    _draw_unknown(plans, plays=plays)
 
 
 def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
@@ -163,8 +166,8 @@ def kept_words(prompt: PlannedPrompt, watched: int) -> str:
     return f"{inside} to {inside + unsure} of {watched}" if unsure else f"{inside} of {watched}"
 
 
-def _draw_unknown(plans: dict[str, Replanned]) -> None:
-    """Say what is hatched, and why."""
+def _draw_unknown(plans: dict[str, Replanned], *, plays: bool) -> None:
+    """Say which turns cannot be estimated; the reason is a tooltip."""
     for name, plan in plans.items():
         first = plan.unknown_from
         if first is None:
@@ -175,9 +178,11 @@ def _draw_unknown(plans: dict[str, Replanned]) -> None:
             blocks = sorted({block for prompt in plan.prompts for block in prompt.unknown})
             why = f"what {', '.join(blocks)} would hold, or lose first, must be learned or searched again"
         unknown = sum(turn is None for turn in plan.turns())
+        turns = f"turn {tokens(first)}" if unknown == 1 else f"{tokens(unknown)} turns, from turn {tokens(first)} on,"
         st.markdown(
-            f":small[:gray[:material/texture: Hatched: {plain(name)} is unknown in {count(unknown, 'turn')}, first in "
-            f"turn {tokens(first)}: {plain(why)}.]]"
+            f":small[:gray[:material/texture: {plain(name)}: {turns} can't be estimated"
+            f"{'; running the replay…' if plays else '.'}]]",
+            help=plain(f"Hatched: {why}."),
         )
 
 

@@ -19,7 +19,7 @@ from memory_core.lab.probes import (
 from ui import nav, state
 from ui.components import heading
 from ui.lab.desk import OWN
-from ui.lab.playing import Result
+from ui.lab.playing import Result, keeping
 from ui.text import plain
 from ui.view import View, memory_of
 
@@ -32,9 +32,9 @@ _KINDS = {
 }
 
 
-def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...]) -> None:
-    """Draw the grid, what failed and why, and what can be done with probes."""
-    heading("Probes", "\n:small[:gray[What prompts must and must not hold. They are kept with the session.]]")
+def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...], example: str) -> None:
+    """Draw the grid, what failed and why, and what can be done with probes; `example` is a phrase for the first."""
+    heading("Probes", " :small[:gray[Assertions on prompts: each names the first turn that breaks it.]]")
     if probes:
         rows = [_row(probe, results) for probe in probes]
         st.dataframe(
@@ -48,6 +48,15 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
         for probe in probes:
             _draw_failures(probe, results)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if example and not probes:
+            (probe,) = keeping(view.memory, [example])
+            st.button(
+                f"Add {plain(str(probe))}",
+                key="lab__probe_example",
+                icon=":material/add:",
+                on_click=_keep,
+                args=(view.memory.session_id, (probe,)),
+            )
         with st.popover("Add a probe", icon=":material/add:", key="lab__probe"):
             _draw_form(view)
         if probes:

@@ -16,11 +16,16 @@ MOST_WRITTEN = 12
 
 
 def sweep_figure(
-    sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Collection[Cell], mode: Mode
+    sweep: Sweep,
+    measure: Measure,
+    axes: tuple[Sequence[str], Sequence[str]],
+    titles: tuple[str, str],
+    front: Collection[Cell],
+    mode: Mode,
 ) -> go.Figure:
-    """Draw a sweep; `axes` are the values of x and of y in words. A better value is stronger."""
+    """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
     palette = PALETTES[mode]
-    figure = blank(mode, 70 + CELL_PIXELS * len(sweep.y.values))
+    figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
     known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.known]
     least, most = min(known, default=0), max(known, default=1)
     fills, inks = [], []
@@ -75,7 +80,9 @@ def sweep_figure(
         figure.update_layout(
             {axis: {"tickvals": places, "ticktext": [values[n] for n in places], "range": [-0.5, len(values) - 0.5]}}
         )
-    return figure.update_layout(margin={"l": 70, "r": 8, "t": 8, "b": 36})
+    x, y = (shown(title) for title in titles)
+    figure.update_layout(xaxis={"title": x}, yaxis={"title": {"text": y, "standoff": 12}})
+    return figure.update_layout(margin={"l": 96, "r": 8, "t": 8, "b": 52})
 
 
 def front_figure(
@@ -164,7 +171,7 @@ def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]
         return shown(cell.problem, 120)
     sent = cell.measures.get("sent")
     rest = f"<br>{_words(sent, 'sent')} tokens a turn" if sent is not None and measure != "sent" else ""
-    unknown = "" if _sure(cell, measure) else "<br>unknown until it is played"
+    unknown = "" if _sure(cell, measure) else "<br>not played yet"
     return f"{shown(axes[0][cell.x])} × {shown(axes[1][cell.y])}: {value_words(cell, measure)}{rest}{unknown}"
 
 

@@ -1,9 +1,11 @@
 """A sweep on the page: two settings with their values, a heat map of what they come to, a click that tries a cell.
 
-It is planned at once; what a plan cannot know is played when somebody asks, and each cell is filled in as it comes.
+It opens as 4 × 4 around the present values. Every cell is planned at once; what a plan cannot know is played for some
+seconds, nearest to the present values first, the rest when somebody asks. Each cell is filled in as it comes.
 """
 
 import json
+import math
 import threading
 import time
 import uuid
@@ -16,6 +18,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
+from memory_core.config import MAX_TOKENS
 from memory_core.errors import ConfigError
 from memory_core.events import Ref
 from memory_core.history.cost import known_price
@@ -23,15 +26,15 @@ from memory_core.lab.probes import EvidenceInPrompt, InPrompt, NeverInPrompt, Pr
 from memory_core.lab.questions import Question, read_questions
 from memory_core.lab.script import script_of
 from memory_core.lab.sweep_plays import play_cells
-from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep
-from memory_core.lab.variants import Variant
+from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
+from memory_core.lab.variants import Change, Variant, block_values
 from ui import state
 from ui.charts import CONFIG
 from ui.event_sentences.settings import value_words as setting_words
 from ui.jobs import Job
 from ui.lab import desk, planned, playing
 from ui.lab.desk import Desk, Tried
-from ui.lab.knobs import named
+from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
 from ui.lab.playing import LOOK_SECONDS, StoppedError
 from ui.lab.sweep_figure import front_figure, sweep_figure, value_words
 from ui.services import engine
@@ -44,6 +47,12 @@ MAX_KEPT = 4
 
 FILLED_SECONDS = 1.0
 """Interval, in seconds, at which a map is drawn again while its cells are played."""
+
+MOST_RESULTS = 10
+"""Results of a search that are swept where a block asks for as many as fit."""
+
+PLAYED_UNASKED_SECONDS = 10.0
+"""Seconds of plays that begin by themselves; the one that is running then is played to its end."""
 
 MOST_LISTED = 8
 """Cells of the front that are listed."""
@@ -66,6 +75,8 @@ _TYPED = state.ByPlace[str]("lab_questions", "")
 """Questions as they were typed, by session."""
 _ASKED = state.ByPlace[str]("lab_sweep", "")
 """Key of the sweep that was asked for last, by session."""
+_CHOSEN = state.ByPlace[Any]("lab_sweep_form", None)
+"""What was chosen or typed in the form, by session and field: the form is drawn only while its view is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,10 @@ class _Swept:
     phrases: list[str]
     probes: tuple[Probe, ...]
     questions: tuple[Question, ...]
+    present: tuple[float, float]
+    """The values of both settings that the sweep lies around."""
+    play_seconds: float | None = None
+    """How long a play took, on average, the first aside: that one prepares the others."""
 
     def measured(self, measure: Measure) -> Measure:
         """A measure that it has, this one if it can be."""
@@ -100,6 +115,8 @@ class _Kept:
         self.sweeps: OrderedDict[str, _Swept] = OrderedDict()
         self.jobs: dict[str, Job] = {}
         """What was last begun for a sweep, running or done, by its key."""
+        self.unasked: set[tuple[str, Measure]] = set()
+        """Sweeps whose unknown cells were played by themselves, with the measure that was unknown."""
 
     def begin(self, key: str, work: Callable[[Job], object]) -> None:
         """Do something for a sweep in the background, unless something is being done for it."""
@@ -114,55 +131,92 @@ class _Kept:
             while len(self.sweeps) > MAX_KEPT:
                 self.jobs.pop(self.sweeps.popitem(last=False)[0], None)
 
-    def fill(self, key: str, cell: Cell) -> None:
+    def fill(self, key: str, cell: Cell, play_seconds: float) -> None:
         with self.lock:
             if key in self.sweeps:
-                self.sweeps[key] = replace(self.sweeps[key], found=self.sweeps[key].found.with_cell(cell))
+                found = self.sweeps[key].found.with_cell(cell)
+                self.sweeps[key] = replace(self.sweeps[key], found=found, play_seconds=play_seconds)
 
 
 def draw(
     view: View, position: int, tried: Tried, variant: Variant, phrases: list[str], probes: tuple[Probe, ...]
 ) -> None:
-    """Draw the form, and the last sweep that was asked for; both of the conversation up to a position of the log."""
+    """Draw the form, and the last sweep that was asked for; both of the conversation up to a position of the log.
+
+    The first one is asked for by opening the page, others by a button.
+    """
     memory = view.memory
-    box = st.expander(f"Sweep two settings of {plain(tried.name)}", key="lab__sweep", on_change="rerun")
-    if not box.open:
+    if variant.struck:
+        st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
         return
-    with box:
-        if variant.struck:
-            st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
-            return
-        offered = _offered(variant)
+    own = _values(memory, desk.variant(memory, replace(tried, knobs=())))
+    offered, present = _offered(memory, variant), _values(memory, variant)
+    with st.container(border=True, key="lab__sweep_form"):
         left, right = st.columns(2)
         with left:
-            x = _draw_axis("x", offered, "token_limit")
+            x = _draw_axis(memory.session_id, "x", offered, own, "token_limit")
         with right:
-            y = _draw_axis("y", offered, "chat_history_token_ratio")
-        questions = _draw_questions(memory.session_id)
-        with st.container(horizontal=True, gap="small"):
-            measure: Measure = st.selectbox(
-                "Measure",
-                _measures(phrases, probes, questions),
-                key="lab__sweep_measure",
-                format_func=_MEASURES.__getitem__,
-            )
-            price = _draw_price(memory) if measure == "cost" else None
+            y = _draw_axis(memory.session_id, "y", offered, own, "chat_history_token_ratio")
+        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+            place = st.container(width="stretch")
+            questions = _draw_questions(memory.session_id)
+            with place, st.container(horizontal=True, gap="small"):
+                measure: Measure = _draw_choice(
+                    memory.session_id,
+                    "Measure",
+                    "measure",
+                    _measures(phrases, probes, questions),
+                    _MEASURES.__getitem__,
+                )
+                price = _draw_price(memory) if measure == "cost" else None
         problem = _problem(x, y)
         if problem is not None:
             st.error(plain(problem))
             return
-        cells = tokens(len(x.values) * len(y.values))
-        st.button(
-            f"Plan {cells} configurations",
-            key="lab__sweep_go",
-            icon=":material/grid_on:",
-            on_click=_ask,
-            args=(memory, position, variant, x, y, phrases, probes, questions),
+        # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
+        swept = (Change(axis.setting, None, own[axis.setting]) for axis in (x, y))
+        variant = variant.with_changes(variant.name, swept)
+        key = _key(memory, position, variant, x, y, phrases, probes, questions)
+        ask = partial(
+            _ask,
+            memory,
+            key,
+            position,
+            variant,
+            x,
+            y,
+            phrases,
+            probes,
+            questions,
+            (present[x.setting], present[y.setting]),
         )
-        if measure == "cost" and price is None:
-            st.markdown(":small[:gray[Type what the model costs, and the map shows what it would read in dollars.]]")
-        else:
-            _draw_asked(view, tried, measure, price)
+        kept, asked = _kept(memory), _ASKED.at(memory.session_id)
+        if not asked:
+            ask()
+        elif key != asked or (key not in kept.sweeps and kept.jobs[key].done):
+            st.button(
+                f"Sweep {tokens(len(x.values))} × {tokens(len(y.values))}",
+                key="lab__sweep_go",
+                icon=":material/grid_on:",
+                type="primary",
+                on_click=ask,
+            )
+    if measure == "cost" and price is None:
+        st.markdown(":small[:gray[Type what the model costs, and the map shows what it would read in dollars.]]")
+    else:
+        _draw_asked(view, tried, measure, price)
+
+
+def _draw_choice(
+    session_id: str, label: str, field: str, options: Sequence[Any], words: Callable[[Any], str], first: Any = None
+) -> Any:
+    """Draw a choice that is kept while other views are shown; `first` is what it begins with."""
+    key, place = f"lab__sweep_{field}", (session_id, field)
+    chosen = _CHOSEN.at(place)
+    st.session_state[key] = chosen if chosen in options else first or options[0]
+    return st.selectbox(
+        label, options, key=key, format_func=words, on_change=lambda: _CHOSEN.put(place, st.session_state[key])
+    )
 
 
 def _draw_questions(session_id: str) -> tuple[Question, ...]:
@@ -211,40 +265,66 @@ def _draw_price(memory: Memory) -> float | None:
     return price
 
 
-def _offered(variant: Variant) -> dict[str, tuple[float, float, int]]:
-    """Settings that can be swept, each with the values from and to which, and in how many steps."""
-    limit = variant.config.token_limit
-    found: dict[str, tuple[float, float, int]] = {
-        "token_limit": (max(50, limit // 4), limit * 2, 10),
-        "chat_history_token_ratio": (0.1, 1.0, 10),
-        "token_flush_size": (1, max(2, limit // 2), 10),
+def _values(memory: Memory, variant: Variant) -> dict[str, float]:
+    """Return the present value of each setting that can be swept."""
+    config = variant.config
+    found: dict[str, float] = {
+        "token_limit": effective_limit(memory, config.token_limit),
+        "chat_history_token_ratio": config.chat_history_token_ratio,
+        "token_flush_size": config.flush_size,
     }
     for block in variant.blocks:
-        found[f"{block.name}.priority"] = (0, 5, 6)
+        values = block_values(block)
+        found[f"{block.name}.priority"] = values.get("priority", 0)
         if block.type == "vector":
-            found[f"{block.name}.similarity_top_k"] = (1, 10, 10)
+            found[f"{block.name}.similarity_top_k"] = values.get("similarity_top_k") or MOST_RESULTS
     return found
 
 
-def _draw_axis(key: str, offered: dict[str, tuple[float, float, int]], first: str) -> Axis:
-    names = list(offered)
-    setting: str = st.selectbox(
-        "Across" if key == "x" else "Down",
-        names,
-        index=names.index(first),
-        key=f"lab__sweep_{key}",
-        format_func=lambda name: named(*_place(name)),
-    )
-    low, high, steps = offered[setting]
+def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
+    """Return settings that can be swept, each with the values that it begins with: the present one among others."""
+    present = _values(memory, variant)
+    limit = present["token_limit"]
+    bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, limit)}
+
+    def around(setting: str, value: float) -> tuple[float, ...]:
+        if setting == "chat_history_token_ratio":
+            return values_around(value, 0.15, 0.05, 1.0)
+        if setting.endswith(".priority"):
+            return values_around(value, 1, 0, max(5, value))
+        least, most = bounds.get(setting, (1, max(MOST_RESULTS, 4 * value)))
+        return values_around(value, max(1, value // 2), least, max(most, value))
+
+    return {setting: around(setting, value) for setting, value in present.items()}
+
+
+def _draw_axis(
+    session_id: str, key: str, offered: dict[str, tuple[float, ...]], own: dict[str, float], first: str
+) -> Axis:
+    """Draw one setting with the values it takes.
+
+    They begin around the present one, and stay so while cells are tried; `own` is the setting before any change.
+    """
+    label = "Across" if key == "x" else "Down"
+    setting: str = _draw_choice(session_id, label, key, list(offered), lambda name: named(*_place(name)), first)
     number: Any = float if setting == "chat_history_token_ratio" else int
-    step = number(0.05) if number is float else 1
-    own = f"{key}_{setting}"
+    step, values = 0.05 if number is float else 1, offered[setting]
+    place = (session_id, key, setting, own[setting])
+    begin = _CHOSEN.at(place) or (values[0], values[-1], len(values))
+    _CHOSEN.put(place, begin)
+    names = [f"lab__sweep_{part}_{key}_{setting}" for part in ("from", "to", "n")]
+
+    def keep() -> None:
+        _CHOSEN.put(place, tuple(st.session_state[name] for name in names))
+
+    for name, value in zip(names, begin, strict=True):
+        st.session_state[name] = int(value) if name == names[2] else number(value)
     with st.container(horizontal=True, gap="small"):
-        begin = st.number_input("From", value=number(low), step=step, min_value=number(0), key=f"lab__sweep_from_{own}")
-        end = st.number_input("To", value=number(high), step=step, min_value=number(0), key=f"lab__sweep_to_{own}")
-        count = st.number_input("Steps", value=steps, step=1, min_value=1, max_value=1_000, key=f"lab__sweep_n_{own}")
-    values = [begin + (end - begin) * n / max(1, count - 1) for n in range(count)]
-    rounded = [round(value, 3) for value in values] if number is float else [round(value) for value in values]
+        low = st.number_input("From", step=step, min_value=number(0), key=names[0], on_change=keep)
+        high = st.number_input("To", step=step, min_value=number(0), key=names[1], on_change=keep)
+        count = st.number_input("Steps", step=1, min_value=1, max_value=1_000, key=names[2], on_change=keep)
+    spread = [low + (high - low) * n / max(1, count - 1) for n in range(count)]
+    rounded = [round(value, 3) for value in spread] if number is float else [round(value) for value in spread]
     return Axis(setting, tuple(dict.fromkeys(rounded)))
 
 
@@ -264,7 +344,7 @@ def _problem(x: Axis, y: Axis) -> str | None:
 # -- sweeping ----------------------------------------------------------------------------------------
 
 
-def _ask(
+def _key(
     memory: Memory,
     position: int,
     variant: Variant,
@@ -273,10 +353,24 @@ def _ask(
     phrases: list[str],
     probes: tuple[Probe, ...],
     questions: tuple[Question, ...],
+) -> str:
+    lists = [phrases, [str(probe) for probe in probes], repr(questions)]
+    return f"lab-sweep/{json.dumps([memory.session_id, position, repr(variant), repr((x, y)), *lists])}"
+
+
+def _ask(
+    memory: Memory,
+    key: str,
+    position: int,
+    variant: Variant,
+    x: Axis,
+    y: Axis,
+    phrases: list[str],
+    probes: tuple[Probe, ...],
+    questions: tuple[Question, ...],
+    present: tuple[float, float],
 ) -> None:
     """Plan every pair in the background; what was planned already is shown again."""
-    lists = [phrases, [str(probe) for probe in probes], repr(questions)]
-    key = f"lab-sweep/{json.dumps([memory.session_id, position, repr(variant), repr((x, y)), *lists])}"
     _ASKED.put(memory.session_id, key)
     kept = _kept(memory)
     if key in kept.sweeps:
@@ -298,32 +392,46 @@ def _ask(
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.put(key, _Swept(found, variant, position, phrases, probes, questions))
+        kept.put(key, _Swept(found, variant, position, phrases, probes, questions, present))
 
     kept.begin(key, work)
 
 
-def _play(memory: Memory, key: str, measure: Measure) -> None:
-    """Play the cells of which a measure is unknown, in the background; each is kept as it comes."""
+def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf) -> None:
+    """Play the cells of which a measure is unknown, in the background; each is kept as it comes.
+
+    No other is begun after so many seconds.
+    """
     kept = _kept(memory)
     swept = kept.sweeps.get(key)
     if swept is None:
         return
-    cells = swept.found.unknown("read" if measure == "cost" else measure)
+    cells = swept.found.nearest_first(_unknown(swept.found, measure), *swept.present)
 
     def work(job: Job) -> None:
-        begun = time.monotonic()
+        begun, first = time.monotonic(), 0.0
         job.add_progress(f"Playing {tokens(len(cells))}")
         played = play_cells(
             playing.player_of(memory), script_of(memory, swept.position), swept.variant, cells,
             phrases=swept.phrases, probes=swept.probes, questions=swept.questions, cancelled=job.cancel.is_set,
         )  # fmt: skip
         for done, cell in enumerate(played, 1):
-            kept.fill(key, cell)
-            left = (time.monotonic() - begun) / done * (len(cells) - done)
-            job.add_progress(f"Played {tokens(done)} of {tokens(len(cells))}, {_about(left)} left")
+            passed = time.monotonic() - begun
+            first = first or passed
+            each = (passed - first) / (done - 1) if done > 1 else passed
+            kept.fill(key, cell, each)
+            job.add_progress(
+                f"Played {tokens(done)} of {tokens(len(cells))}, {_about(each * (len(cells) - done))} left"
+            )
+            if passed >= seconds:
+                break
 
     kept.begin(key, work)
+
+
+def _unknown(found: Sweep, measure: Measure) -> tuple[Cell, ...]:
+    """Return the cells whose measure only a play would tell; a cost is known with what is read."""
+    return found.unknown("read" if measure == "cost" else measure)
 
 
 def _about(duration: float) -> str:
@@ -353,22 +461,27 @@ def _carriers(memory: Memory, target: str | Ref) -> frozenset[Ref]:
 def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None) -> None:
     memory = view.memory
     key, kept = _ASKED.at(memory.session_id), _kept(memory)
-    job = kept.jobs.get(key)
-    if key in kept.sweeps:
-        running = job is not None and not job.done
-        draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
-        draw(view, key, running, desk.desk(memory.session_id), tried, measure, price)
-    elif job is not None:
-        _follow(job)
+    swept, job = kept.sweeps.get(key), kept.jobs.get(key)
+    if swept is None:
+        if job is not None and not job.done:
+            _follow(job)
+        elif job is not None and job.error is not None:
+            st.warning(plain(job.error))
+        return
+    measure = swept.measured(measure)
+    if (job is None or job.done) and (key, measure) not in kept.unasked and _unknown(swept.found, measure):
+        kept.unasked.add((key, measure))
+        _play(memory, key, measure, PLAYED_UNASKED_SECONDS)
+        job = kept.jobs.get(key)
+    running = job is not None and not job.done
+    draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
+    draw(view, key, running, desk.desk(memory.session_id), tried, measure, price)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
 def _follow(job: Job) -> None:
     if job.done:
-        if job.error is None:
-            st.rerun()
-        st.warning(plain(job.error or ""))
-        return
+        st.rerun()
     _draw_progress(job)
 
 
@@ -390,7 +503,7 @@ def _draw_found(
     swept, job = kept.sweeps.get(key), kept.jobs.get(key)
     if swept is None or running is (job is None or job.done) or desk.desk(memory.session_id) != now:
         st.rerun()  # the rest of the page hangs on it
-    found, measure = swept.found if price is None else swept.found.priced(price), swept.measured(measure)
+    found = swept.found if price is None else swept.found.priced(price)
     if running and job is not None:
         _draw_progress(job)
     elif unknown := found.unknown(measure):
@@ -404,17 +517,10 @@ def _draw_found(
                 on_click=_play,
                 args=(memory, key, measure),
             )
-            st.markdown(f":small[:gray[{_price(memory, swept.position, len(unknown))}]]", width="stretch")
+            if swept.play_seconds is not None:
+                about = f"{_about(swept.play_seconds * len(unknown))}, no model call"
+                st.markdown(f":small[:gray[{about}]]", width="stretch")
     _draw_map(memory, tried, found, measure)
-
-
-def _price(memory: Memory, position: int, plays: int) -> str:
-    """What plays take, and what they would stand for, by the play of the session's own configuration."""
-    own = playing.result(memory, position, desk.own_variant(memory))
-    if own is None:
-        return "Nothing is stored and no model is called. How long it takes is known once something was played."
-    calls = f" It stands for about {tokens(own.outcome.calls * plays)} model calls: rules learn, and none is made."
-    return f"Takes {_about(own.seconds * plays)}.{calls if own.outcome.calls else ''}"
 
 
 def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> None:
@@ -428,19 +534,16 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
             shown = st.segmented_control(
                 "Shown as", [MAP, FRONT], default=MAP, required=True, key="lab__sweep_as", label_visibility="collapsed"
             )
-    clicked = f"A click tries a cell as {plain(tried.name)}."
+    clicked = f"Click one to try it as {plain(tried.name)}."
     key = f"lab__sweep_{shown.lower()}_{measured}"
     if shown == FRONT:
         unknown = len(found.unknown(measured))
-        left_out = f" {count(unknown, 'cell')} unknown until played." if unknown else ""
-        said = f"Each configuration by the tokens it sends. On the line: nothing beats it for fewer.{left_out}"
+        left_out = f" {count(unknown, 'cell')} not played yet." if unknown else ""
+        said = f"On the line: best for its tokens.{left_out}"
         figure = front_figure(found, measured, axes, front, mode())
     else:
-        said = (
-            f"Across: {plain(across)}. Down: {plain(down)}. Outlined: nothing does better with fewer tokens. Hatched: "
-            "unknown until played."
-        )
-        figure = sweep_figure(found, measured, axes, front, mode())
+        said = f"Outlined: best for its tokens.{' Hatched: not played yet.' if found.unknown(measured) else ''}"
+        figure = sweep_figure(found, measured, axes, (across, down), front, mode())
     st.markdown(f":small[:gray[{said} {clicked}]]")
     st.plotly_chart(
         figure,
@@ -453,7 +556,6 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
     )
     rows = [_row(cell, measured, axes, (across, down)) for cell in front[:MOST_LISTED]]
     if rows and measured != "sent":
-        st.markdown(":small[Worth having: each does better than all that send fewer tokens.]")
         st.dataframe(rows, hide_index=True, key="lab__sweep_front", alt="The outlined cells, fewest tokens first")
 
 
@@ -479,6 +581,7 @@ def _take(session_id: str, name: str, found: Sweep, key: str) -> None:
     if cell is not None:
         desk.mend(session_id, name, cell.changes)
         desk.ask(session_id)
+        desk.show_view("compare")
 
 
 def _kept(memory: Memory) -> _Kept:

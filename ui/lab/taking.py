@@ -7,7 +7,6 @@ import streamlit as st
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from ui import nav
-from ui.components import heading
 from ui.text import plain
 from ui.view import View
 
@@ -15,26 +14,26 @@ from ui.view import View
 def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
     """Draw what can be done with a configuration that was tried."""
     memory, read_only = view.memory, view.read_only
-    heading(f"Use {plain(variant.name)}")
     blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        if blocks:
-            nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", view="recipes")
-        else:
-            st.button(
-                "Use it from the next turn",
-                key="lab__use",
-                type="primary",
-                disabled=not changes or read_only is not None,
-                help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
-                on_click=apply,
-            )
+    if blocks:
+        nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", view="recipes")
+    else:
+        st.button(
+            f"Use {plain(variant.name)} from the next turn",
+            key="lab__use",
+            type="primary",
+            disabled=not changes or read_only is not None,
+            help=read_only.sentence if read_only else None if changes else "Nothing is changed yet.",
+            on_click=apply,
+        )
+    with st.popover("Export", icon=":material/download:", type="tertiary", key="lab__export"):
         st.download_button(
             "Configuration as JSON",
             lambda: variant_json(variant),
             file_name="config.json",
             mime="application/json",
             icon=":material/download:",
+            type="tertiary",
             on_click="ignore",
             key="lab__json",
         )
@@ -44,6 +43,7 @@ def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, ap
             file_name="memory.py",
             mime="text/x-python",
             icon=":material/download:",
+            type="tertiary",
             on_click="ignore",
             key="lab__python",
         )
@@ -53,6 +53,7 @@ def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, ap
             file_name="memory.llamaindex.py",
             mime="text/x-python",
             icon=":material/download:",
+            type="tertiary",
             on_click="ignore",
             key="lab__llamaindex",
         )

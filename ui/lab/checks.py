@@ -1,0 +1,164 @@
+"""The Lab's Tests: what is watched, turn by turn, the probes, and what goes wrong under a configuration."""
+
+from collections.abc import Callable
+
+import streamlit as st
+
+from memory_core.events import MessageAdded, Ref
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.linting import Finding
+from memory_core.lab.probes import Probe
+from memory_core.lab.variants import Variant
+from memory_core.text import listed
+from ui import nav, watching
+from ui.components import heading
+from ui.jobs import Job
+from ui.lab import desk, knobs, playing
+from ui.lab.desk import OWN, Tried
+from ui.lab.playing import Result
+from ui.lab.probes import draw_probes
+from ui.text import count, plain, short, tokens
+from ui.view import View
+
+_SEVERITIES = {
+    "error": "red[:material/error:]",
+    "warning": "orange[:material/warning:]",
+    "note": "gray[:material/info:]",
+}
+
+EXAMPLE_CHARACTERS = 60
+
+
+def draw(
+    view: View,
+    position: int,
+    tried: Tried,
+    variant: Variant,
+    results: dict[str, Result],
+    probes: tuple[Probe, ...],
+    *,
+    follow: Callable[[list[Job]], None],
+) -> None:
+    """Draw the three kinds of tests; `follow` shows how far a job is."""
+    example = _example(view) if not probes or not results[OWN].presences else ""
+    _draw_watched(view, position, tried, variant, results, example, follow)
+    draw_probes(view, results, probes, example)
+    _draw_findings(view.memory.session_id, tried.name, results[tried.name])
+
+
+def draw_summary(result: Result) -> None:
+    """Say in a word how many findings there are; a click shows them."""
+    if result.findings:
+        st.button(
+            f":{_SEVERITIES[result.findings[0].severity]} {count(len(result.findings), 'check')}",
+            key="lab__to_checks",
+            type="tertiary",
+            help=plain(result.findings[0].sentence),
+            on_click=desk.show_view,
+            args=("tests",),
+        )
+
+
+def _example(view: View) -> str:
+    """Return words of this session to begin with: its oldest fact, or the beginning of its first message of a user."""
+    for block in view.memory.blocks:
+        facts = view.memory.facts.read(block.name) if block.kind == "facts" else []
+        if facts:
+            return short(facts[0].text, EXAMPLE_CHARACTERS).rstrip("…").rstrip()
+    added = (record.event for record in view.history.records)
+    first = next((each for each in added if isinstance(each, MessageAdded) and each.role == "user"), None)
+    ref = Ref.of("message", first.seq) if first is not None else None
+    return " ".join(view.memory.trace.words([ref]).get(ref, "").split()[:6]) if ref is not None else ""
+
+
+def _draw_watched(
+    view: View,
+    position: int,
+    tried: Tried,
+    variant: Variant,
+    results: dict[str, Result],
+    example: str,
+    follow: Callable[[list[Job]], None],
+) -> None:
+    heading("Watched", " :small[:gray[One cell a turn: in the prompt, only in memory, or lost.]]")
+    phrases = list(results[OWN].presences)
+    for number, phrase in enumerate(phrases):
+        st.markdown(f":small[“{plain(short(phrase, 100))}”]")
+        for name, result in results.items():
+            presence = result.presences.get(phrase)
+            if presence is not None:
+                watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
+    if phrases:
+        _draw_limit(view, position, tried, variant, phrases, follow)
+        return
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if example:
+            st.button(
+                f"Watch “{plain(example)}”",
+                key="lab__watch_example",
+                icon=":material/visibility:",
+                on_click=watching.start,
+                args=(view.memory.session_id, example),
+            )
+        nav.link("trace", ":small[Something else]", icon=":material/route:")
+
+
+def _draw_limit(
+    view: View,
+    position: int,
+    tried: Tried,
+    variant: Variant,
+    phrases: list[str],
+    follow: Callable[[list[Job]], None],
+) -> None:
+    """Draw the smallest limit that keeps what is watched, searched for when somebody asks."""
+    memory = view.memory
+    job = playing.limit_job(memory, position, variant, phrases)
+    if job is None or (job.done and job.error is not None):
+        st.button(
+            "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
+            key="lab__limit",
+            icon=":material/compress:",
+            help=f"Plays {tried.name} under one limit after the other, by rules: in every prompt since it was said",
+            on_click=playing.find_limit,
+            args=(memory, position, variant, phrases),
+        )
+    elif not job.done:
+        follow([job])
+    elif not job.text:
+        st.markdown(
+            f"Not even {tokens(variant.config.token_limit)} tokens keep it in every prompt since it was first said."
+        )
+    else:
+        limit = int(job.text)
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f"Smallest limit of {plain(tried.name)} that keeps what is watched: **{tokens(limit)}**.",
+                        width="content")  # fmt: skip
+            st.button(
+                f"Try {plain(knobs.value_named('token_limit', limit))}",
+                key="lab__limit_try",
+                on_click=desk.set_limit,
+                args=(memory, tried.name, limit),
+            )
+
+
+def _draw_findings(session_id: str, name: str, result: Result) -> None:
+    """Draw what goes wrong under a configuration, each with what would mend it, to be tried at once."""
+    heading(f"Checks of {plain(name)}")
+    if not result.findings:
+        st.markdown(":small[:gray[Nothing is wrong or odd.]]")
+    for number, finding in enumerate(result.findings):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.markdown(f":small[:{_SEVERITIES[finding.severity]} {plain(finding.sentence)}]", width="stretch")
+            if finding.changes and not any(isinstance(change.after, StoredBlock) for change in finding.changes):
+                st.button(
+                    _try_label(finding),
+                    key=f"lab__mend_{number}",
+                    help=", ".join(map(knobs.chip, finding.changes)),
+                    on_click=desk.mend,
+                    args=(session_id, name, finding.changes),
+                )
+
+
+def _try_label(finding: Finding) -> str:
+    return f"Try {plain(listed([knobs.value_named(change.setting, change.after) for change in finding.changes]))}"
