@@ -126,11 +126,10 @@ def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], N
 def choose_view(views: Mapping[str, str], key: str) -> str:
     """Draw the choice between a page's views, by name with their titles, and return the one shown.
 
-    The address holds it in `view`, for reloads and links; the first view needs none. A callback may choose another by
-    setting `key` in the session state.
+    The address holds it in `view`, for reloads and links; the first view needs none. `open_view` chooses another.
     """
     first, written = next(iter(views)), f"{key}_written"
-    asked = st.query_params.get("view")
+    asked = st.session_state.pop(f"{key}_next", None) or st.query_params.get("view")
     if key not in st.session_state or asked != st.session_state.get(written):
         st.session_state[key] = asked if asked in views else first
     chosen = str(
@@ -147,6 +146,11 @@ def choose_view(views: Mapping[str, str], key: str) -> str:
     st.session_state[written] = None if chosen == first else chosen
     state.write_address("view", st.session_state[written])
     return chosen
+
+
+def open_view(key: str, view: str) -> None:
+    """Choose a view for the next drawing of the page. For callbacks, also those of a fragment."""
+    st.session_state[f"{key}_next"] = view
 
 
 def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:

@@ -118,3 +118,39 @@ def test_a_play_with_a_model_is_cancelled_and_gone_on_with_after_a_reload_withou
     expect(tab.get_by_text("Learned by gpt-4o-mini")).to_be_visible()
     assert len(model.requests) == len({str(body["messages"]) for body in model.bodies}) == 6
     healthy(tab)
+
+
+def test_a_sweep_plays_while_other_views_are_looked_at_and_a_cell_leads_to_its_comparison(served, visitor):
+    memory = Memory.from_defaults(
+        token_limit=300,
+        token_flush_size=30,
+        memory_blocks=[FactExtractionMemoryBlock(name="Facts", priority=1)],
+        title="Swept",
+        database=behind(served).database,
+        services=Services(),
+    )
+    for number in range(12):
+        memory.put(ChatMessage(role="user", content=f"My friend number {number} lives in a town by the sea."))
+        memory.build_context()
+        memory.put(ChatMessage(role="assistant", content="A town by the sea, noted."))
+    tab = visitor.open(f"{served.url}/lab?session={memory.session_id}&view=sweep")
+    written = tab.locator(".js-plotly-plot .scatterlayer text")
+    expect(written).to_have_count(16)
+    tab.get_by_role("radio", name="Tests").click()
+    tab.get_by_role("button", name="Watch “").click()
+    expect(tab.locator(".presence")).to_have_count(2)
+    tab.get_by_role("radio", name="Sweep").click()
+    expect(tab.get_by_role("button", name="Sweep 4 × 4")).to_be_visible()  # what is watched is another measure
+    expect(tab.get_by_role("button", name="Cancel")).to_have_count(0)
+    expect(written.filter(has_text="?")).to_have_count(0)
+    idle(tab)
+    box = tab.locator(".js-plotly-plot .barlayer path").last.bounding_box()
+    tab.mouse.click(box["x"] + 8, box["y"] + 8)  # a corner of the cell, not its middle
+    expect(tab.get_by_text("B Token limit 300 → 600")).to_be_visible()
+    assert "view=" not in tab.url
+    tab.get_by_role("radio", name="Sweep").click()
+    expect(written).to_have_count(16)
+    expect(tab.get_by_role("button", name="Cancel")).to_have_count(0)
+    tab.reload()
+    expect(written).to_have_count(16)
+    healthy(tab)

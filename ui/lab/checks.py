@@ -11,7 +11,7 @@ from memory_core.lab.probes import Probe
 from memory_core.lab.variants import Variant
 from memory_core.text import listed
 from ui import nav, watching
-from ui.components import heading
+from ui.components import heading, open_view
 from ui.jobs import Job
 from ui.lab import desk, knobs, playing
 from ui.lab.desk import OWN, Tried
@@ -54,8 +54,8 @@ def draw_summary(result: Result) -> None:
             key="lab__to_checks",
             type="tertiary",
             help=plain(result.findings[0].sentence),
-            on_click=desk.show_view,
-            args=("tests",),
+            on_click=open_view,
+            args=(desk.VIEW, "tests"),
         )
 
 

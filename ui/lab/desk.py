@@ -170,10 +170,6 @@ def show(session_id: str, name: str) -> None:
     _DESKS.change(session_id, shown=name)
 
 
-def show_view(name: str) -> None:
-    st.session_state[VIEW] = name
-
-
 def add(session_id: str) -> None:
     """Another configuration, a copy of the one in sight."""
     now = desk(session_id)

@@ -153,6 +153,8 @@ def _draw_number(
 
     def keep() -> None:
         value = st.session_state[key]
+        if value == now:  # a browser may send the value it was given: that is no change
+            return
         taken = own if value is None else value / 100 if is_share else value
         desk.turn_knob(session_id, name, setting, taken, own)
         if setting == "token_limit" and taken is not None:

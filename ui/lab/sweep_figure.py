@@ -55,6 +55,7 @@ def sweep_figure(
                     },
                 },
                 hoverinfo="skip",
+                unselected={"marker": {"opacity": 1}},
             )
         )
     written = len(sweep.x.values) <= MOST_WRITTEN
@@ -73,7 +74,8 @@ def sweep_figure(
             unselected={"marker": {"opacity": 0}},
         )
     )
-    figure.update_layout(barmode="overlay", bargap=0)
+    # The nearest mark hears a click, so that a wide cell can be clicked anywhere.
+    figure.update_layout(barmode="overlay", bargap=0, hovermode="closest", hoverdistance=-1)
     for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
         step = max(1, -(-len(values) // MOST_WRITTEN)) if axis == "xaxis" else 1
         places = list(range(0, len(values), step))

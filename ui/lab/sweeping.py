@@ -30,6 +30,7 @@ from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, swe
 from memory_core.lab.variants import Change, Variant, block_values
 from ui import state
 from ui.charts import CONFIG
+from ui.components import open_view
 from ui.event_sentences.settings import value_words as setting_words
 from ui.jobs import Job
 from ui.lab import desk, planned, playing
@@ -80,16 +81,33 @@ _CHOSEN = state.ByPlace[Any]("lab_sweep_form", None)
 
 
 @dataclass(frozen=True, slots=True)
-class _Swept:
-    """A sweep, with what it was made for: what is tried and watched meanwhile is something else."""
+class _Asked:
+    """A sweep that is asked for: what is tried and watched later is something else."""
 
-    found: Sweep
-    variant: Variant
+    memory: Memory
     position: int
     """Of the log: what was said later has no part in it."""
+    variant: Variant
+    x: Axis
+    y: Axis
     phrases: list[str]
     probes: tuple[Probe, ...]
     questions: tuple[Question, ...]
+
+    @property
+    def key(self) -> str:
+        lists = [self.phrases, [str(probe) for probe in self.probes], repr(self.questions)]
+        tried = playing.key_of(self.position, self.variant)
+        of = [self.memory.session_id, tried, repr((self.x, self.y)), *lists]
+        return f"lab-sweep/{json.dumps(of)}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Swept:
+    """A sweep as far as it is known."""
+
+    found: Sweep
+    asked: _Asked
     present: tuple[float, float]
     """The values of both settings that the sweep lies around."""
     play_seconds: float | None = None
@@ -97,7 +115,8 @@ class _Swept:
 
     def measured(self, measure: Measure) -> Measure:
         """A measure that it has, this one if it can be."""
-        return measure if measure in _measures(self.phrases, self.probes, self.questions) else "sent"
+        asked = self.asked
+        return measure if measure in _measures(asked.phrases, asked.probes, asked.questions) else "sent"
 
 
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
@@ -130,6 +149,7 @@ class _Kept:
             self.sweeps[key] = swept
             while len(self.sweeps) > MAX_KEPT:
                 self.jobs.pop(self.sweeps.popitem(last=False)[0], None)
+            self.unasked = {(of, measure) for of, measure in self.unasked if of in self.sweeps}
 
     def fill(self, key: str, cell: Cell, play_seconds: float) -> None:
         with self.lock:
@@ -176,24 +196,13 @@ def draw(
         # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
         swept = (Change(axis.setting, None, own[axis.setting]) for axis in (x, y))
         variant = variant.with_changes(variant.name, swept)
-        key = _key(memory, position, variant, x, y, phrases, probes, questions)
-        ask = partial(
-            _ask,
-            memory,
-            key,
-            position,
-            variant,
-            x,
-            y,
-            phrases,
-            probes,
-            questions,
-            (present[x.setting], present[y.setting]),
-        )
-        kept, asked = _kept(memory), _ASKED.at(memory.session_id)
-        if not asked:
+        asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
+        ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
+        kept, key, before = _kept(memory), asked.key, _ASKED.at(memory.session_id)
+        job = kept.jobs.get(key)
+        if not before or (key == before and key not in kept.sweeps and job is None):  # the latter was dropped since
             ask()
-        elif key != asked or (key not in kept.sweeps and kept.jobs[key].done):
+        elif key != before or (key not in kept.sweeps and job is not None and job.done):
             st.button(
                 f"Sweep {tokens(len(x.values))} × {tokens(len(y.values))}",
                 key="lab__sweep_go",
@@ -288,12 +297,14 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
     bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, limit)}
 
     def around(setting: str, value: float) -> tuple[float, ...]:
+        step = max(1, value // 2)
         if setting == "chat_history_token_ratio":
-            return values_around(value, 0.15, 0.05, 1.0)
-        if setting.endswith(".priority"):
-            return values_around(value, 1, 0, max(5, value))
-        least, most = bounds.get(setting, (1, max(MOST_RESULTS, 4 * value)))
-        return values_around(value, max(1, value // 2), least, max(most, value))
+            step, least, most = 0.15, 0.05, 1.0
+        elif setting.endswith(".priority"):
+            step, least, most = 1, 0, 5
+        else:
+            least, most = bounds.get(setting, (1, 4 * MOST_RESULTS))
+        return values_around(value, step, min(least, value), max(most, value))
 
     return {setting: around(setting, value) for setting, value in present.items()}
 
@@ -344,55 +355,30 @@ def _problem(x: Axis, y: Axis) -> str | None:
 # -- sweeping ----------------------------------------------------------------------------------------
 
 
-def _key(
-    memory: Memory,
-    position: int,
-    variant: Variant,
-    x: Axis,
-    y: Axis,
-    phrases: list[str],
-    probes: tuple[Probe, ...],
-    questions: tuple[Question, ...],
-) -> str:
-    lists = [phrases, [str(probe) for probe in probes], repr(questions)]
-    return f"lab-sweep/{json.dumps([memory.session_id, position, repr(variant), repr((x, y)), *lists])}"
-
-
-def _ask(
-    memory: Memory,
-    key: str,
-    position: int,
-    variant: Variant,
-    x: Axis,
-    y: Axis,
-    phrases: list[str],
-    probes: tuple[Probe, ...],
-    questions: tuple[Question, ...],
-    present: tuple[float, float],
-) -> None:
+def _ask(asked: _Asked, present: tuple[float, float]) -> None:
     """Plan every pair in the background; what was planned already is shown again."""
+    memory, key, kept = asked.memory, asked.key, _kept(asked.memory)
     _ASKED.put(memory.session_id, key)
-    kept = _kept(memory)
     if key in kept.sweeps:
         return
 
     def work(job: Job) -> None:
         job.add_progress("Reading the sizes in the log")
-        planner = planned.planner_of(memory, position)
-        watched = planned.carriers_of(memory, phrases)
+        planner = planned.planner_of(memory, asked.position)
+        watched = planned.carriers_of(memory, asked.phrases)
 
         def progress(done: int, of: int) -> None:
             if done == of or done % max(1, of // 100) == 0:  # at most one line a percent: all lines are kept
                 job.add_progress(f"Configuration {tokens(done)} of {tokens(of)}")
 
         found = sweep(
-            planner, variant, x, y,
-            watched=watched, probes=_with_carriers(memory, probes), questions=len(questions),
+            planner, asked.variant, asked.x, asked.y,
+            watched=watched, probes=_with_carriers(memory, asked.probes), questions=len(asked.questions),
             progress=progress, cancelled=job.cancel.is_set,
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.put(key, _Swept(found, variant, position, phrases, probes, questions, present))
+        kept.put(key, _Swept(found, asked, present))
 
     kept.begin(key, work)
 
@@ -406,14 +392,14 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
     swept = kept.sweeps.get(key)
     if swept is None:
         return
-    cells = swept.found.nearest_first(_unknown(swept.found, measure), *swept.present)
+    asked, cells = swept.asked, swept.found.nearest_first(_unknown(swept.found, measure), *swept.present)
 
     def work(job: Job) -> None:
         begun, first = time.monotonic(), 0.0
         job.add_progress(f"Playing {tokens(len(cells))}")
         played = play_cells(
-            playing.player_of(memory), script_of(memory, swept.position), swept.variant, cells,
-            phrases=swept.phrases, probes=swept.probes, questions=swept.questions, cancelled=job.cancel.is_set,
+            playing.player_of(memory), script_of(memory, asked.position), asked.variant, cells,
+            phrases=asked.phrases, probes=asked.probes, questions=asked.questions, cancelled=job.cancel.is_set,
         )  # fmt: skip
         for done, cell in enumerate(played, 1):
             passed = time.monotonic() - begun
@@ -581,7 +567,7 @@ def _take(session_id: str, name: str, found: Sweep, key: str) -> None:
     if cell is not None:
         desk.mend(session_id, name, cell.changes)
         desk.ask(session_id)
-        desk.show_view("compare")
+        open_view(desk.VIEW, "compare")
 
 
 def _kept(memory: Memory) -> _Kept:

@@ -10,6 +10,8 @@ from ui import nav
 from ui.text import plain
 from ui.view import View
 
+_PYTHON = "text/x-python"
+
 
 def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
     """Draw what can be done with a configuration that was tried."""
@@ -27,33 +29,13 @@ def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, ap
             on_click=apply,
         )
     with st.popover("Export", icon=":material/download:", type="tertiary", key="lab__export"):
-        st.download_button(
-            "Configuration as JSON",
-            lambda: variant_json(variant),
-            file_name="config.json",
-            mime="application/json",
-            icon=":material/download:",
-            type="tertiary",
-            on_click="ignore",
-            key="lab__json",
+        files: tuple[tuple[str, Callable[[], str], str, str], ...] = (
+            ("Configuration as JSON", lambda: variant_json(variant), "config.json", "application/json"),
+            ("As Python", lambda: variant_python(variant, user_id=memory.session.user_id), "memory.py", _PYTHON),
+            ("As Python for LlamaIndex", lambda: variant_llamaindex_python(variant), "memory.llamaindex.py", _PYTHON),
         )
-        st.download_button(
-            "As Python",
-            lambda: variant_python(variant, user_id=memory.session.user_id),
-            file_name="memory.py",
-            mime="text/x-python",
-            icon=":material/download:",
-            type="tertiary",
-            on_click="ignore",
-            key="lab__python",
-        )
-        st.download_button(
-            "As Python for LlamaIndex",
-            lambda: variant_llamaindex_python(variant),
-            file_name="memory.llamaindex.py",
-            mime="text/x-python",
-            icon=":material/download:",
-            type="tertiary",
-            on_click="ignore",
-            key="lab__llamaindex",
-        )
+        for label, text, name, mime in files:
+            st.download_button(
+                label, text, file_name=name, mime=mime, icon=":material/download:", type="tertiary",
+                on_click="ignore", key=f"lab__{name}",
+            )  # fmt: skip
