@@ -342,6 +342,30 @@ def test_ticked_facts_are_merged_into_the_words_in_the_field(demo_home):
     assert "One fact of two" in shown(app)
 
 
+def test_facts_that_say_different_things_are_merged_into_what_a_person_types(demo_home):
+    desk().apply(plans.add("Ana likes jazz a lot"))
+    app = facts_page()
+    names = shown(app)
+    select(app, rows=[names.index("Ana likes jazz"), names.index("Ana is allergic to nuts")])
+    assert app.text_area[0].value == ""
+    button(app, "Merge").click().run()
+    assert shown(app) == names, "without a sentence nothing is merged"
+    assert app.error
+    select(app, rows=[names.index("Ana likes jazz"), names.index("Ana likes jazz a lot")])
+    assert app.text_area[0].value == "Ana likes jazz a lot", "near copies become the longer one"
+
+
+def test_a_search_says_how_many_match_and_columns_that_say_nothing_are_left_out(demo_home):
+    app = facts_page()
+    of = len(shown(app))
+    assert list(app.dataframe[0].value) == ["Fact", "Category", "Turn", "Tokens", "Prompts"], "all are active"
+    app = app.text_input[0].set_value("ana").run()
+    assert f"{len(shown(app))} of {of} match" in words(app)
+    assert 0 < len(shown(app)) < of
+    desk().apply(plans.pin([fact("Ana likes jazz")], True))
+    assert "State" in list(app.run().dataframe[0].value)
+
+
 def test_clicking_the_words_opens_that_fact(demo_home):
     app = facts_page()
     select(app, cell=3)
@@ -358,7 +382,8 @@ def states(curation=None):
 
 
 def marked(app):
-    return [row["Fact"] for row in app.dataframe[0].value.to_dict("records") if "Conflict" in row["State"]]
+    rows = app.dataframe[0].value.to_dict("records")
+    return [row["Fact"] for row in rows if "Conflict" in row.get("State", ())]
 
 
 @pytest.mark.parametrize(

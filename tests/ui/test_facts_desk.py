@@ -140,9 +140,9 @@ def test_an_order_does_not_depend_on_the_order_before(rows, order):
 # -- chips and sentences ---------------------------------------------------------------------------
 
 
-def test_the_state_column_says_active_only_where_nothing_says_more():
+def test_the_state_column_says_nothing_of_a_fact_that_is_only_active():
     assert [chips(row) for row in ROWS] == [["Pinned"], ["Not the user"], ["Superseded"], ["Proposed", "Conflict"]]
-    assert chips(Row(5, "x", "active")) == ["Active"]
+    assert chips(Row(5, "x", "active")) == []
     assert states_of(ROWS[0]) == ["Pinned", "Active"]
 
 

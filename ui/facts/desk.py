@@ -10,7 +10,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from memory_core.history.facts import NEAR_DUPLICATE
 from memory_core.planning.facts import DUPLICATE
+from memory_core.text import similarity
 from ui.text import Beside, count, nothing_beside, tokens
 
 View = Literal["review", "active", "retired", "rewrites", "decisions"]
@@ -189,12 +191,12 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 
 def chips(row: Row) -> list[str]:
-    """Chips in the state column of a row. `Active` only if there is no other."""
+    """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
     said = ["Pinned"] if row.pinned else []
     said += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
         return [STATES[row.state], *said]
-    return said or ["Active"]
+    return said
 
 
 def states_of(row: Row) -> list[str]:
@@ -260,6 +262,16 @@ class Picked:
 
     open: int | None = None
     ticked: tuple[int, ...] = ()
+
+
+def merged_words(texts: Sequence[str]) -> str:
+    """Return the sentence that near copies become, the longest one; empty where they say different things.
+
+    >>> merged_words(["Ana likes jazz", "Ana likes jazz a lot"]), merged_words(["Ana likes jazz", "Rui lives in Oslo"])
+    ('Ana likes jazz a lot', '')
+    """
+    longest = max(texts, key=len)
+    return longest if all(similarity(text, longest) >= NEAR_DUPLICATE for text in texts) else ""
 
 
 def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], cell_row: int | None) -> Picked:

@@ -9,7 +9,7 @@ from memory_core.planning.facts import Fact
 from memory_core.text import similarity
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
-from ui.facts.desk import REASONS, Picked
+from ui.facts.desk import REASONS, Picked, merged_words
 from ui.facts.pieces import close_if_finished, finish, foreseen_line
 from ui.facts.reading import Desk
 from ui.text import count, plain, short, tokens
@@ -85,13 +85,20 @@ def merge_dialog(desk: Desk, id: int) -> None:
         "With", list(by_id), key=f"facts__merge_with_{id}", format_func=lambda other: short(by_id[other].text, 90)
     )
     other = by_id[chosen] if chosen is not None else others[0]
-    longer = max((fact.text, other.text), key=len)
     key = f"facts__merge_words_{id}_{other.id}"
-    text = st.text_area("Into", value=longer, key=key, height=FIELD_PIXELS, max_chars=4_000)
+    text = st.text_area(
+        "Into",
+        value=merged_words([fact.text, other.text]),
+        key=key,
+        height=FIELD_PIXELS,
+        max_chars=4_000,
+        placeholder="One sentence that says it all",
+    )
     with st.container(horizontal=True):
         closing_button("Merge", _merge, (desk, fact, other, key), kind="primary")
         closing_button("Cancel")
-    foreseen_line(desk, lambda: plans.merge([fact, other], text))
+    if text.strip():
+        foreseen_line(desk, lambda: plans.merge([fact, other], text))
 
 
 def _merge(desk: Desk, fact: Fact, other: Fact, key: str) -> None:

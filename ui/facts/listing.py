@@ -44,6 +44,9 @@ BESIDE_PIXELS, MIN_PIXELS = 380, 300
 STATE_PIXELS, CHIP_PIXELS, REASON_PIXELS = 150, 104, 174
 """Width in pixels of the state column: two chips in a row, one chip each, and with reasons for greyed rows."""
 
+FACT_PIXELS = 300
+"""Least width in pixels of the words; what has no room beside them is scrolled to inside the table."""
+
 MAX_LABELS = 16
 """Maximum number of categories or topics in the filter."""
 
@@ -92,22 +95,27 @@ def draw_list(
             st.button("Clear", key="facts__clear", type="tertiary", on_click=_clear, args=(place,))
             st.space("small")
         return shown
-    tick = " Tick to change several." if several else ""
-    st.markdown(f":small[:gray[{SORTS[tab.at(place).order]}.{tick}]]")
+    order = tab.at(place).order
+    match = f"{tokens(len(shown))} of {tokens(len(listed))} match" if wanted.words.strip() or wanted.filters else ""
+    if about := " · ".join(filter(None, [match, SORTS[order] if order != "newest" else ""])):
+        st.markdown(f":small[:gray[{about}]]")
     found_effects = [effects.of(Ref.of("fact", row.id)) for row in shown]
     states = [_states(row, effect) for row, effect in zip(shown, found_effects, strict=True)]
+    columns = {"State": any(states), "Category": len({row.category for row in shown}) > 1}
     gone = [place for place, effect in enumerate(found_effects) if effect is not None and not effect.shown]
     reasons = dict.fromkeys(states[place][0] for place in gone)
     # Selections are indexes into the list as drawn: another list needs another widget, with the selection passed in.
     key = tab.key(place, f"list_{zlib.crc32(repr((view, ids, several)).encode())}")
     drawn: Any = filled_rows("facts__rows", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        greyed([{"State": state, "Fact": row.text} for state, row in zip(states, shown, strict=True)], gone, "Fact"),
+        greyed([_row(row, state, columns) for row, state in zip(shown, states, strict=True)], gone, "Fact"),
         key=key,
         hide_index=True,
         height="stretch",
         column_config={
             "Fact": st.column_config.TextColumn(
-                "Fact", help="Click the words to open a fact, tick it to change several"
+                "Fact",
+                width=FACT_PIXELS,
+                help="Click the words to open a fact" + ", tick it to change several" * several,
             ),
             "State": st.column_config.MultiselectColumn(
                 "State",
@@ -117,6 +125,10 @@ def draw_list(
                 width=_state_pixels(states, bool(gone)),
                 pinned=True,  # first, so that neither a long fact nor a phone pushes it out of sight
             ),
+            "Category": st.column_config.TextColumn(width=84),
+            "Turn": st.column_config.NumberColumn(width=50, format="localized", help="In which it was learned"),
+            "Tokens": st.column_config.NumberColumn(width=60, format="localized"),
+            "Prompts": st.column_config.NumberColumn(width=64, format="localized", help="That contained it"),
         },
         on_select="rerun",
         selection_mode=["multi-row", "single-cell"] if several else ["single-cell"],
@@ -125,6 +137,19 @@ def draw_list(
     )
     tab.change(place, picked=_clicked(place, key, ids, picked, drawn["selection"]))
     return shown
+
+
+def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]:
+    """Return a row of the table; `columns` says which of those are shown that may say the same everywhere."""
+    values = {
+        "State": state,
+        "Fact": row.text,
+        "Category": row.category,
+        "Turn": row.turn,
+        "Tokens": row.tokens,
+        "Prompts": row.carried,
+    }
+    return {name: value for name, value in values.items() if columns.get(name, True)}
 
 
 def _states(row: Row, effect: Effect | None) -> list[str]:

@@ -25,6 +25,7 @@ from ui.facts.desk import (
     SOURCES,
     Row,
     categories_count,
+    merged_words,
     selected,
     states_of,
     topics_count,
@@ -107,8 +108,14 @@ def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
 def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
     mark = f"{tab.at(desk.place).generation}_{'_'.join(str(fact.id) for fact in facts[:20])}"
     key = f"facts__merged_{mark}"
-    longest = max((fact.text for fact in facts), key=len)
-    text = st.text_area("Merge into", value=longest, height=FIELD_PIXELS, key=key, max_chars=4_000)
+    text = st.text_area(
+        "Merge into",
+        value=merged_words([fact.text for fact in facts]),
+        height=FIELD_PIXELS,
+        key=key,
+        max_chars=4_000,
+        placeholder="One sentence that says it all",
+    )
     with st.container(horizontal=True, gap="small"):
         st.button("Merge", key="facts__merge", icon=":material/merge:", on_click=_merge, args=(desk, facts, key))
         pinned = all(fact.pinned for fact in facts)
@@ -120,7 +127,8 @@ def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
             args=(desk, facts, not pinned),
         )
         retire_popover(desk, facts, mark)
-    foreseen_line(desk, lambda: plans.merge(facts, text), before="Merging them: ")
+    if text.strip():
+        foreseen_line(desk, lambda: plans.merge(facts, text), before="Merging them: ")
 
 
 def _put_away_actions(desk: Desk, facts: Sequence[Fact]) -> None:
