@@ -120,6 +120,17 @@ def test_a_turn_without_a_prompt_shows_its_queue():
     assert drawn.layers[2].tokens == (0, 126)
 
 
+def test_a_turn_without_a_prompt_has_a_ring_and_no_words_inside_its_bar():
+    drawn = course(turns(turn(1, None), turn(2)), KINDS_OF)
+    assert drawn.without_prompt == {1: 603}
+    figure = tokens_figure(drawn, "light")
+    (ring,) = [trace for trace in figure.data if trace.name == "no prompt"]
+    assert list(ring.x) == [1]
+    assert ring.y[0] > 603
+    assert all(trace.textposition == "none" for trace in figure.data if trace.type == "bar")
+    assert not course(turns(turn(1)), KINDS_OF).without_prompt
+
+
 def test_pinned_system_messages_are_a_part_of_their_own():
     drawn = course(turns(turn(1, built(pinned_tokens=40)), turn(2)), KINDS_OF)
     assert drawn.layers[1] == Layer("System messages", "custom", (40, 0))

@@ -45,8 +45,9 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
             heading("Tokens by turn", width="content", help=ABOUT)
             cut = SCISSORS if drawn.bars else "❘"
             scissors = f':color[{cut}]{{foreground="{colour("cut", appearance)}"}}'
+            empty = f"○\N{NO-BREAK SPACE}no\N{NO-BREAK SPACE}prompt{_BETWEEN}" if drawn.without_prompt else ""
             st.markdown(
-                f":small[▼\N{NO-BREAK SPACE}flush{_BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
+                f":small[{empty}▼\N{NO-BREAK SPACE}flush{_BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
                 width="content",
             )
         key = figure_key()
@@ -64,7 +65,9 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
 
 
 def _legend(drawn: Course, appearance: Mode) -> str:
-    return _BETWEEN.join(_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers)
+    entries = [_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers]
+    line = "┄ flush line: counts the queue only".replace(" ", "\N{NO-BREAK SPACE}")
+    return _BETWEEN.join([*entries, *([line] if drawn.flush_line else [])])
 
 
 def _entry(name: str, paint: str) -> str:

@@ -41,6 +41,8 @@ def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> g
     figure.add_trace(_line(course.flush_line, palette.line, DASH))
     figure.add_trace(_flush_marks(course, top * 1.09, mode))
     figure.add_trace(_cut_marks(course, top * 1.18, mode))
+    if course.without_prompt:
+        figure.add_trace(_empty_marks(course, top * 0.05, mode))
     first = course.limit[0][0] if course.limit else 1
     for stretch, words in ((course.limit, "limit"), (course.flush_line, "flush")):
         if stretch:
@@ -80,6 +82,7 @@ def _bar(course: Course, layer: Layer, mode: Mode) -> go.Bar:
         },
         customdata=np.array(course.prompts),
         text=["" if prompt else "<br>No prompt was built: the queue at its end" for prompt in course.prompts],
+        textposition="none",
         hovertemplate=_hover(layer, more="%{text}"),
     )
 
@@ -144,6 +147,20 @@ def _cut_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
         unselected={"marker": {"opacity": 1}, "textfont": {"color": red}},
         hovertemplate="Turn %{x:,}: cut<br>Click for what was left out<extra></extra>",
         **words,
+    )
+
+
+def _empty_marks(course: Course, above: float, mode: Mode) -> go.Scatter:
+    """Draw a ring over the queue of each turn without a prompt."""
+    turns = course.without_prompt
+    return go.Scatter(
+        name="no prompt",
+        x=list(turns),
+        y=[size + above for size in turns.values()],
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9, "color": PALETTES[mode].text, "line": {"width": 2}},
+        unselected={"marker": {"opacity": 1}},
+        hovertemplate="Turn %{x:,}: no prompt was built<extra></extra>",
     )
 
 

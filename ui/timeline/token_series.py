@@ -72,6 +72,12 @@ class Course:
         return self.last <= MAX_BARS
 
     @property
+    def without_prompt(self) -> dict[int, int]:
+        """Turns drawn as bars that have no prompt, each with the tokens of its queue."""
+        queue = self.layers[0].tokens if self.bars and self.layers else ()
+        return {turn: size for turn, size, prompt in zip(self.turns, queue, self.prompts, strict=False) if not prompt}
+
+    @property
     def highest(self) -> int:
         """Maximum value drawn, in tokens."""
         sums: list[int] = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
