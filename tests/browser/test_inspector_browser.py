@@ -189,3 +189,36 @@ def test_every_page_shows_markup_as_text_and_no_width_scrolls_sideways(served, h
         assert tab.locator("[data-testid=stMain] img, iframe").count() == 0
         healthy(tab)
     assert not [url for url in visitor.requests if "evil" in str(urlsplit(url).hostname)]
+
+
+CUT = """() => [...document.querySelectorAll('[data-testid="stMain"] [data-testid="stPageLink-NavLink"] p')]
+    .filter(each => each.offsetParent && each.scrollWidth > each.clientWidth + 1)
+    .map(each => getComputedStyle(each).textOverflow)"""
+
+
+def test_a_link_that_is_too_long_ends_in_an_ellipsis_and_wraps_on_a_phone(served, demo, visitor):
+    tab = visitor.open(f"{served.url}/trace?session={demo.session_id}")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    expect(tab.locator('[data-testid="stMain"] [data-testid="stPageLink-NavLink"]').first).to_be_visible()
+    idle(tab)
+    assert tab.evaluate(CUT) == []
+    tab.goto(f"{served.url}/blocks?session={demo.session_id}")
+    expect(tab.get_by_text("Not in this prompt")).to_be_visible()
+    tab.set_viewport_size({"width": 900, "height": 800})
+    idle(tab)
+    cut = tab.evaluate(CUT)
+    assert cut
+    assert set(cut) == {"ellipsis"}
+
+
+def test_on_a_phone_no_button_of_facts_is_cut_and_no_toolbar_lies_on_the_table(served, demo, visitor):
+    tab = visitor.open(f"{served.url}/facts?session={demo.session_id}")
+    tab.set_viewport_size({"width": 390, "height": 844})
+    expect(tab.get_by_role("button", name="Undo")).to_be_visible()
+    idle(tab)
+    row = tab.locator(".st-key-facts__head").bounding_box()
+    for button in tab.locator(".st-key-facts__head button:visible").all():
+        box = button.bounding_box()
+        assert box["x"] >= row["x"] - 1
+        assert box["x"] + box["width"] <= row["x"] + row["width"] + 1
+    assert tab.locator('[data-testid="stElementToolbar"]:visible').count() == 0
