@@ -188,7 +188,8 @@ def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
             _draw_differences("−", "orange", change.removed)
             _draw_differences("\\+", "blue", change.added)
             if change.reordered:
-                st.markdown(":small[:gray[The same items, in a different order.]]")
+                what = "The other items are" if change.removed or change.added else "The same items,"
+                st.markdown(f":small[:gray[{what} in a different order.]]")
     if not any(change.changed for change in diff):
         st.markdown(f":gray[The prompt says the same as in turn {tokens(since)}, word for word.]")
 
