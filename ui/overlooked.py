@@ -31,7 +31,7 @@ GATES = {
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
     """Draw the section, read once it is unfolded; `searches_only`: what concerns searching stored turns."""
     opened = st.expander(
-        "What nobody asked", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
+        "Unexplored findings", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
     )
     if not opened.open:
         return

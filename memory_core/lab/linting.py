@@ -529,8 +529,8 @@ def _cache(measured: _Measured) -> Iterator[_Found]:
     yield _found(
         "cache",
         "note",
-        f"{listed(names)} {'differ' if several else 'differs'} with each question and {_stand(several)} before "
-        f"the queue (insert_method is system): a prompt cache can reuse none of its up to {queue:,} tokens.",
+        f"{listed(names)} {'change every turn and come' if several else 'changes every turn and comes'} first, so "
+        f"up to {queue:,} tokens can't be cached.",
         {"queue": queue},
         [measured.set("insert_method", "user")],
     )
@@ -589,7 +589,3 @@ def _capital(words: str) -> str:
 
 def _is(several: bool) -> str:
     return "are" if several else "is"
-
-
-def _stand(several: bool) -> str:
-    return "stand" if several else "stands"

@@ -117,7 +117,7 @@ class Sweep:
 
 
 def values_around(value: float, step: float, least: float, most: float, count: int = 4) -> tuple[float, ...]:
-    """Return `count` values a `step` apart, fewer where the bounds leave no more: `value`, one below it, the rest above.
+    """Return `count` values a `step` apart, fewer within narrow bounds: `value`, one below it, the rest above.
 
     >>> values_around(1200, 600, 50, 100_000), values_around(0.9, 0.15, 0.05, 1.0), values_around(0, 1, 0, 5)
     ((600, 1200, 1800, 2400), (0.45, 0.6, 0.75, 0.9), (0, 1, 2, 3))

@@ -286,10 +286,7 @@ def test_recall_that_asks_for_a_whole_large_limit_is_noted():
 
 def test_memory_that_differs_with_each_question_before_the_queue_is_noted():
     finding = found("cache", variant(facts(), recall(), token_limit=2000))
-    assert finding.sentence == (
-        "Recall differs with each question and stands before the queue (insert_method is system): a prompt cache can "
-        "reuse none of its up to 1,400 tokens."
-    )
+    assert finding.sentence == "Recall changes every turn and comes first, so up to 1,400 tokens can't be cached."
     assert [change.words for change in finding.changes] == ["insert_method system → user"]
     assert "cache" not in rules(variant(facts(), token_limit=2000))
     assert "cache" not in rules(variant(recall(), token_limit=1000))

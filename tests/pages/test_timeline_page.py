@@ -94,7 +94,7 @@ def test_bookkeeping_is_left_out_until_it_is_asked_for(demo_home):
     assert done
     assert not [sentence for sentence in sentences(app) if " updated in " in sentence]
     shown = len(rows(app))
-    assert f"{shown} events and {len(events) - shown} of bookkeeping, newest first" in joined(app)
+    assert f"{shown} events, {len(events) - shown} routine ones hidden, newest first" in joined(app)
     app.text_input(key="timeline__text").input("updated in").run()
     assert len(rows(app)) == done
     app.text_input(key="timeline__text").input("").run()
@@ -227,7 +227,7 @@ def test_the_list_can_be_narrowed_by_kind_actor_block_and_words(demo_home):
     app.selectbox(key="timeline__block").select("Earlier turns").run()
     assert "No event matches." in joined(app)
     press(app, "Clear filters")
-    assert f"{len(rows(app))} events and " in joined(app)
+    assert f"{len(rows(app))} events, " in joined(app)
     app.selectbox(key="timeline__actor").select("user").run()
     assert sentences(app)[0].startswith("Imported 36 messages")
 

@@ -212,7 +212,7 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
     turn = view.history.turns.get(record.turn)
     before = view.history.upto(record.position)[-50:]
     recalled = [r.event for r in before if isinstance(r.event, Retrieved) and turn and r.turn == record.turn]
-    heading("Cuts, in order", "\n:small[:gray[Left out of this one prompt: what is stored did not change.]]", level=3)
+    heading("Cuts", "\n:small[:gray[Left out of this one prompt: what is stored did not change.]]", level=3)
     for number, cut in enumerate(event.cuts, start=1):
         line = one_cut(cut, recalled, words)
         with st.container(gap="xxsmall"):

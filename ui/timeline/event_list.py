@@ -28,7 +28,7 @@ ROW_PIXELS = 28
 
 LIST_PLACE = "timeline__list"
 ABOUT_BOOKKEEPING = (
-    "Also show how the work was done: deliveries handed over and done, what blocks read, calls and replies begun. "
+    "How the work was done: flushes handed to blocks, what blocks read, calls and replies begun. "
     "Filtering by kind, block or words includes it."
 )
 
@@ -74,7 +74,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         total = count(len(found), "event")
         if wanted.decisions_only and (hidden := sum(record.event.bookkeeping for record in records)):
-            total += f" and {tokens(hidden)} of bookkeeping"
+            total += f", {tokens(hidden)} routine ones hidden"
         which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
         st.markdown(f":small[:gray[{which}]]", width="content")
         if pages > 1:
@@ -154,7 +154,7 @@ def _filters(timeline: Timeline) -> Filter:
         "Find", key=_TEXT, placeholder="Find in events", icon=":material/search:",
         label_visibility="collapsed",
     )  # fmt: skip
-    every = columns[4].toggle("Bookkeeping", key=_ALL, help=ABOUT_BOOKKEEPING)
+    every = columns[4].toggle("Routine events", key=_ALL, help=ABOUT_BOOKKEEPING)
     return Filter(group, actor, block, text or "", every)
 
 
