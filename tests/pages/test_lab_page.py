@@ -230,14 +230,19 @@ def played_out(app):
     )
 
 
+def drawn(app, what):
+    """What a sweep's figure writes in its cells, or tells of them under the pointer."""
+    return [
+        words for trace in json.loads(app.get("plotly_chart")[0].proto.spec)["data"] for words in trace.get(what, ())
+    ]
+
+
 def test_a_sweep_opens_around_the_present_values_and_is_played_without_a_click(memory):
     app = played_out(opened(page="lab", session="demo", view="sweep"))
     assert not app.exception
     spans = [app.number_input(key=f"lab__sweep_{part}_x_token_limit").value for part in ("from", "to", "n")]
     assert spans == [600, 2_400, 4], "1,200 is the present limit"
-    written = [
-        text for trace in json.loads(app.get("plotly_chart")[0].proto.spec)["data"] for text in trace.get("text", ())
-    ]
+    written = drawn(app, "text")
     assert len(written) == 16
     assert "?" not in written, "what a plan cannot know was played"
     assert not {"lab__sweep_go", "lab__sweep_play"} & keys(app), "there is nothing left to ask for"
@@ -281,8 +286,7 @@ def test_two_settings_are_swept_and_too_many_configurations_are_refused_in_a_sen
     app = app.text_area(key="lab__sweep_questions_demo").set_value("Who is allergic? → allergic to nuts").run()
     app = app.selectbox(key="lab__sweep_measure").set_value("recall").run()
     app = played_out(app.button(key="lab__sweep_go").click().run())
-    front = next(each.value for each in app.dataframe if "Evidence of questions in their prompts" in each.value)
-    assert list(front["Evidence of questions in their prompts"])[-1] == "100%"
+    assert any(": 100%" in words for words in drawn(app, "hovertext"))
     app = app.number_input(key="lab__sweep_n_x_token_limit").set_value(1_000).run()
     app = app.number_input(key="lab__sweep_n_y_chat_history_token_ratio").set_value(900).run()
     assert any("configurations are too many to sweep" in each.value for each in app.error)

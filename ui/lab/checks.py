@@ -1,7 +1,5 @@
 """The Lab's Tests: what is watched, turn by turn, the probes, and what goes wrong under a configuration."""
 
-from collections.abc import Callable
-
 import streamlit as st
 
 from memory_core.events import MessageAdded, Ref
@@ -12,8 +10,7 @@ from memory_core.lab.variants import Variant
 from memory_core.text import listed
 from ui import nav, watching
 from ui.components import heading, open_view
-from ui.jobs import Job
-from ui.lab import desk, knobs, playing
+from ui.lab import desk, knobs, playing, progress
 from ui.lab.desk import OWN, Tried
 from ui.lab.playing import Result
 from ui.lab.probes import draw_probes
@@ -36,12 +33,10 @@ def draw(
     variant: Variant,
     results: dict[str, Result],
     probes: tuple[Probe, ...],
-    *,
-    follow: Callable[[list[Job]], None],
 ) -> None:
-    """Draw the three kinds of tests; `follow` shows how far a job is."""
+    """Draw the three kinds of tests."""
     example = _example(view) if not probes or not results[OWN].presences else ""
-    _draw_watched(view, position, tried, variant, results, example, follow)
+    _draw_watched(view, position, tried, variant, results, example)
     draw_probes(view, results, probes, example)
     _draw_findings(view.memory.session_id, tried.name, results[tried.name])
 
@@ -78,7 +73,6 @@ def _draw_watched(
     variant: Variant,
     results: dict[str, Result],
     example: str,
-    follow: Callable[[list[Job]], None],
 ) -> None:
     heading("Watched", " :small[:gray[One cell a turn: in the prompt, only in memory, or lost.]]")
     phrases = list(results[OWN].presences)
@@ -89,7 +83,7 @@ def _draw_watched(
             if presence is not None:
                 watching.draw_strip(f"lab-{number}-{name}", name, presence, view)
     if phrases:
-        _draw_limit(view, position, tried, variant, phrases, follow)
+        _draw_limit(view, position, tried, variant, phrases)
         return
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if example:
@@ -103,14 +97,7 @@ def _draw_watched(
         nav.link("trace", ":small[Something else]", icon=":material/route:")
 
 
-def _draw_limit(
-    view: View,
-    position: int,
-    tried: Tried,
-    variant: Variant,
-    phrases: list[str],
-    follow: Callable[[list[Job]], None],
-) -> None:
+def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phrases: list[str]) -> None:
     """Draw the smallest limit that keeps what is watched, searched for when somebody asks."""
     memory = view.memory
     job = playing.limit_job(memory, position, variant, phrases)
@@ -124,7 +111,7 @@ def _draw_limit(
             args=(memory, position, variant, phrases),
         )
     elif not job.done:
-        follow([job])
+        progress.follow([job], holds=True)
     elif not job.text:
         st.markdown(
             f"Not even {tokens(variant.config.token_limit)} tokens keep it in every prompt since it was first said."

@@ -18,10 +18,9 @@ from memory_core.lab.variants import Change, Variant
 from ui import baseline, state, toasts
 from ui.components import choose_view, empty, heading
 from ui.context.parts import draw_changes
-from ui.jobs import Job
-from ui.lab import checks, desk, knobs, planned, playing, sweeping, with_model
+from ui.lab import checks, desk, knobs, planned, playing, progress, sweeping, with_model
 from ui.lab.desk import OWN, Desk
-from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
+from ui.lab.playing import PlayRequest, Result
 from ui.lab.taking import draw_taking
 from ui.text import count, plain, tokens
 from ui.theme import mode
@@ -79,7 +78,7 @@ def draw(view: View) -> None:
         request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
         results = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS) or results
         if chosen == "tests":
-            checks.draw(view, _upto(now), now.current, variants[now.current.name], results, probes, follow=_follow)
+            checks.draw(view, _upto(now), now.current, variants[now.current.name], results, probes)
         else:
             _draw_results(view, now, variants, results)
 
@@ -184,32 +183,8 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
         return None
     missing = [variants[name] for name in variants if name not in done]
     jobs = [playing.job_of(memory, position, variant, phrases, probes) for variant in missing]
-    _follow(jobs)
+    progress.follow(jobs, holds=True)
     return None
-
-
-@st.fragment(run_every=LOOK_SECONDS)
-def _follow(jobs: list[Job]) -> None:
-    """Show how far the plays are; draw the page again when they have ended."""
-    if all(job.done for job in jobs):
-        problems = [job.error for job in jobs if job.error is not None]
-        if problems:
-            st.warning(plain(problems[0]))
-            st.button("Play", key="lab__play_again", icon=":material/science:")
-        else:
-            st.rerun()
-        return
-    job = next(job for job in jobs if not job.done)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(
-            f":shimmer[{plain(job.progress[-1]) if job.progress else 'Reading the conversation'}]", width="content"
-        )
-        st.button("Cancel", key="lab__cancel", on_click=_cancel, args=(jobs,))
-
-
-def _cancel(jobs: list[Job]) -> None:
-    for job in jobs:
-        job.cancel.set()
 
 
 # -- what came of it ---------------------------------------------------------------------------------

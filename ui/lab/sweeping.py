@@ -9,7 +9,6 @@ import math
 import threading
 import time
 import uuid
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -33,11 +32,12 @@ from ui.charts import CONFIG
 from ui.components import open_view
 from ui.event_sentences.settings import value_words as setting_words
 from ui.jobs import Job
-from ui.lab import desk, planned, playing
+from ui.lab import desk, planned, playing, progress
 from ui.lab.desk import Desk, Tried
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
-from ui.lab.playing import LOOK_SECONDS, StoppedError
-from ui.lab.sweep_figure import front_figure, sweep_figure, value_words
+from ui.lab.latest import Latest
+from ui.lab.playing import StoppedError
+from ui.lab.sweep_figure import front_figure, sweep_figure
 from ui.services import engine
 from ui.text import count, plain, tokens
 from ui.theme import mode
@@ -55,9 +55,7 @@ MOST_RESULTS = 10
 PLAYED_UNASKED_SECONDS = 10.0
 """Seconds of plays that begin by themselves; the one that is running then is played to its end."""
 
-MOST_LISTED = 8
-"""Cells of the front that are listed."""
-
+CANCEL = "lab__sweep_cancel"
 MAP, FRONT = "Map", "Front"
 
 _MEASURES: dict[Measure, str] = {
@@ -112,6 +110,8 @@ class _Swept:
     """The values of both settings that the sweep lies around."""
     play_seconds: float | None = None
     """How long a play took, on average, the first aside: that one prepares the others."""
+    unasked: frozenset[Measure] = frozenset()
+    """Measures whose unknown cells were played by themselves."""
 
     def measured(self, measure: Measure) -> Measure:
         """A measure that it has, this one if it can be."""
@@ -131,31 +131,22 @@ class _Kept:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.sweeps: OrderedDict[str, _Swept] = OrderedDict()
-        self.jobs: dict[str, Job] = {}
+        self.sweeps = Latest[_Swept](MAX_KEPT)
+        self.jobs = Latest[Job](MAX_KEPT)
         """What was last begun for a sweep, running or done, by its key."""
-        self.unasked: set[tuple[str, Measure]] = set()
-        """Sweeps whose unknown cells were played by themselves, with the measure that was unknown."""
 
     def begin(self, key: str, work: Callable[[Job], object]) -> None:
         """Do something for a sweep in the background, unless something is being done for it."""
         with self.lock:
             job = self.jobs.get(key)
             if job is None or job.done:
-                self.jobs[key] = engine().read(f"lab-sweep/{uuid.uuid4()}", work)
+                self.jobs.put(key, engine().read(f"lab-sweep/{uuid.uuid4()}", work))
 
-    def put(self, key: str, swept: _Swept) -> None:
+    def change(self, key: str, changed: Callable[[_Swept], _Swept]) -> None:
         with self.lock:
-            self.sweeps[key] = swept
-            while len(self.sweeps) > MAX_KEPT:
-                self.jobs.pop(self.sweeps.popitem(last=False)[0], None)
-            self.unasked = {(of, measure) for of, measure in self.unasked if of in self.sweeps}
-
-    def fill(self, key: str, cell: Cell, play_seconds: float) -> None:
-        with self.lock:
-            if key in self.sweeps:
-                found = self.sweeps[key].found.with_cell(cell)
-                self.sweeps[key] = replace(self.sweeps[key], found=found, play_seconds=play_seconds)
+            swept = self.sweeps.get(key)
+            if swept is not None:
+                self.sweeps.put(key, changed(swept))
 
 
 def draw(
@@ -181,12 +172,9 @@ def draw(
             place = st.container(width="stretch")
             questions = _draw_questions(memory.session_id)
             with place, st.container(horizontal=True, gap="small"):
+                measures = _measures(phrases, probes, questions)
                 measure: Measure = _draw_choice(
-                    memory.session_id,
-                    "Measure",
-                    "measure",
-                    _measures(phrases, probes, questions),
-                    _MEASURES.__getitem__,
+                    memory.session_id, "Measure", "measure", measures, _MEASURES.__getitem__
                 )
                 price = _draw_price(memory) if measure == "cost" else None
         problem = _problem(x, y)
@@ -199,10 +187,10 @@ def draw(
         asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
         ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
         kept, key, before = _kept(memory), asked.key, _ASKED.at(memory.session_id)
-        job = kept.jobs.get(key)
-        if not before or (key == before and key not in kept.sweeps and job is None):  # the latter was dropped since
+        job, missing = kept.jobs.get(key), kept.sweeps.get(key) is None
+        if not before or (key == before and missing and job is None):  # the latter was dropped since
             ask()
-        elif key != before or (key not in kept.sweeps and job is not None and job.done):
+        elif key != before or (missing and job is not None and job.done):
             st.button(
                 f"Sweep {tokens(len(x.values))} × {tokens(len(y.values))}",
                 key="lab__sweep_go",
@@ -359,7 +347,7 @@ def _ask(asked: _Asked, present: tuple[float, float]) -> None:
     """Plan every pair in the background; what was planned already is shown again."""
     memory, key, kept = asked.memory, asked.key, _kept(asked.memory)
     _ASKED.put(memory.session_id, key)
-    if key in kept.sweeps:
+    if kept.sweeps.get(key) is not None:
         return
 
     def work(job: Job) -> None:
@@ -378,7 +366,7 @@ def _ask(asked: _Asked, present: tuple[float, float]) -> None:
         )  # fmt: skip
         if found is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.put(key, _Swept(found, asked, present))
+        kept.sweeps.put(key, _Swept(found, asked, present))
 
     kept.begin(key, work)
 
@@ -405,7 +393,7 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
             passed = time.monotonic() - begun
             first = first or passed
             each = (passed - first) / (done - 1) if done > 1 else passed
-            kept.fill(key, cell, each)
+            kept.change(key, partial(_filled, cell=cell, play_seconds=each))
             job.add_progress(
                 f"Played {tokens(done)} of {tokens(len(cells))}, {_about(each * (len(cells) - done))} left"
             )
@@ -413,6 +401,10 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
                 break
 
     kept.begin(key, work)
+
+
+def _filled(swept: _Swept, *, cell: Cell, play_seconds: float) -> _Swept:
+    return replace(swept, found=swept.found.with_cell(cell), play_seconds=play_seconds)
 
 
 def _unknown(found: Sweep, measure: Measure) -> tuple[Cell, ...]:
@@ -450,34 +442,18 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
     swept, job = kept.sweeps.get(key), kept.jobs.get(key)
     if swept is None:
         if job is not None and not job.done:
-            _follow(job)
+            progress.follow([job], CANCEL)
         elif job is not None and job.error is not None:
             st.warning(plain(job.error))
         return
     measure = swept.measured(measure)
-    if (job is None or job.done) and (key, measure) not in kept.unasked and _unknown(swept.found, measure):
-        kept.unasked.add((key, measure))
+    if (job is None or job.done) and measure not in swept.unasked and _unknown(swept.found, measure):
+        kept.change(key, lambda swept: replace(swept, unasked=swept.unasked | {measure}))
         _play(memory, key, measure, PLAYED_UNASKED_SECONDS)
         job = kept.jobs.get(key)
     running = job is not None and not job.done
     draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
     draw(view, key, running, desk.desk(memory.session_id), tried, measure, price)
-
-
-@st.fragment(run_every=LOOK_SECONDS)
-def _follow(job: Job) -> None:
-    if job.done:
-        st.rerun()
-    _draw_progress(job)
-
-
-def _draw_progress(job: Job) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        if job.cancel.is_set():
-            st.markdown(":shimmer[Cancelling]", width="content")
-            return
-        st.markdown(f":shimmer[{plain(job.progress[-1]) if job.progress else 'Planning'}]", width="content")
-        st.button("Cancel", key="lab__sweep_cancel", on_click=job.cancel.set)
 
 
 def _draw_found(
@@ -491,7 +467,7 @@ def _draw_found(
         st.rerun()  # the rest of the page hangs on it
     found = swept.found if price is None else swept.found.priced(price)
     if running and job is not None:
-        _draw_progress(job)
+        progress.draw([job], CANCEL)
     elif unknown := found.unknown(measure):
         if job is not None and job.error is not None:
             st.warning(plain(job.error))
@@ -540,18 +516,6 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
         on_select=partial(_take, memory.session_id, tried.name, found, key),
         selection_mode="points",
     )
-    rows = [_row(cell, measured, axes, (across, down)) for cell in front[:MOST_LISTED]]
-    if rows and measured != "sent":
-        st.dataframe(rows, hide_index=True, key="lab__sweep_front", alt="The outlined cells, fewest tokens first")
-
-
-def _row(cell: Cell, measure: Measure, axes: tuple[list[str], list[str]], names: tuple[str, str]) -> dict[str, str]:
-    return {
-        names[0]: axes[0][cell.x],
-        names[1]: axes[1][cell.y],
-        "Tokens a turn": value_words(cell, "sent"),
-        _MEASURES[measure]: value_words(cell, measure),
-    }
 
 
 def _value(axis: Axis, value: Any) -> str:

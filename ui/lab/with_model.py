@@ -2,7 +2,6 @@
 
 import json
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,9 +11,8 @@ from memory_core import ConfigError
 from memory_core.lab.model_plays import CallCount
 from memory_core.models.base import ChatModel
 from ui import state
-from ui.jobs import Job
-from ui.lab import playing
-from ui.lab.playing import LOOK_SECONDS, PlayRequest, Result
+from ui.lab import playing, progress
+from ui.lab.playing import PlayRequest, Result
 from ui.model import chosen_model
 from ui.services import engine
 from ui.text import count, plain, tokens
@@ -49,7 +47,7 @@ def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
         return None
     job = engine().reading(wanted.job) if wanted.job else None
     if job is not None and not job.done:
-        _follow(job, "lab__model_cancel")
+        progress.follow([job], "lab__model_cancel")
         return None
     if wanted.model and (results := _found(request, wanted.model)) is not None:
         return results
@@ -78,7 +76,7 @@ def _found(request: PlayRequest, model: str) -> dict[str, Result] | None:
     ]
     if jobs:
         job = next((job for job in jobs if not job.done), jobs[0])
-        _follow(job, "lab__model_reading", instead=partial(_want_rules, request.memory.session_id))
+        progress.follow([job], "lab__model_reading", partial(_want_rules, request.memory.session_id))
         return {}
     _draw_shown(request.memory.session_id, model, done)
     return done
@@ -100,7 +98,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
     """What a play would take, and the button that starts it."""
     job = playing.count_job(request, model.name)
     if job is not None and not job.done:
-        _follow(job, "lab__count_cancel")
+        progress.follow([job], "lab__count_cancel")
         return
     if job is None or job.error is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -162,19 +160,3 @@ def _play(request: PlayRequest, model: ChatModel, calls: int) -> None:
 def _want_rules(session_id: str) -> None:
     """Show what the rules learn again; what was played is kept."""
     _WANTED.change(session_id, model="")
-
-
-def _stop(job: Job, instead: Callable[[], object]) -> None:
-    job.cancel.set()
-    instead()
-
-
-@st.fragment(run_every=LOOK_SECONDS)
-def _follow(job: Job, key: str, instead: Callable[[], object] = lambda: None) -> None:
-    """Show how far a job is; draw the page again when it has ended. `instead` is called when it is cancelled."""
-    if job.done:
-        st.rerun()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        words = plain(job.progress[-1]) if job.progress else "Reading the conversation"
-        st.markdown(f":shimmer[{words}]", width="content")
-        st.button("Cancel", key=key, on_click=_stop, args=(job, instead))

@@ -1,0 +1,41 @@
+"""How far the Lab's work is, with a button that cancels it; the page is drawn again when it has ended."""
+
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from ui.jobs import Job
+from ui.lab.playing import LOOK_SECONDS
+from ui.text import plain
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def follow(
+    jobs: Sequence[Job], key: str = "lab__cancel", stopped: Callable[[], object] = lambda: None, *, holds: bool = False
+) -> None:
+    """Show how far some jobs are. `stopped` is called when they are cancelled; `holds`: one that failed is begun again
+    only when somebody asks."""
+    if all(job.done for job in jobs):
+        problem = next((job.error for job in jobs if job.error is not None), None)
+        if problem is None or not holds:
+            st.rerun()
+        st.warning(plain(problem))
+        st.button("Play", key="lab__play_again", icon=":material/science:")
+        return
+    draw(jobs, key, stopped)
+
+
+def draw(jobs: Sequence[Job], key: str, stopped: Callable[[], object] = lambda: None) -> None:
+    """Draw how far the first job is that has not ended."""
+    job = next((job for job in jobs if not job.done), jobs[-1])
+    with st.container(horizontal=True, vertical_alignment="center"):
+        words = plain(job.progress[-1]) if job.progress else "Reading the conversation"
+        st.markdown(f":shimmer[{'Cancelling' if job.cancel.is_set() else words}]", width="content")
+        if not job.cancel.is_set():
+            st.button("Cancel", key=key, on_click=_stop, args=(jobs, stopped))
+
+
+def _stop(jobs: Sequence[Job], stopped: Callable[[], object]) -> None:
+    for job in jobs:
+        job.cancel.set()
+    stopped()
