@@ -46,9 +46,10 @@ def told(change: Change) -> str:
 
 
 def value_named(knob: str, value: Any) -> str:
-    """Return a setting with its value as plain text: `Token limit 1,600`."""
+    """Return a setting with its value as plain text: `Token limit 1,600`, `Facts: learning → after each turn`."""
     place, _, setting = knob.rpartition(".")
-    return f"{named(place, setting)} {value_words(setting, value)}"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{named(place, setting)} {'' if number else '→ '}{value_words(setting, value)}"
 
 
 def draw(memory: Memory, tried: Tried) -> None:

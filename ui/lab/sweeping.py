@@ -162,35 +162,32 @@ def draw(
         return
     own = _values(memory, desk.variant(memory, replace(tried, knobs=())))
     offered, present = _offered(memory, variant), _values(memory, variant)
-    with st.container(border=True, key="lab__sweep_form"):
+    with st.expander("Settings and values", key="lab__sweep_form", icon=":material/tune:"):
         left, right = st.columns(2)
         with left:
             x = _draw_axis(memory.session_id, "x", offered, own, "token_limit")
         with right:
             y = _draw_axis(memory.session_id, "y", offered, own, "chat_history_token_ratio")
-        with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
-            place = st.container(width="stretch")
-            questions = _draw_questions(memory.session_id)
-            with place, st.container(horizontal=True, gap="small"):
-                measures = _measures(phrases, probes, questions)
-                measure: Measure = _draw_choice(
-                    memory.session_id, "Measure", "measure", measures, _MEASURES.__getitem__
-                )
-                price = _draw_price(memory) if measure == "cost" else None
-        problem = _problem(x, y)
-        if problem is not None:
-            st.error(plain(problem))
-            return
-        # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
-        swept = (Change(axis.setting, None, own[axis.setting]) for axis in (x, y))
-        variant = variant.with_changes(variant.name, swept)
-        asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
-        ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
-        kept, key, before = _kept(memory), asked.key, _ASKED.at(memory.session_id)
-        job, missing = kept.jobs.get(key), kept.sweeps.get(key) is None
-        if not before or (key == before and missing and job is None):  # the latter was dropped since
-            ask()
-        elif key != before or (missing and job is not None and job.done):
+        questions = _draw_questions(memory.session_id)
+    try:
+        check_size((x, y))
+    except ConfigError as error:
+        st.error(plain(str(error)))
+        return
+    # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
+    swept = (Change(axis.setting, None, own[axis.setting]) for axis in (x, y))
+    variant = variant.with_changes(variant.name, swept)
+    asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
+    ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
+    kept, key, before = _kept(memory), asked.key, _ASKED.at(memory.session_id)
+    job, missing = kept.jobs.get(key), kept.sweeps.get(key) is None
+    if not before or (key == before and missing and job is None):  # the latter was dropped since
+        ask()
+    with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        measures = _measures(phrases, probes, questions)
+        measure: Measure = _draw_choice(memory.session_id, "Measure", "measure", measures, _MEASURES.__getitem__)
+        price = _draw_price(memory) if measure == "cost" else None
+        if before and (key != before or (missing and job is not None and job.done)):
             st.button(
                 f"Sweep {tokens(len(x.values))} × {tokens(len(y.values))}",
                 key="lab__sweep_go",
@@ -332,14 +329,6 @@ def _place(setting: str) -> tuple[str, str]:
     return place, name
 
 
-def _problem(x: Axis, y: Axis) -> str | None:
-    try:
-        check_size((x, y))
-    except ConfigError as error:
-        return str(error)
-    return None
-
-
 # -- sweeping ----------------------------------------------------------------------------------------
 
 
@@ -374,7 +363,7 @@ def _ask(asked: _Asked, present: tuple[float, float]) -> None:
 def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf) -> None:
     """Play the cells of which a measure is unknown, in the background; each is kept as it comes.
 
-    No other is begun after so many seconds.
+    No other is begun after so many seconds; the first play, which prepares the others, is not counted.
     """
     kept = _kept(memory)
     swept = kept.sweeps.get(key)
@@ -397,7 +386,7 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
             job.add_progress(
                 f"Played {tokens(done)} of {tokens(len(cells))}, {_about(each * (len(cells) - done))} left"
             )
-            if passed >= seconds:
+            if passed - first >= seconds:
                 break
 
     kept.begin(key, work)
@@ -490,8 +479,7 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
     axes = ([_value(found.x, v) for v in found.x.values], [_value(found.y, v) for v in found.y.values])
     across, down = (named(*_place(axis.setting)) for axis in (found.x, found.y))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.markdown(f"**{_MEASURES[measured]}**", width="content")
-        shown = MAP
+        title, shown = st.container(width="stretch"), MAP
         if measured != "sent":
             shown = st.segmented_control(
                 "Shown as", [MAP, FRONT], default=MAP, required=True, key="lab__sweep_as", label_visibility="collapsed"
@@ -506,7 +494,7 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
     else:
         said = f"Outlined: best for its tokens.{' Hatched: not played yet.' if found.unknown(measured) else ''}"
         figure = sweep_figure(found, measured, axes, (across, down), front, mode())
-    st.markdown(f":small[:gray[{said} {clicked}]]")
+    title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{said} {clicked}]]")
     st.plotly_chart(
         figure,
         key=key,
