@@ -45,7 +45,7 @@ def listed(app):
     rows = table.value.to_dict("records")
     styles = table.proto.arrow_data.styler.styles
     grey = {rows[int(row)]["Fact"] for row in re.findall(r"_row(\d+)_col1", styles)}
-    return {row["Fact"]: list(row["State"]) for row in rows}, grey
+    return {row["Fact"]: list(row.get("State", ())) for row in rows}, grey
 
 
 def tooltips(app):
@@ -65,7 +65,7 @@ def test_listed_facts_that_are_not_in_the_prompt_are_grey_and_their_state_says_w
     assert grey == gone
     assert len(states) - len(grey) == 3
     assert {states[text][0] for text in grey} == {"Beyond the 3 best"}
-    assert {tuple(states[text]) for text in states.keys() - grey} <= {("Active",), ("Conflict",)}
+    assert {tuple(states[text]) for text in states.keys() - grey} <= {(), ("Conflict",)}
 
 
 def test_a_retired_fact_is_struck_with_its_reason_and_stands_as_it_was_at_a_turn_that_had_it(memory):
@@ -79,7 +79,7 @@ def test_a_retired_fact_is_struck_with_its_reason_and_stands_as_it_was_at_a_turn
     before = page("facts", fact=str(retired), turn="12")
     states, grey = listed(before)
     assert grey == set()
-    assert states[JAZZ] == ["Active"]
+    assert states[JAZZ] == []
     assert panel_title(before).value == "## **Ana likes jazz**"
     assert not panel_title(before).help
 
@@ -104,7 +104,7 @@ def test_where_no_prompt_was_built_nothing_is_marked(demo_home):
     fresh.facts.desk("Facts").apply(plans.add("Ana likes rain"))
     app = opened(page="facts", session=new.session_id)
     states, grey = listed(app)
-    assert (states["Ana likes rain"], grey) == (["Active"], set())
+    assert (states["Ana likes rain"], grey) == ([], set())
     cards = opened(page="blocks", session=new.session_id)
     assert "Not in this prompt" not in joined(cards)
     assert ":gray[~~" not in joined(cards)

@@ -157,7 +157,10 @@ def _states(row: Row, effect: Effect | None) -> list[str]:
     said = chips(row)
     if effect is None or effect.shown:
         return said
-    if (row.state == "active") is (effect.stage.name != "kept"):
+    put_aside = effect.stage.name == "kept"
+    if put_aside and row.state == "active":  # restored since
+        said = [STATES["active"], *said]
+    elif put_aside:
         said = [each for each in said if each not in STATES.values()]
     return [brief(effect.stage), *said]
 
