@@ -1,6 +1,6 @@
 """Conversations and stores of our own, in the forms of the real ones, for tests that run without those.
 
-Everything in here was made up for this project. `write(folder)` writes the files that the fixture `data_file` hands out.
+Everything in here was made up for this project. `write(folder)` writes the files that `data_file` hands out.
 """
 
 import itertools
