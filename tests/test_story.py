@@ -161,7 +161,7 @@ def test_condensing_counts_what_was_dropped_in_one_line():
 
 def test_a_refused_condensing_says_why():
     refused = CondensingRefused("Facts", "gpt", 50, 40, "it lost a pinned fact")
-    assert told(refused) == [Line("block", "A shorter list of facts was refused: it lost a pinned fact", "waiting")]
+    assert told(refused) == [Line("block", "50 facts not condensed (limit 40): it lost a pinned fact", "waiting")]
 
 
 def test_stored_turns_are_counted():

@@ -201,11 +201,11 @@ class CondensePlan:
         return cls(tuple(fact.id for fact in known), (), (), (), reason)
 
 
-def protected_fill(protected: int, max_facts: int) -> str:
+def protected_fill(protected: int) -> str:
     """Return the reason for leaving a list as it is whose protected facts alone fill the limit."""
     return (
-        f"{protected:,} of them were written, confirmed or pinned by a person, and fill the limit of {max_facts:,}: "
-        f"raise it to {limit_for(protected):,}, or merge facts by hand"
+        f"{protected:,} of them were written or confirmed by people and fill it: raise the limit to "
+        f"{limit_for(protected):,}, or merge facts by hand"
     )
 
 

@@ -198,7 +198,8 @@ def _(event: FactsCondensed, words: Words) -> Line:
 
 @describe.register
 def _(event: CondensingRefused, words: Words) -> Line:
-    return Line("block", f"A shorter list of facts was refused: {clause(event.reason)}", "waiting")
+    size = f"{count(event.facts, 'fact')} not condensed (limit {tokens(event.max_facts)})"
+    return Line("block", f"{size}: {clause(event.reason)}", "waiting")
 
 
 @describe.register
