@@ -41,7 +41,7 @@ def click_row(tab, number, *, table=0):
 
 def test_one_finds_out_why_a_block_was_cut_at_turn_12(served, visitor):
     tab = visitor.open(served.url)
-    tab.get_by_role("button", name="Next message").click()
+    tab.locator(".st-key-chat__next button").click()
     expect(tab.get_by_text("24 of 36")).to_be_visible()
     idle(tab)
     tab.get_by_role("link", name="See what was cut").click()
