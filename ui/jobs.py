@@ -55,7 +55,7 @@ class Job:
         self.pace = 1.0
         """Speed of work meant to be watched: 2 is twice as fast, 0 without pauses. A viewer may change it meanwhile."""
         self.watched = False
-        """Whether the work waits for those who watch it, and can go on later: it ends early when the server stops."""
+        """True for work that waits for its viewers and can go on later: it ends early when the server stops."""
         self.reveal: Reveal | None = None
         """How far the story of the turn being played is shown; None: completely. Replaced by the worker only."""
         self._changed = threading.Condition()
