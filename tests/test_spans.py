@@ -434,3 +434,11 @@ def test_whatever_attributes_hold_a_span_is_read_or_refused(kind, attributes):
     if isinstance(report.what, Exchange):
         for message_read in report.what.messages:
             message_read.to_json()
+
+
+def test_a_tool_result_that_is_none_is_read_as_an_empty_one():
+    parts = json.dumps([{"role": "tool", "parts": [{"toolResult": None}]}])
+    report = read_span(
+        Span("1" * 32, "2" * 16, attributes={"gen_ai.operation.name": "chat", "gen_ai.input.messages": parts})
+    )
+    assert report is not None

@@ -144,7 +144,7 @@ def _entries(entry: Mapping[str, Any]) -> list[Any]:
 
 
 def _result(part: Mapping[str, Any]) -> ChatMessage:
-    own = part.get("toolResult", part)
+    own = part["toolResult"] if isinstance(part.get("toolResult"), Mapping) else part
     told = next((own[name] for name in ("response", "result", "content") if own.get(name) is not None), "")
     answers = own.get("id") or own.get("toolUseId")
     kwargs = {"tool_call_id": str(answers)} if answers else None
