@@ -149,6 +149,17 @@ def test_a_probe_is_added_shows_where_it_fails_and_is_removed_again(memory):
     assert kept_probes(memory) == (NeverInPrompt(phrase="boat"),)
 
 
+def test_the_examples_of_tests_work_with_one_click_each(memory):
+    app = page(view="tests")
+    app = ready(app.button(key="lab__watch_example").click().run())
+    (words,) = memory.trace.watched
+    assert memory.trace(words).reached
+    app = ready(app.button(key="lab__probe_example").click().run())
+    grid = next(each.value for each in app.dataframe if "Probe" in each.value)
+    assert list(grid["A"]) == ["✓"]
+    assert not {"lab__watch_example", "lab__probe_example"} & keys(app), "they are for whoever has none"
+
+
 def test_a_probe_of_no_words_is_refused_in_a_sentence(memory):
     app = page(view="tests").button(key="lab__probe_add").click().run()
     assert "Type the phrase that the probe is about." in [each.value.replace("\\", "") for each in app.error]

@@ -159,9 +159,9 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
     return engine().read(job_key, work)
 
 
-def keeping(memory: Memory, phrases: Sequence[str]) -> list[InPrompt]:
+def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
     """Probes that ask for each phrase in every prompt from the turn on in which it was first said."""
-    found: list[InPrompt] = []
+    found: list[Probe] = []
     for phrase in phrases:
         said = [said.turn for said in memory.trace(phrase).said]
         found.append(InPrompt(phrase=phrase[:300], from_turn=max(1, min(said, default=1))))

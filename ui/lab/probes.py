@@ -19,7 +19,7 @@ from memory_core.lab.probes import (
 from ui import nav, state
 from ui.components import heading
 from ui.lab.desk import OWN
-from ui.lab.playing import Result, keeping
+from ui.lab.playing import Result
 from ui.text import plain
 from ui.view import View, memory_of
 
@@ -49,7 +49,8 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
             _draw_failures(probe, results)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if example and not probes:
-            (probe,) = keeping(view.memory, [example])
+            prompts = (each.turn for each in view.memory.trace.presence(example).turns if each.state == "prompt")
+            probe = InPrompt(phrase=example, from_turn=next(prompts, 1))
             st.button(
                 f"Add {plain(str(probe))}",
                 key="lab__probe_example",
