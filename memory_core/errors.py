@@ -21,14 +21,28 @@
 Messages are for people: what is wrong, where, and what to do. They never contain a key.
 """
 
+from memory_core.text import whole_characters
+
+MAX_CHARACTERS, MAX_OWN_CHARACTERS = 500, 2_000
+"""Characters kept of an error's text: of other people's exceptions, and of our own."""
+
 
 class MemoryInspectorError(Exception):
     """Base of every error raised on purpose by `memory_core`."""
 
 
-def sentence(error: Exception) -> str:
-    """Text to show for an error: our own message, or type and text of another exception, at most 500 characters."""
-    return str(error) if isinstance(error, MemoryInspectorError) else f"{type(error).__name__}: {error}"[:500]
+def sentence(error: BaseException) -> str:
+    """Return the text to show for an error: our own message, or type and text of another exception.
+
+    Always storable and of bounded length, and never raises: other people's exceptions may hold any text, or none.
+    """
+    try:
+        text = str(error)
+    except BaseException as unreadable:  # other people's `__str__` may raise anything
+        text = f"(its text cannot be read: {type(unreadable).__name__})"
+    ours = isinstance(error, MemoryInspectorError)
+    text = text[:MAX_OWN_CHARACTERS] if ours else f"{type(error).__name__}: {text}"[:MAX_CHARACTERS]
+    return whole_characters(text).replace("\x00", "\ufffd")
 
 
 class ConfigError(MemoryInspectorError, ValueError):

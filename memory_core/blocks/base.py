@@ -19,6 +19,7 @@ hook, and makes those effects idempotent by it.
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -27,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, Val
 
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts
-from memory_core.errors import ConfigError, MemoryInspectorError
+from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.given import fitting, nearest, out_of_bounds
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
@@ -39,6 +40,7 @@ from memory_core.store.blocks import update_block
 from memory_core.store.database import Database
 from memory_core.store.messages import StoredMessage
 from memory_core.store.writing import Writing, session_scope, user_scope
+from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
 
 T = TypeVar("T")
@@ -536,6 +538,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
 
     Raises:
         ConfigError: it is neither text nor a list of parts nor a list of messages.
+        MessageError: a text of it holds half a character.
     """
     if not value:
         return Content()
@@ -549,6 +552,8 @@ def as_content(value: Any, reading: ReadContext) -> Content:
     else:
         kinds = ", ".join(sorted({type(item).__name__ for item in items}))
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
+    if half := re.search("[\ud800-\udfff]", stored):
+        raise MessageError(f"the block returned half a character ({half[0]!r}), which cannot be stored")
     return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 
@@ -627,5 +632,10 @@ _ANYTHING = TypeAdapter[Any](Any)
 def _as_json(value: Any) -> str | None:
     try:
         return _ANYTHING.dump_json(value).decode()
-    except (ValueError, TypeError, MemoryInspectorError):
+    except (ValueError, TypeError, MemoryInspectorError) as error:
+        if "surrogates not allowed" not in str(error):
+            return None
+    try:  # half a character in a text is replaced, rather than the whole field not saved
+        return whole_characters(json.dumps(value, ensure_ascii=False))
+    except (ValueError, TypeError):
         return None

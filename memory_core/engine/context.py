@@ -14,7 +14,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext,
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ContextOverflowError, StoreError, sentence
+from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
@@ -123,6 +123,7 @@ def build_context(
     Raises:
         ContextOverflowError: over the limit, and `when_over` is `"raise"`; recorded nevertheless.
         StoreError: the database cannot be read. A failed write is reported in `Context.unrecorded` instead.
+        NotFoundError: the session was deleted meanwhile.
     """
     # 1. The queue before the blocks: its size leaves the rest of the limit to blocks that fill a budget, and its
     #    messages need not be recalled.
@@ -150,16 +151,19 @@ def build_context(
     )
     # 3. Failures of truncation come with the plan, so the list is complete only now.
     failures |= layout.failures
-    told = {name: sentence(error) for name, error in failures.items()}
-    context, section = _laid_out(session, plan, layout, pinned, queue, told, token_budgets)
+    reasons = {name: sentence(error) for name, error in failures.items()}
+    context, section = _laid_out(session, plan, layout, pinned, queue, reasons, token_budgets)
     # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
         try:
             _record(session, context, layout, section)
             _warn(session, layout, failures)
-        except StoreError as error:  # on a full disk an agent can go on: the prompt is correct
-            _log.warning("A prompt was built that is not in the log. %s", error)  # what the database says of itself
-            context = replace(context, unrecorded=str(error))
+        except NotFoundError:
+            raise
+        except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
+            shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote what was said
+            _log.warning("A prompt was built that is not in the log. %s", shown)
+            context = replace(context, unrecorded=sentence(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
             f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "
@@ -178,7 +182,7 @@ class _Layout:
         self.read = read
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
-        self.failures: dict[str, Exception] = {}
+        self.failures: dict[str, BaseException] = {}
         """What each block's own truncation failed with, where it did; the block is left out."""
         self._counter = session.counter
         self._accounting = session.config.accounting
@@ -212,7 +216,9 @@ class _Layout:
         def shorten(part: Part, over: int) -> Part | None:
             try:
                 shorter = block.shorten(content, over, self.reading, state)
-            except Exception as error:  # a custom block may raise anything; it is recorded and shown
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # a custom block may raise anything; it is recorded and shown
                 self.failures[block.name] = error
                 return None
             self.items.update((item.ref, item) for item in shorter.items)
@@ -237,6 +243,8 @@ def reading_for(
         extra = (input,) if isinstance(input, ChatMessage) else tuple(input)
         users = [message_text(message) for message in extra if message.role is MessageRole.USER]
         text = users[-1] if users else None
+    for message in extra:
+        message.to_json()  # raises for what cannot be stored: the caller's own words
     queue = tuple(row.message for row in rows if not row.pinned)
     return ReadContext(
         session_id=session.id,
@@ -263,7 +271,7 @@ def reading_of(session: Session, query: str) -> ReadContext:
 
 def _read_blocks(
     session: Session, reading: ReadContext, *, taken: int
-) -> tuple[dict[str, Content], dict[str, Exception], dict[str, int]]:
+) -> tuple[dict[str, Content], dict[str, BaseException], dict[str, int]]:
     """Read all enabled blocks; return contents and failures in block order, and the token budgets that were filled.
 
     Blocks are read concurrently, except those that fill a budget: they come last, one after the other, the one that is
@@ -285,7 +293,7 @@ def _read_blocks(
         token_budgets[attached.name] = token_budget
         outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
     read: dict[str, Content] = {}
-    failures: dict[str, Exception] = {}
+    failures: dict[str, BaseException] = {}
     for attached in enabled:
         outcome = outcomes[attached.name]
         if isinstance(outcome, Content):
@@ -302,8 +310,8 @@ def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
-def _asked(name: str, content: Content | Exception, reading: ReadContext) -> int:
-    if isinstance(content, Exception) or not content.items:
+def _asked(name: str, content: Content | BaseException, reading: ReadContext) -> int:
+    if not isinstance(content, Content) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
     return sum(sizes) + _frame(name, reading)
@@ -324,13 +332,15 @@ def _frame(name: str, reading: ReadContext) -> int:
     return frame_tokens(name, reading.counter, reading.accounting)
 
 
-def _read(attached: SessionBlock, reading: ReadContext) -> Content | Exception:
+def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseException:
     """A block's content, or why it could not be read; the context is then built without it."""
     try:
         if attached.block is None:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
-    except Exception as error:  # a custom block may raise anything; it is recorded and shown
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a custom block may raise anything; it is recorded and shown
         return error
 
 
@@ -462,7 +472,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
         w.record(*events)
 
 
-def _warn(session: Session, layout: _Layout, failures: Mapping[str, Exception]) -> None:
+def _warn(session: Session, layout: _Layout, failures: Mapping[str, BaseException]) -> None:
     """One warning for each recorded failure, by its type alone: the text of an exception may quote what was said."""
     for name, error in failures.items():
         kind = type(error).__name__

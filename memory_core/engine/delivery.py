@@ -81,6 +81,10 @@ class _Gone(MemoryInspectorError):
     """Raised when the deliveries were skipped or removed; the pending write is discarded."""
 
 
+class _CustomBlockError(MemoryInspectorError):
+    """Raised in place of an error of a custom block that would be taken for one of this database."""
+
+
 def serve(session: Session, *, timeout: float | None, force: bool = False) -> dict[str, Served]:
     """Serve every block with due deliveries, for at most `timeout` seconds (None: no limit).
 
@@ -98,7 +102,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     for name, deliveries in waiting.items():
         attached = by_name.get(name)
         off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
-        if attached is not None and (model := attached.waits_for(session.services)) is not None:
+        if attached is not None and (model := _waits_for(session, attached)) is not None:
             results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
@@ -174,9 +178,11 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
         return Served(name, "waiting", done)
-    except (StoreError, NotFoundError) as error:  # the database, or the whole session, is gone
+    except BaseException as error:  # the database or the whole session is gone, or something nobody foresaw
         _release_lease(session, key, owner)
-        return Served(name, "failed", done, str(error))
+        if not isinstance(error, StoreError | NotFoundError):
+            _log.warning("Session %r, block %r: serving it failed with %s.", session.id, name, type(error).__name__)
+        return Served(name, "failed", done, sentence(error))
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
@@ -207,7 +213,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
 
 def _attempt(
     session: Session, attached: SessionBlock, due: list[Delivery], key: str, owner: str
-) -> tuple[int, Exception | None]:
+) -> tuple[int, BaseException | None]:
     """Attempt some deliveries once; return how many were acknowledged, and the error if there was one."""
     for _ in range(MAX_CONFLICTS):
         try:
@@ -225,7 +231,8 @@ def _attempt(
         except (_LeaseLost, StoreError, NotFoundError):
             raise
         # 4. Anything else is the block's or its model's fault, counts towards parking, and is never raised by `put`.
-        except Exception as error:
+        #    A block may also end the process or cancel its task, and Ctrl+C reaches no worker thread.
+        except BaseException as error:
             return 0, error
     return 0, conflict
 
@@ -245,7 +252,12 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     batch = session.batch(messages, state, deliveries=[delivery.id for delivery in due])
     # 2. The slow part. It stores nothing: if it fails in any way, the deliveries are still due.
     with _lease_kept(session, key, owner):
-        learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
+        try:
+            learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
+        except (StoreError, NotFoundError) as error:
+            if attached.block.kind_is_built_in:
+                raise
+            raise _CustomBlockError(sentence(error)) from error  # of a store of its own, not of this database
     calls = call_events(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
@@ -273,8 +285,13 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
             with session.writing() as w:
                 w.record(*calls)
         raise
-    # 6. Show the result in the live block only now: before the commit it could still be rolled back.
-    learned.committed()
+    # 6. Show the result in the live block only now: before the commit it could still be rolled back. The delivery is
+    #    done, so a block that refuses its own fields here must not be given it again.
+    try:
+        learned.committed()
+    except Exception as error:
+        kind = type(error).__name__
+        _log.warning("Session %r, block %r: its object shows old values (%s).", session.id, attached.name, kind)
 
 
 def _failed(
@@ -283,7 +300,7 @@ def _failed(
     due: Sequence[Delivery],
     key: str,
     owner: str,
-    error: Exception,
+    error: BaseException,
     done: int,
 ) -> Served:
     attempts = due[0].attempts + 1
@@ -367,6 +384,14 @@ def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
         for c in calls
         if c.output is not None
     ]  # fmt: skip
+
+
+def _waits_for(session: Session, attached: SessionBlock) -> str | None:
+    """Model that the block waits for; None too where a foreign model fails to give its name: the attempt records it."""
+    try:
+        return attached.waits_for(session.services)
+    except Exception:
+        return None
 
 
 def _release_lease(session: Session, key: str, owner: str) -> None:

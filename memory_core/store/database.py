@@ -36,7 +36,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import SingletonThreadPool, StaticPool
 from sqlalchemy.schema import CreateColumn, CreateSchema
 from sqlmodel import SQLModel
@@ -488,6 +488,8 @@ def _our_errors(url: str) -> Iterator[None]:
         if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
+        if isinstance(error, DataError) or "binding parameter" in reason:
+            raise MessageError(f"a value cannot be stored: {reason}") from error
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error
     except SQLAlchemyError as error:
         raise StoreError(f"The database at {url} cannot be used: {' '.join(str(error).split())[:300]}.") from error

@@ -52,14 +52,15 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
         name = type(each).__name__
         try:
             passed = list(each.postprocess_nodes(passed, query_str=question))
-            ids = [one.node.node_id for one in passed]
+            reworded = any(
+                known.get(one.node.node_id) is None or one.node.get_content() != known[one.node.node_id].words
+                for one in passed
+            )
         except Exception as error:  # code of somebody else, which may call a model
             return Postprocessed(
                 tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {sentence(error)}"
             )
-        if any(
-            id not in known or one.node.get_content() != known[id].words for id, one in zip(ids, passed, strict=True)
-        ):
+        if reworded:
             problem = f"{name} wrote other words, which were not used."
     kept = dict.fromkeys(known[one.node.node_id].number for one in passed if one.node.node_id in known)
     return Postprocessed(tuple(kept), problem)
