@@ -6,7 +6,7 @@ from itertools import count
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from memory_core import Database, Memory, Services
-from memory_core.attach.otlp import PROTOBUF, read_export
+from memory_core.attach.otlp import JSON, PROTOBUF, read_export
 from memory_core.attach.receiving import Receiver
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
@@ -138,6 +138,10 @@ class Attached:
         """Receive these spans as one request; the reasons for what was refused."""
         (refused,) = (receiver or self.receiver).store([read_export(as_protobuf(*spans, **resource), PROTOBUF)])
         return list(refused.reasons)
+
+    def receive(self, *requests):
+        """Receive requests in JSON, together; what of each was refused."""
+        return self.receiver.store([read_export(request, JSON) for request in requests])
 
     def memory(self, session_id="c1"):
         return Memory.open(session_id, self.database, services=self.services)

@@ -1,11 +1,14 @@
 """What spans report, recorded as the session of the agent that sent them."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from span_kit import START, Attached, chat, memory, sent
+from span_kit import START, Attached, as_json, chat, memory, sent
 
 from memory_core import Memory
+from memory_core.attach import receiving
 from memory_core.events import MemoryDeleted, MemorySearched, MemoryWritten
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import UNATTRIBUTED
@@ -157,6 +160,56 @@ def test_a_span_nested_too_deep_is_refused_alone(attached):
     ]
     assert len(attached.take(*spans)) == 2
     assert attached.prompts() == [HELLO]
+
+
+HALF = "half \ud83d"
+UNFIT = {
+    "score too large": memory("search_memory", records=[("r", "tea", 10**400)]),
+    "score NaN": memory("search_memory", records=[("r", "tea", float("nan"))]),
+    "score infinite": memory("search_memory", records=[("r", "tea", float("-inf"))]),
+    "record id": memory("search_memory", records=[(HALF, "tea", 0.5)]),
+    "words": memory("search_memory", records=[("r", HALF, 0.5)]),
+    "key": memory("search_memory", records=[("r", {HALF: 1}, 0.5)]),
+    "query": memory("search_memory", query={"a": [HALF]}),
+    "store": memory("search_memory", store=json.dumps([HALF])),
+    "message key": sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps([{
+        "role": "user", "parts": [{"type": "tool_call", "name": "f", "arguments": {HALF: 1}}]}])}),
+    "digits that are no number": sent("chat", {"openinference.span.kind": "LLM", "llm.input_messages.²": "x",
+        "llm.input_messages.².message.content": "x"}),
+    "raw text": memory("search_memory", store=HALF),
+    "raw name": chat(HELLO, model=HALF),
+    "raw session": chat(HELLO, conversation=HALF),
+    "raw attribute name": sent("chat", {"gen_ai.operation.name": "chat", HALF: 1}),
+    "raw integer": sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": 10**40}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("unfit", UNFIT.values(), ids=UNFIT)
+def test_what_no_database_can_hold_costs_its_own_span_alone(attached, unfit):
+    before, after = chat(HELLO, began=1), chat(MORE, began=2)
+    other = as_json(chat([("user", "Hi from another agent.")], conversation="c2"))
+    own, others = attached.receive(as_json(before, unfit, after), other)
+
+    assert own.spans == 1
+    assert all(reason.encode() for reason in own.reasons)
+    assert others.spans == 0
+    assert attached.prompts() == [HELLO, MORE]
+    assert attached.prompts("c2") == [[("user", "Hi from another agent.")]]
+
+
+def test_a_span_that_fails_only_when_it_is_stored_costs_no_other(attached, monkeypatch):
+    def fails(session, w, report):
+        if report.what.store == "broken":
+            raise OverflowError("Python int too large to convert to SQLite INTEGER")
+        return event(session, w, report)
+
+    event = receiving._event
+    monkeypatch.setattr(receiving, "_event", fails)
+    (reason,) = attached.take(
+        chat(HELLO, began=1), memory("search_memory", store="broken", began=2), chat(MORE, began=3)
+    )
+    assert reason == "OverflowError"
+    assert attached.prompts() == [HELLO, MORE]
 
 
 def test_a_deleted_session_stays_deleted_and_the_agent_is_told(attached):

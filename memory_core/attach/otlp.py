@@ -5,7 +5,7 @@ Pure. Of what a span has, only what `dialects` reads is kept; links, flags and s
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -73,9 +73,22 @@ def read_export(body: bytes, content_type: str) -> Export:
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
     request = ExportTraceServiceRequest()
+    refused: list[str] = []
     try:
         if content_type == JSON:
-            json_format.ParseDict(_with_bytes(json.loads(body)), request, ignore_unknown_fields=True)
+            written = _with_bytes(json.loads(body))
+            try:
+                json_format.ParseDict(written, request, ignore_unknown_fields=True)
+            except (json_format.ParseError, ValueError):  # of one span, perhaps: a number or a text no value can hold
+                request.Clear()
+                for one in _one_by_one(written):
+                    try:
+                        alone = json_format.ParseDict(one, ExportTraceServiceRequest(), ignore_unknown_fields=True)
+                        request.MergeFrom(alone)
+                    except (json_format.ParseError, ValueError) as error:
+                        refused.append(f"a span cannot be read ({type(error).__name__})")
+                if not request.resource_spans:
+                    raise
         else:
             request.ParseFromString(body)
         if not request.resource_spans and request.ByteSize():  # all of it are fields that OTLP does not know
@@ -83,7 +96,7 @@ def read_export(body: bytes, content_type: str) -> Export:
     except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         form = "JSON" if content_type == JSON else "protobuf"
         raise MessageError(f"this is no OTLP request for traces in {form} ({type(error).__name__})") from None
-    spans, refused = [], []
+    spans = []
     for of_resource in request.resource_spans:
         resource = _values(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
@@ -143,6 +156,14 @@ def _with_bytes(request: Any) -> Any:
                 for name in ("traceId", "spanId"):
                     span[name] = base64.b64encode(_unhexed(span.get(name))).decode()
     return request
+
+
+def _one_by_one(request: Any) -> Iterator[Any]:
+    """The spans of a request in JSON, each as a request of its own."""
+    for of_resource in request.get("resourceSpans", ()):
+        for of_scope in of_resource.get("scopeSpans", ()):
+            for span in of_scope.get("spans", ()):
+                yield {"resourceSpans": [{**of_resource, "scopeSpans": [{**of_scope, "spans": [span]}]}]}
 
 
 def _unhexed(id: Any) -> bytes:

@@ -15,7 +15,7 @@ from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from memory_core.errors import MemoryInspectorError, MessageError, StoreError
+from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
 from memory_core.events import (
     Event,
     MemoryDeleted,
@@ -74,24 +74,30 @@ class Receiver:
             for span in export.spans:
                 try:
                     report = read_span(span)
-                except MessageError as error:
-                    refused.add(f"the span {span.name[:80]!r} cannot be read: {error}")
-                    continue
-                except RecursionError:  # of one span; the others of its batch are stored
-                    refused.add(f"the span {span.name[:80]!r} cannot be read: it is nested too deep")
+                except Exception as error:  # a span may hold anything; the others of its batch are stored
+                    refused.add(f"the span {span.name[:80]!r} cannot be read: {_reason(error)}")
                     continue
                 if report is not None:
                     reports.append((report, refused))
         for session_id, own in self._by_session(reports).items():
-            try:
-                record_reports(*self._session(session_id), [report for report, _ in own])
-            except StoreError:
-                raise
-            except MemoryInspectorError as error:  # as that it was deleted, or is no attached agent's
-                self._sessions.pop(session_id, None)
-                for _, refused in own:
-                    refused.add(str(error).rstrip("."))
+            self._record(session_id, own)
         return refusals
+
+    def _record(self, session_id: str, own: Sequence[tuple[Report, Refusals]]) -> None:
+        """Store spans of one session: those that can be, where one of them cannot."""
+        try:
+            record_reports(*self._session(session_id), [report for report, _ in own])
+        except StoreError:
+            raise
+        except Exception as error:
+            self._sessions.pop(session_id, None)
+            # Where the session takes none, as it was deleted or is no attached agent's, there is nothing to separate.
+            alone = len(own) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
+            for each in own:
+                if alone:
+                    each[1].add(_reason(error))
+                else:
+                    self._record(session_id, [each])
 
     def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
         named = {report.trace: report.session for report, _ in reports if report.session is not None}
@@ -117,6 +123,13 @@ class Receiver:
             if len(self._sessions) > MAX_OPEN:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
+
+
+def _reason(error: Exception) -> str:
+    """Why something was refused, in words that do not quote what an unforeseen error may: the conversation."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    return sentence(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
 def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:

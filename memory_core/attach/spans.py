@@ -5,6 +5,7 @@ and no words.
 """
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str
 
 
 def _name(value: Any) -> str | None:
-    return str(value)[:MAX_NAME] if isinstance(value, str | int) and str(value).strip() else None
+    return _words(str(value)[:MAX_NAME]) if isinstance(value, str | int) and str(value).strip() else None
 
 
 def _error(span: Span) -> str | None:
@@ -249,4 +250,12 @@ def _words(value: Any) -> str:
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise MessageError("a score is infinite, or no number")
+    return number
