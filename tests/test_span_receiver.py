@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 import time
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -131,6 +132,14 @@ def test_an_answer_has_the_form_of_the_request_and_names_what_was_refused(receiv
         (b"{", 400, {"form": JSON}),
         (b"not gzip", 400, {"content_encoding": "gzip"}),
         (gzip.compress(as_protobuf(chat(HELLO)))[:-30], 400, {"content_encoding": "gzip"}),
+        (gzip.compress(as_protobuf(chat(HELLO))) + b"more", 400, {"content_encoding": "gzip"}),
+        (
+            gzip.compress(as_protobuf(chat(HELLO))) * 2 + gzip.compress(b"x" * 99)[:-9],
+            400,
+            {"content_encoding": "gzip"},
+        ),
+        (zlib.compress(as_protobuf(chat(HELLO))) + b"more", 400, {"content_encoding": "deflate"}),
+        (b"", 400, {"content_encoding": "deflate"}),
         (as_protobuf(chat(HELLO)), 400, {"content_encoding": "br"}),
         (as_protobuf(chat(HELLO)), 415, {"form": "text/plain"}),
         (as_protobuf(chat(HELLO)), 403, {"origin": "http://evil.test"}),
@@ -151,6 +160,20 @@ def test_a_request_too_large_is_refused_also_where_it_is_packed(receiving, monke
     assert len(bomb) < 10_000
     assert receiving.post(bomb, content_encoding="gzip").status_code == 413
     assert httpx.get(f"{receiving.endpoint}/v1/traces", headers={"content-type": JSON}).status_code == 405
+
+
+def test_every_member_of_a_gzip_body_is_read(receiving):
+    first, second = as_protobuf(memory("search_memory", count=0)), as_protobuf(memory("create_memory_store"))
+    body = gzip.compress(first) + gzip.compress(b"") + gzip.compress(second)
+    assert receiving.post(body, content_encoding="gzip").status_code == 200
+    assert receiving.recorded() == ["memory_searched", "memory_store_changed"]
+
+
+def test_the_bound_holds_for_all_members_together(receiving, monkeypatch):
+    monkeypatch.setattr(span_receiver, "MAX_BODY_BYTES", 10_000)
+    bombs = gzip.compress(b"\0" * 9_000) * 2
+    assert receiving.post(bombs, content_encoding="gzip").status_code == 413
+    assert receiving.post(zlib.compress(b"\0" * 5_000_000), content_encoding="deflate").status_code == 413
 
 
 def test_spans_of_ten_megabytes_are_refused_and_the_others_of_their_request_stored(receiving):

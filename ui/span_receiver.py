@@ -5,6 +5,8 @@ acknowledges is stored: requests that come while a transaction runs are stored t
 waits, or the database does not answer, the exporter is told to come again; what it sends twice is recorded once.
 """
 
+import gzip
+import io
 import json
 import logging
 import threading
@@ -43,8 +45,6 @@ MAX_THREADS = 32
 
 AGAIN_SECONDS = 1
 """When an exporter that has to wait may come again."""
-
-_GZIP = 16 + zlib.MAX_WBITS
 
 _log = logging.getLogger(__name__)
 
@@ -245,14 +245,21 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     """
     if encoding == "identity":
         unpacked = body
-    elif encoding in ("gzip", "deflate"):
-        unpacking = zlib.decompressobj(_GZIP if encoding == "gzip" else zlib.MAX_WBITS)
+    elif encoding == "gzip":
+        try:  # every member of it, as some compress in pieces; never more than the bound
+            unpacked = gzip.GzipFile(fileobj=io.BytesIO(body)).read(MAX_BODY_BYTES + 1)
+        except EOFError:
+            raise ValueError("The request was cut off.") from None
+        except (OSError, zlib.error):  # of the first member or of what follows it
+            raise ValueError("The request is not compressed with gzip, as it says, or something follows it.") from None
+    elif encoding == "deflate":
+        unpacking = zlib.decompressobj()
         try:
             unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
         except zlib.error:
-            raise ValueError(f"The request is not compressed with {encoding}, as it says.") from None
-        if not unpacking.eof and len(unpacked) <= MAX_BODY_BYTES:
-            raise ValueError("The request was cut off.")
+            raise ValueError("The request is not compressed with deflate, as it says.") from None
+        if len(unpacked) <= MAX_BODY_BYTES and (not unpacking.eof or unpacking.unused_data):
+            raise ValueError("The request was cut off, or something follows it.")
     else:
         raise ValueError("Compress requests with gzip, or not at all.")
     if len(unpacked) > MAX_BODY_BYTES:
