@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from memory_core.errors import ConfigError
-from memory_core.given import nearest, out_of_bounds
+from memory_core.given import nearest, out_of_bounds, shown
 from memory_core.planning.context import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (
@@ -41,6 +41,9 @@ FLUSH_FRACTION = 0.1
 MAX_TOKENS = 1_000_000_000
 """A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
 
+MAX_SECONDS = 1_000_000_000
+"""Longest time to wait: more is no number that a lock can wait for."""
+
 
 LLAMAINDEX_SETTINGS = {
     "table_name": ": all sessions share one set of tables; to keep some apart, give db_schema (PostgreSQL) or another "
@@ -64,7 +67,7 @@ class MemoryConfig(BaseModel):
     """Tokens that queue and blocks together may use."""
     chat_history_token_ratio: float = Field(default=0.7, gt=0, le=1)
     """Share of the limit above which the queue is flushed."""
-    token_flush_size: int | None = Field(default=None, ge=1)
+    token_flush_size: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
     truncation_order: TruncationOrder = "largest_first"
@@ -80,15 +83,15 @@ class MemoryConfig(BaseModel):
     """Tokens the model itself can take, where it is known."""
     reply_reserve: int = Field(default=0, ge=0, le=MAX_TOKENS)
     """Tokens kept free for the answer inside `context_window`."""
-    image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0)
-    audio_token_size_estimate: int = Field(default=AUDIO_TOKENS, ge=0)
-    video_token_size_estimate: int = Field(default=VIDEO_TOKENS, ge=0)
-    document_token_size_estimate: int = Field(default=DOCUMENT_TOKENS, ge=0)
-    delivery_timeout: float = Field(default=20.0, ge=0)
+    image_token_size_estimate: int = Field(default=IMAGE_TOKENS, ge=0, le=MAX_TOKENS)
+    audio_token_size_estimate: int = Field(default=AUDIO_TOKENS, ge=0, le=MAX_TOKENS)
+    video_token_size_estimate: int = Field(default=VIDEO_TOKENS, ge=0, le=MAX_TOKENS)
+    document_token_size_estimate: int = Field(default=DOCUMENT_TOKENS, ge=0, le=MAX_TOKENS)
+    delivery_timeout: float = Field(default=20.0, ge=0, le=MAX_SECONDS)
     """Seconds `put` waits for the first attempt of a delivery."""
-    delivery_attempts: int = Field(default=5, ge=1)
+    delivery_attempts: int = Field(default=5, ge=1, le=MAX_TOKENS)
     """Attempts after which a delivery is parked."""
-    queue_turns: int | None = Field(default=None, ge=1)
+    queue_turns: int | None = Field(default=None, ge=1, le=MAX_TOKENS)
     """Most turns the queue holds, the newest included; older ones leave it. None: only its tokens count."""
     recipe: str | None = None
     """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
@@ -210,9 +213,11 @@ def _impossible(error: ValidationError) -> ConfigError:
         return ConfigError(
             f'there is no setting "{name}"{LLAMAINDEX_SETTINGS.get(name) or nearest(name, MemoryConfig.model_fields)}'
         )
-    return ConfigError(out_of_bounds(MemoryConfig, error) or f"{name} cannot be {first.get('input')!r}: {first['msg']}")
+    return ConfigError(
+        out_of_bounds(MemoryConfig, error) or f"{name} cannot be {shown(first.get('input'))}: {first['msg']}"
+    )
 
 
 def _require(condition: bool, sentence: str, value: object) -> None:
     if not condition:
-        raise ConfigError(f"{sentence}, not {value!r}")
+        raise ConfigError(f"{sentence}, not {shown(value)}")

@@ -129,6 +129,10 @@ def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
     first = error.errors(include_url=False)[0]
     if first["type"] not in ("greater_than_equal", "greater_than", "less_than_equal"):
         return None
-    name, value = str(first["loc"][0]), first["input"]
-    shown = "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)
-    return f"{name} must be {bounds(model, name)}, not {shown}"
+    name = str(first["loc"][0])
+    return f"{name} must be {bounds(model, name)}, not {shown(first['input'])}"
+
+
+def shown(value: Any) -> str:
+    """Return a value for a sentence; of a number that is too long to read, only that it is."""
+    return "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)

@@ -1,5 +1,8 @@
 """What is none of the things that can be given is refused where it is given, in words that help."""
 
+import math
+import re
+
 import pytest
 from fakes import FakeChat, FakeEmbedder, FakeExtractor
 from llama_index.core.embeddings import MockEmbedding
@@ -8,6 +11,7 @@ from llama_index.core.vector_stores import SimpleVectorStore
 
 from memory_core import (
     BaseMemoryBlock,
+    ChatMessage,
     ConfigError,
     FactExtractionMemoryBlock,
     GraphMemoryBlock,
@@ -150,10 +154,54 @@ def test_models_are_taken_without_being_asked_anything():
         (FactExtractionMemoryBlock, "max_facts", "at least 1", {"min_value": 1, "max_value": None}),
         (GraphMemoryBlock, "hops", "at least 1 and at most 4", {"min_value": 1, "max_value": 4}),
         (GraphMemoryBlock, "priority", "at least 0", {"min_value": 0, "max_value": None}),
-        (MemoryConfig, "queue_turns", "at least 1", {"min_value": 1, "max_value": None}),
+        (MemoryConfig, "queue_turns", "at least 1 and at most 1,000,000,000", {"min_value": 1, "max_value": 1_000_000_000}),
         (MemoryConfig, "chat_history_token_ratio", "above 0 and at most 1", {"min_value": None, "max_value": 1}),
     ],
 )
 def test_the_bounds_of_a_setting_stand_on_its_field_for_code_and_forms_alike(model, field, says, limited):
     assert str(bounds(model, field)) == says
     assert limits(model, field) == limited
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e300, 10**400, 10**5000], ids=range(6))
+@pytest.mark.parametrize(
+    "name", [name for name, field in MemoryConfig.model_fields.items() if re.search("int|float", str(field.annotation))]
+)
+def test_a_number_that_is_none_is_refused_by_constructor_and_configure_alike(name, value):
+    memory = Memory.from_defaults("numbers")
+    refusals = []
+    for change in (lambda: Memory.from_defaults("more", **{name: value}), lambda: memory.configure(**{name: value})):
+        with pytest.raises(ConfigError) as refused:
+            change()
+        refusals.append(str(refused.value))
+
+    assert refusals[0] == refusals[1]
+    assert name in refusals[0]
+    assert len(refusals[0]) < 200
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 10**400], ids=range(4))
+@pytest.mark.parametrize(
+    "name", [name for name, field in VectorMemoryBlock.model_fields.items() if "float" in str(field.annotation)]
+)
+def test_a_block_refuses_the_same_numbers_when_it_is_made_and_when_it_is_changed(name, value):
+    memory = Memory.from_defaults("numbers", memory_blocks=[VectorMemoryBlock(name="v")])
+    refusals = []
+    changed = {name: value}
+    for change in (
+        lambda: VectorMemoryBlock(name="v", **changed),
+        lambda: memory.blocks.configure("v", **changed),
+    ):
+        with pytest.raises(ConfigError) as refused:
+            change()
+        refusals.append(str(refused.value))
+
+    assert refusals[0] == refusals[1]
+    assert len(refusals[0]) < 200
+
+
+def test_to_wait_for_ever_for_deliveries_is_possible():
+    memory = Memory.from_defaults("numbers", memory_blocks=[VectorMemoryBlock(name="v", deliver_on="turn")])
+    memory.put(ChatMessage(content="I like tea."))
+
+    assert memory.deliver(timeout=math.inf).keys() <= {"v"}

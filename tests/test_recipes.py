@@ -86,7 +86,7 @@ def test_a_recipes_settings_yield_to_what_is_given(services):
     ("key", "given", "sentence"),
     [
         ("bufer", {}, "there is no recipe called 'bufer': choose one of buffer, window"),
-        ("window", {"turns": 0}, "queue_turns must be at least 1, not 0"),
+        ("window", {"turns": 0}, "queue_turns must be at least 1 and at most 1,000,000,000, not 0"),
         ("hybrid", {"overflow": "lost"}, "overflow must be 'verbatim' or 'summarised', not 'lost'"),
         ("summary", {"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
         ("user_memories", {"user_id": None}, "belongs to the user: give the memory a user_id"),

@@ -30,7 +30,7 @@ from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
-from memory_core.given import fitting, nearest, out_of_bounds
+from memory_core.given import fitting, nearest, out_of_bounds, shown
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
@@ -613,7 +613,7 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: s
         return ConfigError(f"{cls.__name__} needs {where}")
     if bound := out_of_bounds(cls, error):
         return ConfigError(f"{bound} (block {name or cls.model_fields['name'].default!r})")
-    return ConfigError(f"{cls.__name__}: {where} cannot be {first.get('input')!r}: {first['msg']}")
+    return ConfigError(f"{cls.__name__}: {where} cannot be {shown(first.get('input'))}: {first['msg']}")
 
 
 def _check_name(name: str) -> None:

@@ -7,6 +7,7 @@ between leaves nothing behind; the next one repeats the work.
 """
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -108,7 +109,7 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             started[name] = _pool().submit(_serve_block, session, attached, force)
-    wait(started.values(), timeout=timeout)
+    wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():
         results[name] = future.result() if future.done() else Served(name, "waiting")
     return results
