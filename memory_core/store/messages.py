@@ -5,7 +5,7 @@ A message's text is in the content store; its row has the values planning needs.
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -306,19 +306,27 @@ def messages_that_hold(connection: Connection, session_id: str, words: Sequence[
     return {seq for seq, key in connection.execute(query) if key in texts} if texts else set()
 
 
-def texts_that_hold(connection: Connection, session_id: str, words: Sequence[str]) -> set[str]:
+def texts_that_hold(
+    connection: Connection, session_id: str, words: Sequence[str], fold: Callable[[str], str] | None = None
+) -> set[str]:
     """Candidate texts for each of these casefolded words: hashes of all that contain it, and some more.
 
-    Searches the stored text, which is much faster than decoding it.
+    Searches the stored text, which is much faster than decoding it. `fold` makes a text comparable in a second way.
     """
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
     stored = func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
+    # So are those with Markdown or escaped characters, which may stand within a word.
+    marked = [data.contains(sign, autoescape=True) for sign in ("*", "`", "~", "\\u")]
     plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
     query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))
-    rows = connection.execute(query.where(or_(stored != func.length(data), and_(true(), *plain))))
-    return {key for key, text in rows if all(word in _folded(text) for word in written)}
+    rows = connection.execute(query.where(or_(stored != func.length(data), *marked, and_(true(), *plain))))
+    return {key for key, text in rows if _has_all(_folded(text), written) or (fold and _has_all(fold(text), written))}
+
+
+def _has_all(text: str, words: Sequence[str]) -> bool:
+    return all(word in text for word in words)
 
 
 def _folded(text: str) -> str:

@@ -3,19 +3,24 @@
 A phrase is said where one sentence has all its stems, stop words aside, so that "allergic to nuts" is found in "Ana is
 allergic to all nuts" and not in a text that names an allergy here and nuts there. A phrase of several sentences is
 said where each of them is.
+
+Where no text says it, it is looked for with its words in any order (`Phrase.scattered`). Both look through markup,
+punctuation, case, Unicode forms and the escapes of JSON in tool arguments.
 """
 
 import re
-from collections.abc import Iterable, Set
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, replace
+from functools import cached_property
+from unicodedata import category, normalize
 
-from memory_core.text import stems, words
+from memory_core.text import stems, whole_characters, words
 
 CARRIED = 0.5
 """Share of a phrase's stems that a fact must have to carry it: facts reword, "I live in" becomes "lives in"."""
 
-MAX_STEMS = 40
-"""Stems of a phrase that are compared; of a longer one, the first."""
+MAX_NEEDLES = 40
+"""Beginnings of words by which texts are looked up; all words of a longer phrase are compared all the same."""
 
 _IRREGULAR = 3
 """Letters of the longest stem whose words differ in more than what follows its last letter: "sky" and "skies"."""
@@ -24,8 +29,20 @@ _SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 _SPEAKER = frozenset({"user", "i", "my", "me"})
 """Stems by which a fact names whom a message calls otherwise."""
 
+_MARKUP = re.compile(r"[*`~]+")
+"""Markdown that may stand within a word."""
+_INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
+"""Soft hyphens, joiners, marks of direction and variation selectors: nobody types them."""
+_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|([^\W\d_])|(.))", re.DOTALL)
+"""Escapes of JSON, as texts of tools hold them: of a character, of a control character, of a sign."""
+_CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
+_JOINTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])|'")
+"""Where two words are written as one: `birthdayDinner`, `HAT229`, `l'avion`."""
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\uac00-\ud7af]")
+"""Letters of Thai, Lao, Burmese, Khmer and Korean, whose words stand in longer runs."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class Phrase:
     """What is looked for, made comparable once."""
 
@@ -34,6 +51,8 @@ class Phrase:
     """Stems of each sentence that has any."""
     needles: tuple[str, ...]
     """Beginnings of its words, casefolded: a text without one of them, whatever the ending, does not say it."""
+    any_order: bool = False
+    """Whether it counts as said by a text that has all of its words somewhere."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":
@@ -43,14 +62,28 @@ class Phrase:
         ['allerg', 'nut']
         """
         line = " ".join(text.split())
-        content: list[str] = []
-        for word in words(line):
-            if stems(word) and len(content) < MAX_STEMS:
-                content.append(word)
-        found = [frozenset(stems(sentence)[:MAX_STEMS]) for sentence in _SENTENCES.split(line)]
-        needles = [_beginning(stem) for word in content for stem in stems(word)]
-        sentences = tuple(sentence for sentence in found if sentence)
-        return cls(line, sentences, tuple(dict.fromkeys(needle for needle in needles if needle)))
+        content = dict.fromkeys(stem for word in words(line) for stem in stems(word))
+        found = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
+        needles = dict.fromkeys(needle for stem in content if (needle := _beginning(stem)))
+        return cls(line, tuple(sentence for sentence in found if sentence), tuple(needles)[:MAX_NEEDLES])
+
+    @cached_property
+    def scattered(self) -> "Phrase":
+        """The same, said by every text that has all of its words, in any order."""
+        needles = (_beginning(stem) for word in self.all_words for stem in stems(word, stop=False))
+        return replace(self, any_order=True, needles=tuple(dict.fromkeys(filter(None, needles)))[:MAX_NEEDLES])
+
+    @cached_property
+    def all_words(self) -> tuple[str, ...]:
+        """Its words, stop words too, and its emoji and other symbols, each once."""
+        copied = _CODE.sub(lambda found: chr(int(found[1], 16)), self.text)  # as in JSON
+        text = visible(whole_characters(copied))
+        return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
+
+    def held_in(self, text: str) -> int:
+        """Number of its words that a text has, in whatever order and form."""
+        held = _Held(text)
+        return sum(map(held.has, self.all_words))
 
     @property
     def stems(self) -> frozenset[str]:
@@ -60,10 +93,16 @@ class Phrase:
         """Whether a text says it, word for word or with all its stems in one sentence."""
         if not self.text:
             return False
+        if self.any_order:
+            held = _Held(text)
+            return bool(self.all_words) and all(map(held.has, self.all_words))
+        if (symbols := _symbols(self.text)) and not symbols <= _symbols(text):
+            return False
         if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
             return True
         if not self.sentences:  # nothing but stop words or signs
-            return not words(self.text) and self.text.casefold() in " ".join(text.split()).casefold()
+            signs = visible(self.text).casefold()
+            return bool(signs) and not words(signs) and signs in visible(" ".join(text.split())).casefold()
         there = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
         return all(any(wanted <= sentence for sentence in there) for wanted in self.sentences)
 
@@ -74,6 +113,75 @@ class Phrase:
     def carried_by(self, text: str) -> bool:
         """Whether a fact, a relation or a summary made of a text that says it still carries it: most of its stems."""
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
+
+
+class _Held:
+    """What a text has: its words in every form in which they can be typed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._folded = folded(text)
+
+    def has(self, word: str) -> bool:
+        """Whether it has a word, in this or an inflected form, alone or as a part of a compound."""
+        if _UNSPACED.search(word):
+            return word in self._folded
+        beginnings = (_beginning(stem) for stem in stems(word, stop=False))
+        if not all(each in self._folded for each in beginnings):  # seen without taking the text apart
+            return False
+        own = stems(word, stop=False)
+        return word in self._words or (bool(own) and self._stems.issuperset(own))
+
+    @cached_property
+    def _forms(self) -> list[str]:
+        return [form for text in _unescaped(visible(self._text)) for form in {text, _MARKUP.sub("", text)}]
+
+    @cached_property
+    def _words(self) -> Set[str]:
+        found: set[str] = set()
+        for form in self._forms:
+            found |= _symbols(form)
+            found.update(word.casefold() for word in words(form))
+            found.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
+            found.update(part for word in tuple(found) if word.count(",") + word.count(".") for part in _listed(word))
+        return found
+
+    @cached_property
+    def _stems(self) -> frozenset[str]:
+        return frozenset(stem for form in self._forms for stem in stems(form, stop=False))
+
+
+def _listed(number: str) -> list[str]:
+    """Numbers that were written as one, `1,2,3` or `12.5.2024`, and one with its thousands; none for a decimal."""
+    several = "," in number or number.count(".") > 1
+    return [number.replace(",", ""), *re.split("[.,]", number)] if several else []
+
+
+def folded(text: str) -> str:
+    """A text as it is searched for parts of words: visible, casefolded, without markup and without escapes."""
+    if text.isascii() and "\\" not in text:
+        return _MARKUP.sub("", text).casefold()
+    return _MARKUP.sub("", "\n".join(_unescaped(visible(text)))).casefold()
+
+
+def visible(text: str) -> str:
+    """A text in Unicode's composed form, without what cannot be seen."""
+    return text if text.isascii() else _INVISIBLE.sub("", normalize("NFKC", text)).replace("’", "'")
+
+
+def _unescaped(text: str) -> Iterator[str]:
+    """A text as it stands, and with the escapes of JSON read."""
+    yield text
+    if "\\" in text:
+        read = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else f" {found[3] or ''}", text)
+        yield visible(whole_characters(read))
+
+
+def _symbols(text: str) -> Set[str]:
+    """Emoji and currencies of a text, which no word has."""
+    if text.isascii():
+        return {"$"} if "$" in text else frozenset()
+    return {sign for sign in visible(text) if category(sign) in ("So", "Sc", "Cn")}
 
 
 def carries(there: Set[str], wanted: Set[str]) -> bool:

@@ -1,6 +1,7 @@
 """`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -12,7 +13,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import origin_of, stored_item
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, MessageError, NotFoundError
-from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand
+from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand, spread
 from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, places_of
@@ -32,7 +33,7 @@ from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
-from memory_core.tracing.matching import Phrase
+from memory_core.tracing.matching import Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
@@ -65,6 +66,9 @@ MEANT = 0.8
 
 SUGGESTED = 0.3
 """Cosine from which a message is suggested where nobody said a phrase."""
+
+MAX_SPREAD, MAX_COMPARED = 12, 1_000
+"""Words of a phrase that are looked for one by one where no text has all of them, and messages compared for each."""
 
 MAX_CHARACTERS = 2_000
 """Characters of a phrase that are looked for by meaning."""
@@ -129,7 +133,7 @@ class SessionTracer:
             asked = gathering.asked
         else:
             followed, nearest = gathering.said(_typed(target))
-            asked = followed.phrase.text
+            asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
 
     def _cut(self, history: History, ref: Ref) -> FoundCut:
@@ -228,7 +232,8 @@ class SessionTracer:
         """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
         followed = gathering.ever(target)
-        asked, ref = (gathering.asked, target) if isinstance(target, Ref) else (followed.phrase.text, None)
+        asked, ref = gathering.asked or followed.phrase.text, gathering.instead
+        ref = target if isinstance(target, Ref) else ref
         life = gathering.life(followed)
 
         def trace(turn: int) -> Trace:
@@ -345,6 +350,9 @@ class _Gathering:
         self._texts: dict[str, str | None] = {}
         self._versions: dict[str, list[Version]] = {}
         self.asked = ""
+        self.instead: Ref | None = None
+        """What has all words of a phrase that was said nowhere, and is followed instead."""
+        self._scattered = ""
         self._beyond: set[Ref] = set()
         """Carriers of a phrase that are not followed."""
 
@@ -441,14 +449,83 @@ class _Gathering:
         return self.said(_typed(target), most=MAX_SAID_EVER)[0]
 
     def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
-        """Everything that says a phrase, of messages so many: by words, else the one message that means it."""
+        """Everything that says a phrase (most: messages); else what has all its words, or a message close to it."""
         wanted = Phrase.of(phrase)
-        followed, nearest = self._matching(wanted, most), None
-        if not (followed.messages or followed.facts or followed.relations or followed.texts):
-            nearest = self._nearest(wanted.text)
-            if nearest is not None and nearest.similarity >= MEANT:
-                return self._followed(wanted, {nearest.seq: "meaning"}), None
-        return followed, nearest
+        followed = self._matching(wanted, most)
+        if followed.messages or followed.facts or followed.relations or followed.texts:
+            return followed, None
+        if any(True for _ in self._record_tracks(followed)):
+            return followed, None
+        if (all_words := self._with_all_words(wanted.scattered)) is not None:
+            return all_words, None
+        nearest = self._nearest(wanted.text)
+        if nearest is not None and (nearest.similarity or 0.0) >= MEANT:
+            close = f"close to them in meaning ({nearest.similarity:.2f})"
+            self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
+            return self._followed(wanted, {nearest.seq: "meaning"}), None
+        return followed, self._nearest_by_words(wanted) or nearest
+
+    def _with_all_words(self, wanted: Phrase) -> Followed | None:
+        """One thing that has all words of a phrase, in any order: the newest message up to the prompt before others."""
+        if self._pieces is None:
+            return None
+        ref, block = self._piece_with_all_words(wanted)
+        if ref is None:
+            followed = self._followed(wanted, {})
+            if any(True for _ in self._record_tracks(followed)):
+                self._scattered = "Not word for word; all these words are in one record of the agent's memory."
+                return followed
+            return None
+        followed, self.instead = self.picked(ref, block), ref
+        state = self._state(ref.number) if ref.kind == "message" else None
+        where = f"in one message of turn {state.record.turn:,}" if state is not None else f"in one {ref.kind} of memory"
+        if block is not None:
+            where = f"in the text of {block}"
+        self._scattered = f"Not word for word; all these words are {where}."
+        return followed
+
+    def _piece_with_all_words(self, wanted: Phrase) -> tuple[Ref | None, str | None]:
+        """The same as a ref, with the block of a text."""
+        if saying_it := self._saying(wanted, 1):
+            return Ref.of("message", saying_it[0]), None
+        facts = dict.fromkeys(self._facts_saying(wanted), "words")
+        if best := next(iter(self._nearest_to_prompt("fact", facts)), None):
+            return Ref.of("fact", best), None
+        relations = dict.fromkeys(self._relations_saying(wanted), "words")
+        if best := next(iter(self._nearest_to_prompt("relation", relations)), None):
+            return Ref.of("relation", best), None
+        for name in self._history.blocks_ever(self._history.position):
+            for version in reversed(self.versions(name)):
+                if refs := saying(wanted, version.pieces):
+                    return refs[0], name
+        given = {
+            ref: str(part["name"])
+            for turn in self._history.turns.values()
+            for record in turn.contexts
+            for part in context_of(record).parts
+            for ref in spread(part["refs"])
+            if ref.kind == "content"
+        }
+        self._load(ref.hash for ref in given)
+        holding = (ref for ref in reversed(given) if wanted.said_in(content_text(ref, self.words(ref.hash))))
+        ref = next(holding, None)
+        return ref, given[ref] if ref is not None else None
+
+    def _nearest_by_words(self, wanted: Phrase) -> Nearest | None:
+        """The message with most words of a phrase, where each of them is in some message; None where one is in none."""
+        words = sorted(wanted.all_words, key=len, reverse=True)  # long ones are rare: most often the first decides
+        if self._pieces is None or not 2 <= len(words) <= MAX_SPREAD:
+            return None
+        common: Counter[int] = Counter()
+        for word in words:
+            saying_it = self._saying(Phrase.of(word).scattered, MAX_COMPARED)
+            if not saying_it:
+                return None
+            common.update(saying_it)
+        best = max(common, key=lambda seq: (common[seq], seq))
+        state = self._state(best)
+        assert state is not None
+        return Nearest(best, state.record.turn, self._message(best) or "", None, (common[best], len(words)))
 
     def _matching(self, wanted: Phrase, most: int) -> Followed:
         """Everything that says a phrase by its words."""
@@ -456,11 +533,7 @@ class _Gathering:
             return self._followed(wanted, {})
         messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted, most), "words")
         facts = dict.fromkeys(self._facts_saying(wanted), "words")
-        relations = {
-            id: "words"
-            for id in tuple(self._pieces.relations)  # another thread may read on
-            if wanted.said_in(self._relation(id, self._moment.position) or self._relation(id, 2**62) or "")
-        }
+        relations = dict.fromkeys(self._relations_saying(wanted), "words")
         few, related = self._nearest_to_prompt("fact", facts), self._nearest_to_prompt("relation", relations)
         self._beyond = {Ref.of("fact", id) for id in facts.keys() - few.keys()}
         self._beyond |= {Ref.of("relation", id) for id in relations.keys() - related.keys()}
@@ -616,7 +689,8 @@ class _Gathering:
         """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
         needles = wanted.needles or (() if wanted.sentences else tuple(wanted.text.casefold().split()))
         with self._session.database.read() as connection:
-            holding = texts_that_hold(connection, self._session.id, needles)
+            fold = folded if wanted.any_order else None
+            holding = texts_that_hold(connection, self._session.id, needles, fold)
         then = self._moment.position
         states = [] if self._pieces is None else self._pieces.messages_with(holding)
         states.sort(key=lambda state: (state.record.position > then, -state.record.position))
@@ -648,9 +722,16 @@ class _Gathering:
         self._load(key for words in worded.values() for _, key in words)
         return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
+    def _relations_saying(self, wanted: Phrase) -> list[int]:
+        known = tuple(self._pieces.relations) if self._pieces is not None else ()  # another thread may read on
+        then, ever = self._moment.position, 2**62
+        return [id for id in known if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
+
     def _says(self, wanted: Phrase, key: str) -> bool:
         """Whether a text says a phrase. Most lack the beginning of a word, which is seen without their stems."""
         text = self.words(key) or ""
+        if wanted.any_order:
+            return wanted.said_in(text)
         lower = normalize("NFKC", text).casefold()
         return all(needle in lower for needle in wanted.needles) and wanted.said_in(text)
 
@@ -731,7 +812,7 @@ class _Gathering:
         tracks = self.tracks(followed, target, life)
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
         found = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
-        return replace(found, nearest=nearest, more=more)
+        return replace(found, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
         """A cut: each of its entries followed, with what else carries it."""

@@ -112,13 +112,15 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The message closest in meaning to a phrase that nobody said."""
+    """The message closest to a phrase that nobody said: in meaning, or by most of its words."""
 
     seq: int
     turn: int
     words: str
-    similarity: float
-    """Cosine, -1 to 1."""
+    similarity: float | None
+    """Cosine, -1 to 1; None for the one with most words."""
+    held: tuple[int, int] | None = None
+    """Number of the phrase's words that it has, of how many; every word was said somewhere. None: not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +213,8 @@ class Trace:
     """Position of the last reset: what was before it is not known any more; None if nothing was forgotten."""
     nearest: Nearest | None = None
     """Suggested instead if nobody said it."""
+    scattered: str = ""
+    """Where all words of a phrase are that was said nowhere word for word: what has them is the target. A sentence."""
     more: int = 0
     """Carriers that are not among the tracks, because there are too many of them."""
     cut: CutTrace | None = None
@@ -218,12 +222,15 @@ class Trace:
 
     @property
     def origin(self) -> str:
-        """Who said it and in which turn, or how else it came in; empty for what nobody said. Plain text."""
+        """Who said it and in which turn, or how else it came in; empty for what nobody said. Plain text.
+
+        First, that it was not said word for word, where that is so.
+        """
         own = next((track for track in self.tracks if track.carrier.ref == self.target), None)
         by_itself = own is not None and own.carrier.kind in ("text", "block") and own.carrier.seq is None
         learned = own if by_itself else self.tracks[0] if self.tracks and not self.said else None
         first = next((each.text for each in learned.stages if each.name == "learned"), "") if learned else ""
-        return " ".join(filter(None, [first, said_by(self.said)]))
+        return " ".join(filter(None, [self.scattered, first, said_by(self.said)]))
 
     @property
     def reached(self) -> bool:
@@ -242,6 +249,11 @@ class Trace:
             return self.cut.sentence
         if not self.tracks:
             gap = " What was said before the last reset is not known any more." if self.known_from else ""
+            if self.nearest is not None and self.nearest.held is not None:
+                number, of = self.nearest.held
+                return (
+                    f"Never said together: a message of turn {self.nearest.turn:,} has {number} of the {of} words.{gap}"
+                )
             return f"Never said in this session.{gap}"
         decided = self.decisive
         if decided is None:

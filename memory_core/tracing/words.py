@@ -95,7 +95,7 @@ def target_name(trace: Trace) -> str:
 
 def matched(trace: Trace) -> str:
     """How what says a phrase was found; empty for what was picked."""
-    how = {"words": "Matched by words.", "meaning": "Matched by meaning, not by words."}
+    how = {"words": "Matched by words."}
     kinds = {said.matched for said in trace.said} if trace.target is None else set()
     return how.get(next(iter(kinds), ""), "")
 
