@@ -80,10 +80,9 @@ class Phrase:
         text = visible(whole_characters(copied))
         return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
 
-    def held_in(self, text: str) -> int:
-        """Number of its words that a text has, in whatever order and form."""
-        held = _Held(text)
-        return sum(map(held.has, self.all_words))
+    @cached_property
+    def _parts(self) -> tuple["_Word", ...]:
+        return tuple(map(_Word.of, self.all_words))
 
     @property
     def stems(self) -> frozenset[str]:
@@ -95,7 +94,7 @@ class Phrase:
             return False
         if self.any_order:
             held = _Held(text)
-            return bool(self.all_words) and all(map(held.has, self.all_words))
+            return bool(self._parts) and all(map(held.has, self._parts))
         if (symbols := _symbols(self.text)) and not symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
@@ -115,6 +114,22 @@ class Phrase:
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
 
 
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """One word that is looked for."""
+
+    text: str
+    stems: frozenset[str]
+    beginnings: tuple[str, ...]
+    in_runs: bool
+    """Whether it may stand within a longer run of letters."""
+
+    @classmethod
+    def of(cls, word: str) -> "_Word":
+        own = stems(word, stop=False)
+        return cls(word, frozenset(own), tuple(map(_beginning, own)), bool(_UNSPACED.search(word)))
+
+
 class _Held:
     """What a text has: its words in every form in which they can be typed."""
 
@@ -122,15 +137,13 @@ class _Held:
         self._text = text
         self._folded = folded(text)
 
-    def has(self, word: str) -> bool:
+    def has(self, word: "_Word") -> bool:
         """Whether it has a word, in this or an inflected form, alone or as a part of a compound."""
-        if _UNSPACED.search(word):
-            return word in self._folded
-        beginnings = (_beginning(stem) for stem in stems(word, stop=False))
-        if not all(each in self._folded for each in beginnings):  # seen without taking the text apart
+        if word.in_runs:
+            return word.text in self._folded
+        if not all(each in self._folded for each in word.beginnings):  # seen without taking the text apart
             return False
-        own = stems(word, stop=False)
-        return word in self._words or (bool(own) and self._stems.issuperset(own))
+        return word.text in self._words or (bool(word.stems) and self._stems >= word.stems)
 
     @cached_property
     def _forms(self) -> list[str]:
