@@ -4,8 +4,9 @@ Each candidate follows from the rule that lost a track. It is tried with the pla
 the question of the prompt that was traced, and offered only where the information is then in it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import floor
 from typing import Any, Literal
 
@@ -17,11 +18,13 @@ from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation as plans
+from memory_core.planning.context import QUEUE, Granted
 from memory_core.planning.curation import ChangeSet
 from memory_core.retrieval import explain
 from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.sessions.handle import SessionHandle
 from memory_core.sessions.preview import SessionPreview
+from memory_core.text import listed
 from memory_core.tracing.values import Stage, Trace, Track
 
 FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "accept", "retry", "priority", "limit",
@@ -33,8 +36,8 @@ MAX_TAUGHT = 300
 LIMITS = (1.0, 1.1, 1.25, 1.5, 2.0)
 """Shares of the token limit tried for the smallest that helps, on top of the tokens that were missing."""
 
-MAX_FIXES = 4
-"""Most fixes offered: more are no help in choosing one."""
+MAX_FIXES, MAX_TRIED = 4, 6
+"""Most fixes offered, as more are no help in choosing one, and most that are tried besides new words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class Fix:
     deliveries: tuple[int, ...] = ()
     foretold: NextPrompt | None = None
     """The next prompt after it; None where only a model could tell."""
+    losses: Mapping[str, int] = field(default_factory=dict)
+    """Tokens that each part of the next prompt loses by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +73,20 @@ class Fixes:
     held: bool
     """Whether that holds the information already."""
     offered: tuple[Fix, ...]
-    """The mildest first; none where it is held already."""
+    """Those by which nothing else is lost first, then by the fewest tokens lost; of equals the mildest.
+
+    None where it is held already.
+    """
 
 
 def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> Fixes:
     """Changes under which the next prompt, built for the question of the trace, holds what was followed.
 
-    `words` are what to teach, None: what was asked for. Changes nothing.
+    `words` are what to teach, None: what was asked for; of what nobody said, nothing. Changes nothing.
     """
     if trace.decisive is not None and trace.decisive.rule == "not_sent":  # what an attached agent sends, it decides
         return Fixes(None, False, ())
-    trying = _Trying(session, trace, (words or trace.asked).strip()[:MAX_TAUGHT])
+    trying = _Trying(session, trace, (words or (trace.asked if trace.tracks else "")).strip()[:MAX_TAUGHT])
     now = trying.foretell(Fix("limit", ""))
     if now is None or trying.holds(now):
         return Fixes(now, now is not None, ())
@@ -86,13 +94,43 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
     for fix in trying.candidates():
         if any((each.kind, each.block, each.fact) == (fix.kind, fix.block, fix.fact) for each in offered):
             continue
+        if fix.kind not in ("teach", "write") and len(offered) >= MAX_TRIED:
+            continue
         if fix.kind in ("retry", "embed"):
             offered.append(fix)
         else:
-            offered += filter(None, [next(trying.enough(fix), None)])
-        if len(offered) == MAX_FIXES:
-            break
-    return Fixes(now, False, tuple(offered))
+            offered += [_with_losses(enough, now) for enough in islice(trying.enough(fix), 1)]
+    # What a repeated delivery or search brings nobody knows before: after what costs nothing, before what does.
+    offered.sort(key=lambda fix: (sum(fix.losses.values()), fix.foretold is None))
+    return Fixes(now, False, tuple(offered[:MAX_FIXES]))
+
+
+def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
+    """The same with what other parts lose by it, which its label says."""
+    assert fix.foretold is not None
+    before, after = now.context.plan, fix.foretold.context.plan
+    losses = {part.name: lost for part in before.granted if (lost := _lost(part, after.granted))}
+    kept = {message.seq for message in after.queue}
+    if left_out := sum(message.tokens for message in before.queue if message.seq not in kept):
+        losses[QUEUE] = left_out
+    if not losses:
+        return fix
+    named = [
+        f"{'the queue' if name == QUEUE else name} loses {size:,} token{'s' * (size > 1)}"
+        for name, size in losses.items()
+    ]
+    return replace(fix, label=f"{fix.label}; {listed(named)}", losses=losses)
+
+
+def _lost(part: Granted, after: Sequence[Granted]) -> int:
+    """Tokens of a part's pieces that a later prompt does not have; of texts, which are named by their words, in all."""
+    then = [piece for each in after if each.name == part.name for piece in each.pieces]
+    kept = {piece.ref for piece in then}
+    named = [
+        [piece.tokens for piece in pieces if piece.ref.kind in ("text", "content")] for pieces in (part.pieces, then)
+    ]
+    numbered = [p.tokens for p in part.pieces if p.ref.kind not in ("text", "content") and p.ref not in kept]
+    return sum(numbered) + max(0, sum(named[0]) - sum(named[1]))
 
 
 def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
