@@ -154,7 +154,12 @@ def test_models_are_taken_without_being_asked_anything():
         (FactExtractionMemoryBlock, "max_facts", "at least 1", {"min_value": 1, "max_value": None}),
         (GraphMemoryBlock, "hops", "at least 1 and at most 4", {"min_value": 1, "max_value": 4}),
         (GraphMemoryBlock, "priority", "at least 0", {"min_value": 0, "max_value": None}),
-        (MemoryConfig, "queue_turns", "at least 1 and at most 1,000,000,000", {"min_value": 1, "max_value": 1_000_000_000}),
+        (
+            MemoryConfig,
+            "queue_turns",
+            "at least 1 and at most 1,000,000,000",
+            {"min_value": 1, "max_value": 1_000_000_000},
+        ),
         (MemoryConfig, "chat_history_token_ratio", "above 0 and at most 1", {"min_value": None, "max_value": 1}),
     ],
 )

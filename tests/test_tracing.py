@@ -146,9 +146,7 @@ def test_cut_by_priority():
     context = memory.build_context()
     (cut,) = [cut for cut in context.plan.cuts if cut.part == "facts"]
     trace = memory.trace(Ref.of("fact", 1))
-    assert trace.sentence == (
-        f"Cut from the prompt of turn 3: facts has priority 1 and {cut.over_before} tokens were missing."
-    )
+    assert trace.sentence == (f"Cut in turn 3: the prompt was {cut.over_before} tokens over, and facts is cut first.")
 
 
 def test_the_oldest_turns_of_the_queue():

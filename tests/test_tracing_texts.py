@@ -110,7 +110,7 @@ def test_a_sentence_that_a_person_wrote_was_said_by_nobody_and_one_cut_is_not_in
     (left,) = spread(cut["refs"])
     assert left == named("I am allergic to nuts.")
     trace = memory.trace("allergic to nuts")
-    assert trace.sentence == "Cut from the prompt of turn 2: Summary has priority 2 and 1 token was missing."
+    assert trace.sentence == "Cut in turn 2: the prompt was 1 token over, and Summary is cut first."
     written = memory.trace(named("The guests may eat cheese."))
     assert written.said == ()
     assert written.origin == "Written into Summary by the user in turn 2, version 2."
@@ -211,7 +211,7 @@ def test_a_cut_says_its_rule_and_numbers_and_where_what_it_said_is_otherwise():
     (entry,) = trace.cut.entries
     assert [entry.ref] == [*cut["refs"]]
     assert trace.sentence == (
-        "Cut from the prompt of turn 3: turns has priority 2 and 1 token was missing. "
+        "Cut in turn 3: the prompt was 1 token over, and turns is cut first. "
         f"1 entry with {cut['tokens']} tokens went: the prompt of turn 3 says it otherwise."
     )
     assert (entry.words, entry.own.decisive.rule) == ("I am allergic to nuts", "trimmed")
@@ -240,7 +240,9 @@ def test_of_the_queue_each_message_of_the_turns_left_out_is_an_entry():
     trace = memory.trace(cut_of(memory))
     assert [entry.ref.kind for entry in trace.cut.entries] == ["message"] * len(trace.cut.entries)
     assert trace.cut.part == "queue"
-    assert trace.sentence.startswith("Cut from the prompt of turn 4: the oldest turns of the queue were left out, ")
+    assert trace.sentence.startswith(
+        "Cut in turn 4: the prompt was 6 tokens over, so the queue's oldest turns were left out. "
+    )
     assert all(entry.own.decisive.rule == "oldest_turns" for entry in trace.cut.entries)
 
 
@@ -374,4 +376,4 @@ def test_content_of_a_custom_block_and_its_cut_are_followed_by_their_words():
     assert trace.origin == "Given by Diary: what it was made of, only the block knows."
     cut = memory.trace(cut_of(memory))
     assert [entry.words for entry in cut.cut.entries] == ["one two three four five six seven eight"]
-    assert cut.sentence.startswith("Cut from the prompt of turn 1 by Diary itself: it has priority 1 and 4 tokens were")
+    assert cut.sentence.startswith("Cut in turn 1 by Diary itself: the prompt was 4 tokens over, and it is cut first.")

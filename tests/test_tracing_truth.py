@@ -3,6 +3,7 @@
 `MEMORY_INSPECTOR_TRACED_LIVES=10000` lets that many random conversations be traced instead of a few dozen.
 """
 
+import copy
 import json
 import os
 import re
@@ -421,6 +422,12 @@ def numbers_hold(told, trace, track, stage):
     if record is not None and record.kind == "retrieved":
         places = [n for n, *_ in record.event.candidates]
         known += [len(places), *(i for i, n in enumerate(places, 1) if n == track.carrier.ref.number)]
+    if stage.rule == "queued":  # the queue at the end of the turn
+        end = max(position for position, each in told.all.items() if each.turn <= trace.turn)
+        then = copy.copy(told)
+        then.records = [each for position, each in sorted(told.all.items()) if position <= end]
+        stay = [each.event for each in then.of("message_added") if then.left(each.event.seq) is None]
+        known.append(sum(event.tokens for event in stay if not event.pinned))
     for said in re.findall(r"-?\d+(?:\.\d+)?", rest):
         places = len(said.partition(".")[2])
         assert any(f"{value:.{places}f}" == said for value in known), (stage.text, said)

@@ -1,4 +1,4 @@
-"""What nobody asked about and should know, folded at the end of Timeline and Retrieval; each row opens its trace."""
+"""Findings that nobody looked for, folded at the end of Timeline and Retrieval; each row opens its trace."""
 
 from collections.abc import Iterable
 

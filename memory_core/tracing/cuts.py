@@ -10,8 +10,8 @@ from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.planning.context import QUEUE
-from memory_core.tracing.moment import Cutting
-from memory_core.tracing.stages import QUEUE_CUT, cut_text, missing, stage
+from memory_core.tracing.moment import Cutting, cut_later
+from memory_core.tracing.stages import QUEUE_CUT, count, cut_text, stage
 from memory_core.tracing.values import CutEntry, CutTrace, Stage
 
 
@@ -53,11 +53,12 @@ def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
 
 
 def _decided(record: EventRecord, cut: Mapping[str, Any]) -> Stage:
-    prompt, over = f"the prompt of turn {record.turn}", int(cut["over_before"])
+    over = int(cut["over_before"])
     if cut["part"] == QUEUE:
-        text = QUEUE_CUT.format(prompt=prompt, missing=missing(over))
+        text = QUEUE_CUT.format(turn=record.turn, over=count(over))
         return stage("prompt", "lost", text, record, rule=cut["rule"], over_before=over, tokens=int(cut["tokens"]))
     priority = next((int(part["priority"]) for part in context_of(record).parts if part["name"] == cut["part"]), 0)
-    text = cut_text(prompt, Cutting(cut["part"], cut["rule"], priority, over))
+    later = cut_later(context_of(record), cut["part"])
+    text = cut_text(record.turn, Cutting(cut["part"], cut["rule"], priority, over, later))
     return stage("prompt", "lost", text, record, rule=cut["rule"], priority=priority, over_before=over,
                  tokens=int(cut["tokens"]))  # fmt: skip

@@ -23,7 +23,7 @@ AWAY = frozenset({"block_off", "block_removed", "block_failed"})
 
 def fact_later(moment: Moment, id: int, record: EventRecord) -> Stage:
     """A fact that came only after the prompt, by the event it came with."""
-    text = f"Learned as fact {id} of {record.event.about} only in turn {record.turn}, after {moment.prompt}."
+    text = f"Learned as fact {id} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=record.turn)
 
 
@@ -39,11 +39,11 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     turn, event = decided.turn, decided.event
     if state == "active":
         reworded = [record for record in records if record.kind == "fact_changed"]
-        since = f"Active since turn {turn}" if turn else "Active"
+        since = f"Active since turn {turn:,}" if turn else "Active"
         since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
         return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
     if state == "proposed":
-        text = f"Waits for approval since turn {turn}: until then fact {id} is in no prompt."
+        text = f"Waits for approval since turn {turn:,}: until then fact {id} is in no prompt."
         return stage("kept", "waiting", text, decided, rule="proposed", fact=id), None
     if state == "superseded":
         return _superseded(life, id, decided)
@@ -67,11 +67,11 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
             break
         counts = f"{event.before} facts became {event.after}"
         if id in event.vanished:
-            text = f"Condensed away in turn {record.turn}: {counts}, and fact {id} was left out."
+            text = f"Condensed away in turn {record.turn:,}: {counts}, and fact {id} was left out."
             numbers = {"fact": id, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="condensed", **numbers), None
         if merged is not None:
-            text = f"Merged into fact {merged} when facts were condensed in turn {record.turn}: {counts}."
+            text = f"Merged into fact {merged} when facts were condensed in turn {record.turn:,}: {counts}."
             numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
@@ -104,7 +104,7 @@ def fact_shown(moment: Moment, block: str, id: int) -> Stage:
 
 def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
     """A relation that came only after the prompt, by the event it came with."""
-    text = f"Learned as a relation of {record.event.about} only in turn {record.turn}, after {moment.prompt}."
+    text = f"Learned as a relation of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", relation=id)
 
 
@@ -119,7 +119,7 @@ def relation_gone(id: int, records: Sequence[EventRecord]) -> Stage | None:
             return None
         if state is not None:
             by = f" by relation {event.by}" if getattr(event, "by", None) else ""
-            text = f"Relation {id} was {state} in turn {record.turn}{by}."
+            text = f"Relation {id} was {state} in turn {record.turn:,}{by}."
             return stage("kept", "lost", text, record, rule=state, relation=id)
     return None
 

@@ -19,6 +19,8 @@ class Cutting:
     priority: int
     over_before: int
     """Tokens above the limit when it was decided."""
+    later: bool = False
+    """Whether another part was cut before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Moment:
     @property
     def prompt(self) -> str:
         """The prompt in words, for the middle of a sentence."""
-        return f"the prompt of turn {self.record.turn}" if self.record is not None else "a prompt"
+        return f"the prompt of turn {self.record.turn:,}" if self.record is not None else "a prompt"
 
 
 def moment_at(history: History, turn: int, upto: int) -> Moment:
@@ -80,7 +82,9 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     retrieved, failed = history.recorded_with(record)
     priorities = {str(part["name"]): int(part["priority"]) for part in built.parts}
     cut = {
-        ref: Cutting(cut["part"], cut["rule"], priorities[cut["part"]], int(cut["over_before"]))
+        ref: Cutting(
+            cut["part"], cut["rule"], priorities[cut["part"]], int(cut["over_before"]), cut_later(built, cut["part"])
+        )
         for cut in built.cuts
         if cut["part"] in priorities
         for ref in spread(cut["refs"])
@@ -89,6 +93,11 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     held = {ref: str(part["name"]) for part in built.parts for ref in spread(part["refs"])}
     queue = frozenset([*expand(built.queue), *expand(built.pinned)])
     return Moment(turn, position, record, blocks, retrieved, failed, held, cut, queue, queue_over)
+
+
+def cut_later(built: ContextBuilt, part: str) -> bool:
+    """Whether another part of a prompt was cut before this one."""
+    return bool(built.cuts) and built.cuts[0]["part"] != part
 
 
 def _prompt_at(history: History, turn: int, upto: int) -> EventRecord | None:

@@ -64,7 +64,7 @@ class Records:
         first = self._first(phrase, record)
         if first is None:
             came = self._first(phrase, ever) or ever.found[0]
-            text = f"Written as {name} only in turn {came.turn}, after {self.moment.prompt}."
+            text = f"Written as {name} only in turn {came.turn:,}, after {self.moment.prompt}."
             yield _reported("learned", "lost", text, came, "learned_later")
             return
         if record is None or not record.versions:
@@ -72,11 +72,11 @@ class Records:
             return
         yield _reported("learned", "passed", f"Written as {name} {in_turn(first)}.", first)
         if record.deleted is not None:
-            text = f"Deleted from {ever.store} in turn {record.deleted.turn}."
+            text = f"Deleted from {ever.store} in turn {record.deleted.turn:,}."
             yield _reported("kept", "lost", text, record.deleted, "deleted")
         elif not self._says(phrase, record.versions[-1].words):
             over = record.versions[-1].record
-            text = f"Overwritten in turn {over.turn}: {name} has other words since."
+            text = f"Overwritten in turn {over.turn:,}: {name} has other words since."
             yield _reported("kept", "lost", text, over, "overwritten")
 
     def _first(self, phrase: Phrase, record: StoreRecord | None) -> EventRecord | None:
@@ -91,7 +91,7 @@ class Records:
         """Found by a search before the prompt, and in it."""
         moment = self.moment
         if moment.record is None:
-            yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn}.", rule="no_prompt")
+            yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn:,}.", rule="no_prompt")
             return
         own = [search for search in searches if store_name(search.event) == record.store]
         hit = next((search for search in reversed(own) if search in record.found), None)

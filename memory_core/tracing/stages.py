@@ -17,12 +17,12 @@ from memory_core.tracing.moment import Cutting, Moment
 from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
 
 CUT_RULES = {
-    "trimmed": "Cut from {prompt}: {part} has priority {priority} and {missing} missing.",
-    "dropped": "Cut from {prompt}: {part} has priority {priority}, is cut as a whole, and {missing} missing.",
-    "own_truncation": "Cut from {prompt} by {part} itself: it has priority {priority} and {missing} missing.",
+    "trimmed": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}.",
+    "dropped": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}, as a whole.",
+    "own_truncation": "Cut in turn {turn:,} by {part} itself: the prompt was {over} over, and it is cut {order}.",
 }
 
-QUEUE_CUT = "Cut from {prompt}: the oldest turns of the queue were left out, {missing} missing."
+QUEUE_CUT = "Cut in turn {turn:,}: the prompt was {over} over, so the queue's oldest turns were left out."
 
 NOTHING: dict[NothingReason, tuple[str, str]] = {
     "question": ("question", "the message is a question"),
@@ -57,9 +57,9 @@ def stage(
     return Stage(name, verdict, text, position, turn, rule, numbers, knowledge)
 
 
-def missing(over: int) -> str:
-    """Tokens above the limit, for a sentence that goes on with "missing": `16 tokens were`."""
-    return "1 token was" if over == 1 else f"{over} tokens were"
+def count(number: float, noun: str = "token") -> str:
+    """Return a number with its noun: `1 token`, `1,405 tokens`."""
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
 def by_whom(record: EventRecord) -> str:
@@ -69,7 +69,7 @@ def by_whom(record: EventRecord) -> str:
 
 def in_turn(record: EventRecord) -> str:
     """When a change was made, for the end of a sentence. Stores have no turns, and a session none at first."""
-    return f"in turn {record.turn}" if record.turn else "before the first turn"
+    return f"in turn {record.turn:,}" if record.turn else "before the first turn"
 
 
 # -- the message ---------------------------------------------------------------------------------
@@ -84,32 +84,32 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
     who = SPEAKERS.get(event.role, event.role)
     known: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
-        late = f"Said by {who} in turn {added.turn}, after {moment.prompt}."
+        late = f"Said by {who} in turn {added.turn:,}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
-    said = stage("said", "passed", f"Said by {who} in turn {added.turn}, {event.tokens} tokens.", added,
+    said = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
                  knowledge=known, turn=added.turn, tokens=event.tokens)  # fmt: skip
     if moment.observed:  # what an attached agent keeps in between is not known
         return [said]
     if event.pinned:
         return [said, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
     if left is None or left.position > moment.position:
-        return [said, stage("queue", "passed", f"In the queue since turn {added.turn}.", added, turn=added.turn)]
-    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn}.", added)
+        return [said, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
+    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn:,}.", added)
     gone: Any = left.event
     flush = getattr(gone, "flush", None)
     if left.kind == "session_reset":
-        text = f"Forgotten in turn {left.turn}, when the queue was reset: no block is given what leaves so."
+        text = f"Forgotten in turn {left.turn:,}, when the queue was reset: no block is given what leaves so."
         return [said, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
     if flush is None:
-        text = f"Taken out of the queue in turn {left.turn}, when it was replaced: no block is given what leaves so."
+        text = f"Taken out of the queue in turn {left.turn:,}, when it was replaced: no block is given what leaves so."
         return [said, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
     text = (
-        f"Flushed in turn {left.turn}: the queue had {gone.queue_before} tokens of {gone.history_budget:.0f}, "
-        f"and {gone.messages} messages with {gone.tokens} tokens left it."
+        f"Flushed in turn {left.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
+        f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
     )
     if gone.trigger != "over_budget":
         why = "by the store that it comes from" if gone.trigger == "elsewhere" else "on request"
-        text = f"Flushed in turn {left.turn} {why}: {gone.messages} messages with {gone.tokens} tokens left."
+        text = f"Flushed in turn {left.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
     flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
     return [said, queued, flushed]
@@ -118,7 +118,7 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
 def in_prompt(moment: Moment, seq: int) -> Stage:
     """Whether a message is in the prompt as itself."""
     if moment.record is None:
-        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
+        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
         text = f"In {moment.prompt}, as one of its messages."
         return stage("prompt", "passed", text, moment.record, knowledge=moment.seen_by, turn=moment.record.turn)
@@ -128,7 +128,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
     if seq in moment.queue:
         text = f"In {moment.prompt}, as a message of the queue."
         return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
-    text = QUEUE_CUT.format(prompt=moment.prompt, missing=missing(moment.queue_over))
+    text = QUEUE_CUT.format(turn=moment.record.turn, over=count(moment.queue_over))
     return stage("prompt", "lost", text, moment.record, rule="oldest_turns", over_before=moment.queue_over)
 
 
@@ -154,16 +154,16 @@ def delivery(
     event: Any = last.event
     if last.kind == "delivery_done":
         tries = "at the first try" if event.attempt == 1 else f"at try {event.attempt}"
-        return stage("delivery", "passed", f"Given to {name} in turn {last.turn}, {tries}.", last,
+        return stage("delivery", "passed", f"Given to {name} in turn {last.turn:,}, {tries}.", last,
                      turn=last.turn, attempt=event.attempt)  # fmt: skip
     if last.kind == "delivery_failed":
-        text = f"Delivery to {name} failed in turn {last.turn}, try {event.attempt}: {_clause(event.error)}."
+        text = f"Delivery to {name} failed in turn {last.turn:,}, try {event.attempt}: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_failed", attempt=event.attempt)
     if last.kind == "delivery_parked":
         text = f"Delivery to {name} failed {event.attempts} times and is parked: {_clause(event.error)}."
         return stage("delivery", "lost", text, last, rule="delivery_parked", attempts=event.attempts)
     if last.kind == "delivery_skipped":
-        text = f"Delivery to {name} was skipped in turn {last.turn}."
+        text = f"Delivery to {name} was skipped in turn {last.turn:,}."
         return stage("delivery", "lost", text, last, rule="delivery_skipped")
     text = f"Due to {name} since turn {events[0].turn}, and not given to it yet."
     return stage("delivery", "waiting", text, last, rule="pending")
@@ -177,8 +177,12 @@ def _not_due(
         text = f"Still in the queue: {name} sees it {sees_it}."
         if moment.built is None or sees_it != SEES_IT["flush"]:
             return stage("delivery", "waiting", text, moment.record or said, rule="queued")
-        tokens, budget = moment.built.queue_asked, history.config_at(moment.position).history_budget
-        return stage("delivery", "waiting", f"{text} The queue has {tokens} tokens of {budget:.0f}.", moment.record,
+        # At the end of the shown turn, if it is in the queue then: the prompt was built before the turn's answer came.
+        turn = history.turns.get(moment.turn)
+        stays = turn is not None and (left is None or left.turn > moment.turn)
+        tokens = turn.queue_tokens if turn is not None and stays else moment.built.queue_asked
+        budget = history.config_at(moment.position).history_budget
+        return stage("delivery", "waiting", f"{text} The queue has {tokens:,} tokens of {budget:,.0f}.", moment.record,
                      rule="queued", queue_tokens=tokens, history_budget=budget)  # fmt: skip
     added = [record for record in life.blocks[name] if record.kind == "block_added" and record.position > left.position]
     if added:
@@ -187,7 +191,7 @@ def _not_due(
     if sees_it == SEES_IT["session_end"]:
         return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", left,
                      rule="session_open")  # fmt: skip
-    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {left.turn}."
+    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {left.turn:,}."
     return stage("delivery", "lost", text, left, rule="not_due")
 
 
@@ -202,22 +206,22 @@ def _clause(error: str) -> str:
 # -- in the prompt -------------------------------------------------------------------------------
 
 
-def cut_text(prompt: str, cut: Cutting) -> str:
+def cut_text(turn: int, cut: Cutting) -> str:
     """A cut of a block's part in one sentence."""
     return CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
-        prompt=prompt, part=cut.part, priority=cut.priority, missing=missing(cut.over_before)
+        turn=turn, part=cut.part, over=count(cut.over_before), order="next" if cut.later else "first"
     )
 
 
 def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
     """Whether the prompt holds a ref of a block, or cut it; None if the block did not ask for it."""
     if moment.record is None:
-        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn}.", rule="no_prompt")
+        return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if ref in moment.held:
         return stage("prompt", "passed", f"In {moment.prompt}, {as_what}.", moment.record, turn=moment.record.turn)
     cut = moment.cut.get(ref)
     if cut is not None:
-        text = cut_text(moment.prompt, cut)
+        text = cut_text(moment.record.turn, cut)
         return stage("prompt", "lost", text, moment.record, rule=cut.rule, priority=cut.priority,
                      over_before=cut.over_before)  # fmt: skip
     failed = moment.failed.get(block)
@@ -283,5 +287,7 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
         text = f"Found by {event.block} with a score of {score:.2f}, and left out by {names}."
         return stage("found", "lost", text, record, rule=outcome, score=score)
     budget = event.token_budget or 0
-    text = f"No room: better ones took the {budget} tokens of {event.block}. It came as number {rank} with {score:.2f}."
+    text = (
+        f"No room: better ones took the {budget:,} tokens of {event.block}. It came as number {rank} with {score:.2f}."
+    )
     return stage("found", "lost", text, record, rule=outcome, score=score, rank=rank, token_budget=budget)

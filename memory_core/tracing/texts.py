@@ -158,7 +158,7 @@ def stretch(seqs: Ranges) -> str:
 def read_into(block: PastBlock, read: EventRecord) -> Stage:
     """That a summary read a message, and what it read with it."""
     event: Any = read.event
-    text = f"Read into {block.name} in turn {read.turn}, version {event.revision}, from {stretch(event.seqs)}."
+    text = f"Read into {block.name} in turn {read.turn:,}, version {event.revision}, from {stretch(event.seqs)}."
     return stage("learned", "passed", text, read, revision=event.revision)
 
 
@@ -172,14 +172,14 @@ def written_into(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage:
         return stage("learned", "passed", text, knowledge="observed", revision=block.revision)
     record, turn = came.record, came.record.turn
     if record.kind == "block_edited" and record.actor == "engine":  # it came with the block
-        since = f"since turn {turn}" if turn else "from the beginning"
+        since = f"since turn {turn:,}" if turn else "from the beginning"
         text = f"Stands in {block.name} {since}, version {came.revision}."
     elif record.kind == "block_edited":
-        text = f"Written into {block.name} by {by_whom(record)} in turn {turn}, version {came.revision}."
+        text = f"Written into {block.name} by {by_whom(record)} in turn {turn:,}, version {came.revision}."
     elif came.seqs:
-        text = f"Written into {block.name} in turn {turn}, version {came.revision}, from {stretch(came.seqs)}."
+        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from {stretch(came.seqs)}."
     else:
-        text = f"Written into {block.name} in turn {turn}, version {came.revision}, from its own earlier words."
+        text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from its own earlier words."
     return stage("learned", "passed", text, record, revision=came.revision)
 
 
@@ -204,7 +204,7 @@ def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | Non
     phrase, new = Phrase.of(before[ref]), [words for each, words in gone.pieces.items() if each not in before]
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:
-        text = f'Worded otherwise in turn {gone.record.turn}, version {gone.revision} of {block.name}: "{instead}"'
+        text = f'Worded otherwise in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'
         return stage("kept", "lost", text, gone.record, rule="reworded", knowledge="observed", revision=gone.revision)
-    text = f"Left out in turn {gone.record.turn}: version {gone.revision} of {block.name} does not have its words."
+    text = f"Left out in turn {gone.record.turn:,}: version {gone.revision} of {block.name} does not have its words."
     return stage("kept", "lost", text, gone.record, rule="left_out", knowledge="observed", revision=gone.revision)

@@ -117,7 +117,7 @@ class SessionTracer:
         """
         history = self._log.history()
         if turn is not None and turn not in history.turns:
-            raise NotFoundError(f"There is no turn {turn} in this session.")
+            raise NotFoundError(f"There is no turn {turn:,} in this session.")
         end = history.position if upto is None else upto
         ref = target if isinstance(target, Ref) else None
         cut = self._cut(history, ref) if ref is not None and ref.kind == "cut" else None

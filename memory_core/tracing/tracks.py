@@ -126,9 +126,7 @@ class Tracing:
             text = f"{way[-1].text} No block takes what leaves the queue."
             yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))
         else:
-            gone = stage(
-                "prompt", "not_reached", "As a message it reaches no prompt any more: it left the queue.", left
-            )
+            gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", left)
             yield Track(carrier, (*way, gone))
         for block in learners:
             yield from self._of_block(block, seq, way, left)
@@ -305,18 +303,18 @@ class Tracing:
         if record.position > self.moment.position:
             return fact_later(self.moment, id, record)
         if record.kind == "fact_confirmed":
-            text = f"Known already as fact {id} of {name}, confirmed in turn {turn}."
+            text = f"Known already as fact {id} of {name}, confirmed in turn {turn:,}."
         elif record.kind == "facts_curated":
             text = f"Part of fact {id} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
             text = f"Written as fact {id} of {name} by {by_whom(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
-            text = f"Made fact {id} of {name} when facts were condensed in turn {turn}."
+            text = f"Made fact {id} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
             text = f"Learned as fact {id} of {name} in another session of the user."
             return stage("learned", "passed", text, fact=id)
         else:
-            text = f"Extracted as fact {id} of {name} in turn {turn}."
+            text = f"Extracted as fact {id} of {name} in turn {turn:,}."
         return stage("learned", "passed", text, record, fact=id, turn=turn)
 
     # -- relations, stored units, texts ----------------------------------------------------------
@@ -330,9 +328,9 @@ class Tracing:
         told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
         if told.position > self.moment.position:
             return Track(carrier, (*stages, relation_later(self.moment, id, told)))
-        text = f"Learned as relation {id} of {name} in turn {told.turn}."
+        text = f"Learned as relation {id} of {name} in turn {told.turn:,}."
         if told.kind == "relation_confirmed":
-            text = f"Known already as relation {id} of {name}, confirmed in turn {told.turn}."
+            text = f"Known already as relation {id} of {name}, confirmed in turn {told.turn:,}."
         stages.append(stage("learned", "passed", text, told, relation=id))
         gone = relation_gone(id, records)
         if gone is not None:
@@ -349,16 +347,16 @@ class Tracing:
         carrier = Carrier("unit", name, Ref.of("unit", number), words, matched, seq)
         stages = list(before or [])
         if stored is None or stored.position > self.moment.position:
-            turn = f" in turn {stored.turn}" if stored is not None else ""
+            turn = f" in turn {stored.turn:,}" if stored is not None else ""
             text = f"Stored by {name} only{turn}, after {self.moment.prompt}."
             return Track(carrier, (*stages, stage("learned", "lost", text, stored, rule="learned_later")))
         event: Any = stored.event
         with_vector = "" if event.error is None else f", without a vector: {event.error.rstrip('.')}"
-        text = f"Stored by {name} in turn {stored.turn}{with_vector}."
+        text = f"Stored by {name} in turn {stored.turn:,}{with_vector}."
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {by_whom(removed)} in turn {removed.turn}."
+            text = f"Deleted from {name} by {by_whom(removed)} in turn {removed.turn:,}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
             self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
@@ -370,7 +368,7 @@ class Tracing:
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
-            said = f"Read into {block.name} only in turn {read.turn}, after {self.moment.prompt}."
+            said = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
             yield Track(carrier, (*before, stage("learned", "lost", said, read, rule="learned_later")))
             return
         there = self._versions_then(block.name)
@@ -410,7 +408,7 @@ class Tracing:
         carrier = Carrier("text", name, ref, words, matched)
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by a version whose words were erased since
         if came is not None and came.record.position > self.moment.position and not asked_for:
-            said = f"Written into {name} only in turn {came.record.turn}, after {self.moment.prompt}."
+            said = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
             return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
 

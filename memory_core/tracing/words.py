@@ -30,12 +30,12 @@ VERDICTS: Mapping[Verdict, str] = {
 
 KNOWLEDGE: Mapping[Knowledge, str] = {
     "decided": "decided here",
-    "reported": "reported, not decided here",
-    "observed": "observed by words",
+    "reported": "from the log",
+    "observed": "seen by its words",
 }
 KNOWLEDGE_HELP = (
-    "Decided here: the engine recorded the rule. Reported: somebody's record says so, such as an imported file, or a "
-    "span of an attached agent. Observed: only seen by comparing words, so no rule is claimed."
+    "Decided here: the engine recorded the rule. From the log: somebody's record says so, such as an imported file, or "
+    "a span of an attached agent. Seen by its words: only compared, so no rule is claimed."
 )
 
 NAME_CHARACTERS = 40
@@ -46,13 +46,13 @@ def brief(stage: Stage) -> str:
     """A stage in two or three words; its sentence stands behind it."""
     turn = f"turn {stage.turn:,}" if stage.turn else ""
     if stage.verdict == "not_reached":
-        return "not reached" if stage.name != "prompt" else "not as itself"
+        return "not reached" if stage.name != "prompt" else "left the queue"
     if stage.name == "found" and "score" in stage.numbers:
         return f"score {stage.numbers['score']:.2f}"
     if stage.name == "learned" and "fact" in stage.numbers and stage.verdict == "passed":
         return f"fact {stage.numbers['fact']:.0f}, {turn}" if turn else f"fact {stage.numbers['fact']:.0f}"
     if stage.name == "answer":
-        return "its words" if stage.verdict == "passed" else "not its words"
+        return "quoted" if stage.verdict == "passed" else "not quoted"
     if stage.name == "queue" and stage.verdict == "passed":
         return stage.text.removeprefix("In the queue ").removesuffix(".")
     if stage.verdict == "waiting":

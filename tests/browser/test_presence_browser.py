@@ -21,7 +21,7 @@ def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_
     tab.get_by_role("button", name="Next message").click()
     toast = tab.locator(".st-key-toast_odd, .st-key-toast_even")
     expect(toast).to_contain_text("“Rui stays off meat” dropped out of the prompt of turn 12.")
-    expect(toast).to_contain_text("Earlier turns has priority 2 and 16 tokens were missing.")
+    expect(toast).to_contain_text("the prompt was 16 tokens over, and Earlier turns is cut first.")
     idle(tab)
     tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
     row = tab.locator(".presence")
@@ -30,7 +30,7 @@ def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_
     expect(tab.get_by_text("Last in the prompt of turn 11.")).to_be_visible()
     row.locator("i").last.click()
     expect(row.locator("i.shown")).to_have_attribute("title", "Turn 11: in the prompt")
-    expect(tab.get_by_text("In the prompt of turn 11. It drops out in turn 12: Cut from the prompt")).to_be_visible()
+    expect(tab.get_by_text("In the prompt of turn 11. It drops out in turn 12: Cut in turn 12")).to_be_visible()
     expect(tab).to_have_url(re.compile("turn=11"))
     tab.reload()
     expect(row.locator("i.shown")).to_have_attribute("title", "Turn 11: in the prompt")
@@ -47,7 +47,7 @@ def test_from_the_agent_forgot_to_the_rule_in_one_click_and_to_the_mended_prompt
     tab.locator(".st-key-goto__open button").first.click()
     tab.get_by_placeholder("A page, a session").fill("Rui stays off meat")
     tab.get_by_role("link", name="Where did it go? “Rui stays off meat”").click()
-    cut = "Cut from the prompt of turn 12: Earlier turns has priority 2 and 16 tokens were missing."
+    cut = "Cut in turn 12: the prompt was 16 tokens over, and Earlier turns is cut first."
     expect(tab.get_by_role("heading", name=cut)).to_be_visible()
     idle(tab)
     tab.locator(".st-key-trace__apply_0 button").click()

@@ -74,13 +74,40 @@ def _numbers(stage):
     return f"{stage.numbers['score']:.2f} < {stage.numbers['threshold']:.2f}"
 
 
-def test_words_that_nobody_said_end_in_never_said_and_can_be_taught(memory):
+def test_after_never_said_a_sentence_is_asked_for_and_no_button_writes_the_search_words(memory):
+    before = [fact.text for fact in memory.facts.read("Facts")]
     app = page(words="purple elephants")
     assert sentence(app) == "Never said in this session."
-    press(app, "Add it as a fact to Facts")
-    assert [fact.text for fact in memory.facts.read("Facts")][-1] == "purple elephants"
-    assert "## In the next prompt, as the session stands now." in joined(app)
+    assert not [b.label for b in app.button if b.proto.type == "primary" or "fact" in b.label.casefold()]
+    field = next(field for field in app.text_input if field.label == "The fact, as a sentence")
+    assert field.value == ""
+    field.set_value("Rui paints purple elephants.").run()
+    assert [fact.text for fact in memory.facts.read("Facts")] == before
+    taught = button(app, "Add it as a fact to Facts")
+    assert taught.proto.type == "secondary"
+    taught.click().run()
+    assert [fact.text for fact in memory.facts.read("Facts")] == [*before, "Rui paints purple elephants."]
     assert "learned_later" in {track.decisive.rule for track in memory.trace("purple elephants").tracks}
+
+
+def test_words_in_another_order_give_the_trace_of_their_message(memory):
+    app = page(words="splitting wallets Rui fuss")
+    trace = memory.trace("splitting wallets Rui fuss")
+    assert trace.target.kind == "message"
+    assert "Not word for word; all these words are in one message of turn" in joined(app)
+    assert sentence(app) == trace.sentence
+
+
+def test_what_the_last_prompt_lost_is_listed_and_nothing_else(demo_home):
+    memory = services.engine().open("demo")
+    assert "## Lost in the last prompt" not in joined(page())
+    assert "Nothing was lost in the prompt of turn 11." in joined(page())
+    memory = played(1)
+    app = page()
+    cut = memory.log.prompt(memory.log.history().turns[12].contexts[-1]).cuts
+    lost = [entry.ref for each in cut for entry in each.entries]
+    assert lost
+    assert joined(app).count("cut from Earlier turns") == len(lost)
 
 
 def test_a_phrase_is_typed_and_stays_in_the_address(memory):
@@ -302,7 +329,7 @@ def test_a_cut_is_followed_from_context_to_its_rule_and_to_where_its_words_are_o
     app = page(follow=str(ref), turn="12")
     trace = memory.trace(ref)
     assert sentence(app) == trace.sentence
-    assert trace.sentence.startswith("Cut from the prompt of turn 12: Earlier turns has priority 2 and 16 tokens were")
+    assert trace.sentence.startswith("Cut in turn 12: the prompt was 16 tokens over, and Earlier turns is cut first.")
     assert "A cut of Earlier turns" in joined(app)
     assert trace.cut.entries[0].otherwise == "Nothing else in memory carries it. It stays in Earlier turns."
     assert trace.cut.entries[0].otherwise in joined(app)

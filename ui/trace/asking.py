@@ -22,8 +22,6 @@ class Asked:
     """Those of what a ref names that matter; None: all."""
     word: str | None = None
     """The one that was clicked."""
-    teach: str | None = None
-    """Words to teach instead of those asked for; None: the same."""
 
 
 _ASKED = state.ByPlace("trace_asked", Asked())
@@ -58,11 +56,11 @@ def write_link(session_id: str) -> None:
 
 def follow(session_id: str, target: str | Ref | None, *, words: str | None = None, word: str | None = None) -> None:
     """Follow something else. For callbacks, and before the field is drawn."""
-    ask(session_id, target=target, words=words, word=word, teach=None)
+    ask(session_id, target=target, words=words, word=word)
     st.session_state[BOX] = target if isinstance(target, str) and not isinstance(target, Ref) else ""
 
 
 def typed(session_id: str) -> None:
     """Follow what stands in the field. The field's callback."""
     words = str(st.session_state.get(BOX) or "").strip()
-    ask(session_id, target=words or None, words=None, word=None, teach=None)
+    ask(session_id, target=words or None, words=None, word=None)

@@ -9,8 +9,8 @@ import streamlit as st
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref, Retrieved
 from memory_core.lab.probes import Probe
-from memory_core.messages import MessageRole, message_text
-from memory_core.tracing.fixes import Fix, Fixes
+from memory_core.messages import MessageRole, content_hash, message_text
+from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
 from ui import nav, probing, state, toasts, watching
@@ -23,13 +23,13 @@ from ui.trace.track import draw_details, draw_others, draw_track
 from ui.trace.words import QUOTED, quoted, says
 from ui.view import View, memory_of
 
-SUGGESTED = 5
-"""Most suggestions of what could be followed."""
+SUGGESTED, NEWEST = 5, 3
+"""Most losses and most messages that are suggested to follow."""
 
 MAX_ENTRIES = 20
 """Most entries of a cut that are drawn."""
 
-NOWHERE = "No message, fact, relation or text of a block has all of these words in one sentence."
+NOWHERE = "No message, fact, relation or text of a block has all of these words, in whatever order."
 
 MAX_ASKED = 10_000
 """Characters of a phrase; a longer one is no phrase."""
@@ -110,16 +110,19 @@ def _draw_trace(view: View, trace: Trace) -> None:
         return
     if not trace.tracks:
         _draw_nearest(view, trace)
-    else:
-        draw_track(trace.tracks[0], 0)
-        draw_details(trace.tracks[0])
+        if not view.attached:
+            _draw_teaching(view, trace)
+        _draw_watched(view)
+        return
+    draw_track(trace.tracks[0], 0)
+    draw_details(trace.tracks[0])
     if view.attached and not trace.reached:
         st.markdown("What is in its prompts the agent decides. A branch of this session can be changed and tried.")
     elif not trace.reached:
         _draw_fixes(view, trace)
     if len(trace.tracks) > 1:
         st.space("small")
-        heading("Other carriers", "\n:small[:gray[The same information on its other ways, the furthest first.]]")
+        heading("Other copies")
         draw_others(trace.tracks[1:], trace.tracks[0])
         if trace.more:
             st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
@@ -163,10 +166,9 @@ def _draw_nearest(view: View, trace: Trace) -> None:
     near = trace.nearest
     if near is None:
         return
-    st.markdown(
-        f"The nearest message in meaning is in turn {tokens(near.turn)} ({near.similarity:.2f}): "
-        f"“{plain(short(near.words, 160))}”"
-    )
+    close = f"nearest message in meaning ({near.similarity:.2f})" if near.similarity is not None else "nearest message"
+    words = short(" ".join(near.words.replace("*", "").replace("`", "").split()), QUOTED)
+    st.markdown(f"The {close} is in turn {tokens(near.turn)}: “{plain(words)}”")
     st.button(
         "Follow that one",
         key="trace__nearest",
@@ -180,36 +182,63 @@ def _draw_nearest(view: View, trace: Trace) -> None:
 
 
 def _draw_fixes(view: View, trace: Trace) -> None:
-    session_id = view.memory.session_id
-    teach = asking.asked(session_id).teach
-    try:
-        fixes = view.memory.trace.fixes(trace, words=teach)
-    except MemoryInspectorError as error:
-        st.markdown(f":small[:gray[What would help cannot be foretold: {plain(str(error))}]]")
-        return
-    again = "the same question were asked" if trace.question else "the next message came"
-    if fixes.held:
-        with st.container(border=True, gap="xsmall", key="trace__sentence_passed"):
-            st.markdown("## In the next prompt, as the session stands now.", anchors=False)
-            st.markdown(f":small[:gray[Foretold as if {again} now.]]")
+    fixes = _fixes(view, trace)
+    if fixes is None or _draw_held(fixes, trace):
         return
     heading("What would bring it into the next prompt")
     if not fixes.offered:
         st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
         return
     for number, fix in enumerate(fixes.offered):
-        _draw_fix(view, fixes, fix, number)
-    st.markdown(
-        f":small[:gray[Foretold as if {again} now. Nothing changes before you press; what was sent stays as it was.]]"
-    )
+        _draw_fix(view, fixes, fix, number, first=number == 0)
+    st.markdown(f":small[:gray[Preview for {_next_message(trace)}. Past prompts don’t change.]]")
 
 
-def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int) -> None:
+def _draw_teaching(view: View, trace: Trace) -> None:
+    """Draw the form for a sentence to teach: what was searched for is none."""
+    with st.expander("Teach as a fact", key="trace__teaching", icon=":material/school:"):
+        sentence = st.text_input(
+            "The fact, as a sentence",
+            key=f"trace__teach_{content_hash(trace.asked)[:12]}",
+            placeholder="For example: Rui stays off meat.",
+            max_chars=MAX_TAUGHT,
+        )
+        fixes = _fixes(view, trace, sentence.strip()) if sentence.strip() else None
+        if fixes is None or _draw_held(fixes, trace):
+            return
+        for number, fix in enumerate(fixes.offered):
+            _draw_fix(view, fixes, fix, number, first=False)
+        if not fixes.offered:
+            st.markdown("No block of this session takes a fact, or it would be cut.")
+
+
+def _fixes(view: View, trace: Trace, words: str | None = None) -> Fixes | None:
+    try:
+        return view.memory.trace.fixes(trace, words=words)
+    except MemoryInspectorError as error:
+        st.markdown(f":small[:gray[What would help cannot be foretold: {plain(str(error))}]]")
+        return None
+
+
+def _draw_held(fixes: Fixes, trace: Trace) -> bool:
+    """Say that the next prompt has it, where it has."""
+    if fixes.held:
+        with st.container(border=True, gap="xsmall", key="trace__sentence_passed"):
+            st.markdown("## In the next prompt, as the session stands now.", anchors=False)
+            st.markdown(f":small[:gray[Preview for {_next_message(trace)}.]]")
+    return fixes.held
+
+
+def _next_message(trace: Trace) -> str:
+    return "the same question asked now" if trace.question else "the next message"
+
+
+def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"trace__fix_{number}"):
         st.button(
             plain(fix.label),
             key=f"trace__apply_{number}",
-            type="primary" if number == 0 else "secondary",
+            type="primary" if first else "secondary",
             wrap=True,
             on_click=_apply,
             args=(view.memory.session_id, fix),
@@ -235,41 +264,57 @@ def _apply(session_id: str, fix: Fix) -> None:
 
 
 def _draw_start(view: View) -> None:
-    """Draw what could be followed from here: what the last prompt cut, and what its search left out."""
-    found = _suggestions(view)
-    if not found:
-        st.markdown(":small[:gray[Type a few words of it. Every message, fact, relation and cut has **Follow**, too.]]")
-        return
-    heading("Start from here", "\n:small[:gray[Lost in the last prompt of this turn, or type a few words above.]]")
-    for number, (ref, why, words) in enumerate(found):
-        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"trace__start_{number}"):
-            nav.follow_link(ref, f"“{plain(short(words, 90))}”")
-            st.markdown(f":small[:gray[{plain(why)}]]", width="content")
+    """Draw what could be followed from here: what the last prompt lost, and what was said last."""
+    lost, newest = _lost(view)[:SUGGESTED] if view.contexts else [], _newest(view)
+    if lost:
+        heading("Lost in the last prompt")
+        _draw_links(lost, "lost")
+    elif view.contexts:
+        st.markdown(f":small[:gray[Nothing was lost in the prompt of turn {tokens(view.contexts[-1].turn)}.]]")
+    if newest:
+        heading("Said last")
+        _draw_links(newest, "said")
+    st.markdown(":small[:gray[Or type a few words. Every message, fact, relation and cut has **Follow**, too.]]")
     _draw_watched(view)
 
 
-def _suggestions(view: View) -> list[tuple[Ref, str, str]]:
-    lost = _lost(view) if view.contexts else []
+def _draw_links(found: list[tuple[Ref, str, str]], place: str) -> None:
+    for number, (ref, why, words) in enumerate(found):
+        key = f"trace__start_{place}_{number}"
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
+            nav.follow_link(ref, f"“{plain(short(words, 90))}”")
+            st.markdown(f":small[:gray[{plain(why)}]]", width="content")
+
+
+def _newest(view: View) -> list[tuple[Ref, str, str]]:
+    """The user's last messages."""
     said = [each for each in view.memory.session.messages(last=40) if each.seq <= view.last_seq]
-    users = [each for each in reversed(said) if each.message.role is MessageRole.USER]
-    newest = [(Ref.of("message", m.seq), f"said in turn {tokens(m.turn)}", message_text(m.message)) for m in users]
-    return [*lost, *newest][:SUGGESTED]
+    users = [each for each in reversed(said) if each.message.role is MessageRole.USER][:NEWEST]
+    return [(Ref.of("message", m.seq), f"turn {tokens(m.turn)}", message_text(m.message)) for m in users]
 
 
 def _lost(view: View) -> list[tuple[Ref, str, str]]:
-    """What the last prompt cut, and what its search found below the threshold."""
+    """What the last prompt cut, and what its searches found and left out."""
     prompt = view.memory.log.prompt(view.contexts[-1])
     found: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:
         name = "the queue" if cut.part.priority is None else cut.part.name
         found += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
-    searched = [r.event for r in view.history.upto(prompt.record.position)[-40:] if isinstance(r.event, Retrieved)]
-    pieces = view.memory.log.pieces()
-    for event in searched[-1:]:
-        for number, _, _, score, outcome in event.candidates:
-            unit = pieces.unit(number)
-            if outcome == "below_threshold" and unit is not None:
-                seq = unit.seqs[0][0]
-                words = view.memory.trace.words_of(Ref.of("message", seq))
-                found += [(Ref.of("unit", number), f"below the threshold with {score:.2f}", words)] if words else []
-    return found
+    searches = [record.event for record in view.history.recorded_with(prompt.record)[0].values()]
+    left_out = [
+        (Ref.of("unit", number), f"{why} of {event.block}, {score:.2f}")
+        for event in searches
+        if isinstance(event, Retrieved)
+        for number, _, _, score, outcome in event.candidates
+        if (why := _LEFT_OUT.get(outcome)) is not None
+    ]
+    words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
+    return found + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
+
+
+_LEFT_OUT = {
+    "below_threshold": "below the threshold",
+    "beyond_top_k": "beyond the results",
+    "no_room": "no room in the tokens",
+}
+"""Outcomes of a search that lose what it found."""

@@ -4,7 +4,7 @@ import streamlit as st
 
 from memory_core.tracing.values import STAGES as ORDER
 from memory_core.tracing.values import Stage, Track
-from memory_core.tracing.words import KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of
+from memory_core.tracing.words import KNOWLEDGE, KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of
 from ui import nav
 from ui.text import plain
 from ui.timeline.opened import EVENT
@@ -25,8 +25,8 @@ def _draw_stage(stage: Stage, place: str) -> None:
     with st.container(border=True, gap=None, key=f"trace__{stage.verdict}_{place}"):
         st.markdown(title(stage))
         st.markdown(f":small[{plain(brief(stage))}]")
-        if stage.knowledge != "decided":
-            st.markdown(f":small[:gray[{stage.knowledge}]]")
+        if stage.knowledge == "reported":
+            st.markdown(f":small[:gray[{KNOWLEDGE[stage.knowledge]}]]")
 
 
 def _draw_never(place: str) -> None:
