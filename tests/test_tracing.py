@@ -30,6 +30,7 @@ from memory_core.planning.context import QUEUE
 from memory_core.store.database import Database
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.tracer import MAX_TRACKS
+from memory_core.tracing.words import carrier_name
 
 NUTS = "I am allergic to nuts"
 
@@ -472,3 +473,25 @@ def test_every_fix_that_is_offered_brings_it_into_the_next_prompt_and_is_taken_b
         assert undo is not None
         undo()
         assert memory.preview.next_prompt().context.plan.total == before.total
+
+
+def test_facts_are_numbered_as_they_came_in_their_own_session_whatever_their_ids():
+    services = Services(embedder=HashEmbedder(), extractor=NoteExtractor())
+    first = Memory.from_defaults("first", memory_blocks=[facts()], services=services)
+    blocks = [facts(), FactExtractionMemoryBlock(name="more", priority=1)]
+    other = Memory.from_defaults("other", database=first.session.database, services=services, memory_blocks=blocks)
+    first.facts.desk("facts").apply(curation.add("Sam lives in Porto."))
+    for block, text in (("facts", "Ana likes jazz."), ("more", "Rui likes tea."), ("facts", "Ana likes fado.")):
+        other.facts.desk(block).apply(curation.add(text))
+    other.put(user("Hello."))
+    other.build_context()
+    ids = [fact.id for fact in other.facts.read("facts")]
+    assert ids == [2, 4]
+    numbered = [("Ana likes jazz", 1, "facts"), ("Ana likes fado", 2, "facts"), ("Rui likes tea", 1, "more")]
+    for text, number, block in numbered:
+        trace = other.trace(text)
+        assert trace.tracks[0].carrier.number == number
+        assert f"as fact {number} of {block}." in trace.sentence
+        assert carrier_name(trace.tracks[0].carrier) == f"Fact {number} of {block}"
+    effect = other.trace.effects().of(Ref.of("fact", 4))
+    assert "as fact 2 of facts" in effect.stage.text

@@ -116,12 +116,15 @@ class Effects:
             return None
         block = records[0].event.about or ""
         if records[0].position > moment.position:
-            return block, (fact_later if of_fact else relation_later)(moment, id, records[0])
+            later = (
+                fact_later(self._life, moment, id, records[0]) if of_fact else relation_later(moment, id, records[0])
+            )
+            return block, later
         then = [record for record in records if record.position <= moment.position]
         if of_fact:
             kept, _ = fact_kept(self._life, id, then)
-            return block, fact_shown(moment, block, id) if kept.verdict == "passed" else kept
-        return block, relation_gone(id, then) or relation_shown(moment, block, id)
+            return block, fact_shown(self._life, moment, block, id) if kept.verdict == "passed" else kept
+        return block, relation_gone(self._life, id, then) or relation_shown(moment, block, id)
 
     def _unit(self, ref: Ref) -> tuple[str, Stage] | None:
         block = self._in.get(ref)

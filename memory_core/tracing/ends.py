@@ -21,15 +21,17 @@ AWAY = frozenset({"block_off", "block_removed", "block_failed"})
 # -- facts -----------------------------------------------------------------------------------------
 
 
-def fact_later(moment: Moment, id: int, record: EventRecord) -> Stage:
+def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stage:
     """A fact that came only after the prompt, by the event it came with."""
-    text = f"Learned as fact {id} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
-    return stage("learned", "lost", text, record, rule="learned_later", fact=id, turn=record.turn)
+    number = life.number("fact", id)
+    text = f"Learned as fact {number:,} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
+    return stage("learned", "lost", text, record, rule="learned_later", fact=id, number=number,
+                 turn=record.turn)  # fmt: skip
 
 
 def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
     """The state of a fact after these of its events, and the fact that took its place."""
-    state, decided = "active", records[0]
+    state, decided, number = "active", records[0], life.number("fact", id)
     for record in records:
         event: Any = record.event
         if record.kind == "fact_added":
@@ -43,20 +45,21 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
         since = f"Reworded {in_turn(reworded[-1])}, and active" if reworded else since
         return stage("kept", "passed", f"{since}.", reworded[-1] if reworded else decided), None
     if state == "proposed":
-        text = f"Waits for approval since turn {turn:,}: until then fact {id} is in no prompt."
-        return stage("kept", "waiting", text, decided, rule="proposed", fact=id), None
+        text = f"Waits for approval since turn {turn:,}: until then fact {number:,} is in no prompt."
+        return stage("kept", "waiting", text, decided, rule="proposed", fact=id, number=number), None
     if state == "superseded":
         return _superseded(life, id, decided)
     if state == "erased":
-        text = f"Fact {id} was deleted for good by {by_whom(decided)} {in_turn(decided)}."
-        return stage("kept", "lost", text, decided, rule="erased", fact=id), None
+        text = f"Fact {number:,} was deleted for good by {by_whom(decided)} {in_turn(decided)}."
+        return stage("kept", "lost", text, decided, rule="erased", fact=id, number=number), None
     reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-    text = f"Fact {id} was {state} by {by_whom(decided)} {in_turn(decided)}{reason}."
-    return stage("kept", "lost", text, decided, rule=state, fact=id), None
+    text = f"Fact {number:,} was {state} by {by_whom(decided)} {in_turn(decided)}{reason}."
+    return stage("kept", "lost", text, decided, rule=state, fact=id, number=number), None
 
 
 def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int | None]:
     by: int | None = getattr(decided.event, "by", None)
+    number = life.number("fact", id)
     after = bisect_left(life.condensed, decided.position, key=lambda record: record.position)
     for record in islice(life.condensed, after, None):
         event: Any = record.event
@@ -65,25 +68,26 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
         merged = next((into for sources, into in event.merged if id in sources and into != id), None)
         if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
             break
-        counts = f"{event.before} facts became {event.after}"
+        counts = f"{event.before:,} facts became {event.after:,}"
         if id in event.vanished:
-            text = f"Condensed away in turn {record.turn:,}: {counts}, and fact {id} was left out."
-            numbers = {"fact": id, "before": event.before, "after": event.after}
+            text = f"Condensed away in turn {record.turn:,}: {counts}, and fact {number:,} was left out."
+            numbers = {"fact": id, "number": number, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="condensed", **numbers), None
         if merged is not None:
-            text = f"Merged into fact {merged} when facts were condensed in turn {record.turn:,}: {counts}."
-            numbers = {"fact": id, "by": merged, "before": event.before, "after": event.after}
+            into = life.number("fact", merged)
+            text = f"Merged into fact {into:,} when facts were condensed in turn {record.turn:,}: {counts}."
+            numbers = {"fact": id, "number": number, "by": merged, "before": event.before, "after": event.after}
             return stage("kept", "lost", text, record, rule="merged", **numbers), merged
     if by is None:
-        text = f"Fact {id} was superseded {in_turn(decided)}: it was said not to hold any more."
-        return stage("kept", "lost", text, decided, rule="superseded", fact=id), None
-    text = f"Superseded {in_turn(decided)} by fact {by}."
-    return stage("kept", "lost", text, decided, rule="superseded", fact=id, by=by), by
+        text = f"Fact {number:,} was superseded {in_turn(decided)}: it was said not to hold any more."
+        return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number), None
+    text = f"Superseded {in_turn(decided)} by fact {life.number('fact', by):,}."
+    return stage("kept", "lost", text, decided, rule="superseded", fact=id, number=number, by=by), by
 
 
-def fact_shown(moment: Moment, block: str, id: int) -> Stage:
+def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
     """Whether an active fact is in the prompt, or what kept it out."""
-    end = granted(moment, block, Ref.of("fact", id), f"as fact {id} of {block}")
+    end = granted(moment, block, Ref.of("fact", id), f"as fact {life.number('fact', id):,} of {block}")
     if end is not None:
         return end
     settings = moment.blocks[block].settings
@@ -95,7 +99,7 @@ def fact_shown(moment: Moment, block: str, id: int) -> Stage:
         best = "the fact" if top_k == 1 else f"among the {top_k} facts"
         text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
         return stage("found", "lost", text, moment.record, rule="not_relevant", top_k=top_k)
-    text = f"{block} did not ask for fact {id}; no reason is on record."
+    text = f"{block} did not ask for fact {life.number('fact', id):,}; no reason is on record."
     return stage("found", "lost", text, moment.record, rule="no_reason", knowledge="observed", fact=id)
 
 
@@ -108,7 +112,7 @@ def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
     return stage("learned", "lost", text, record, rule="learned_later", relation=id)
 
 
-def relation_gone(id: int, records: Sequence[EventRecord]) -> Stage | None:
+def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage | None:
     """What put a relation aside, of these events of it; None if it is active."""
     for record in reversed(records):
         event: Any = record.event
@@ -118,8 +122,8 @@ def relation_gone(id: int, records: Sequence[EventRecord]) -> Stage | None:
         if state == "active":
             return None
         if state is not None:
-            by = f" by relation {event.by}" if getattr(event, "by", None) else ""
-            text = f"Relation {id} was {state} in turn {record.turn:,}{by}."
+            by = f" by relation {life.number('relation', event.by):,}" if getattr(event, "by", None) else ""
+            text = f"Relation {life.number('relation', id):,} was {state} in turn {record.turn:,}{by}."
             return stage("kept", "lost", text, record, rule=state, relation=id)
     return None
 

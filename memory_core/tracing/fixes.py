@@ -299,15 +299,17 @@ class _Trying:
         fact = next((fact for fact in self._facts.desk(name).facts() if fact.id == number), None)
         if fact is None:
             return
-        words = _short(fact.text)
+        shown = track.carrier.number if ref is not None and ref.kind == "fact" else int(stage.numbers.get("number", 0))
+        words = f"fact {shown:,}" if shown else "a fact"
+        words, pinned = f"{words}: {_short(fact.text)}", f"{words}, pinned: {_short(fact.text)}"
         if fact.state in ("superseded", "retired", "rejected"):
             change = plans.restore_vanished([fact]) if rule == "condensed" else plans.restore([fact])
-            pinned = ", pinned" if rule == "condensed" else ""
-            yield Fix("restore", f"Restore fact {number}{pinned}: {words}", name, change=change, fact=number)
+            label = f"Restore {pinned if rule == 'condensed' else words}"
+            yield Fix("restore", label, name, change=change, fact=number)
         elif fact.state == "proposed":
-            yield Fix("accept", f"Accept fact {number}: {words}", name, change=plans.accept([fact]), fact=number)
+            yield Fix("accept", f"Accept {words}", name, change=plans.accept([fact]), fact=number)
         elif stage.name == "prompt" and not fact.pinned:
-            yield Fix("pin", f"Pin fact {number}: {words}", name, change=plans.pin([fact]), fact=number)
+            yield Fix("pin", f"Pin {words}", name, change=plans.pin([fact]), fact=number)
 
     def _by_room(self, track: Track, stage: Stage) -> Iterator[Fix]:
         if stage.rule not in ("trimmed", "dropped", "own_truncation", "no_room", "oldest_turns"):

@@ -1,7 +1,7 @@
 """What a log tells of some messages, facts, relations and stored units, in one pass over it. Pure."""
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
@@ -86,10 +86,18 @@ class Life:
     """`SummaryRewritten` that read a message, by message."""
     blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
     """When a block was added and removed, by name."""
+    numbered: dict[tuple[str, int], int] = field(default_factory=dict)
+    """Number of each fact and relation in its block, by kind and id."""
+    counts: Counter[tuple[str, str | None]] = field(default_factory=Counter)
+    """Number of facts and relations of each block, by kind and block."""
     reset: EventRecord | None = None
     """The last `SessionReset`."""
     imported: EventRecord | None = None
     """`SessionImported`, if the conversation came from a file."""
+
+    def number(self, kind: str, id: int) -> int:
+        """Return the number of a fact or a relation in its block, 1 for the first that came: ids are the database's."""
+        return self.numbered.get((kind, id), id)
 
 
 def read_life(
@@ -127,7 +135,19 @@ def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
     facts = defaultdict(list, life.facts)
     for id, more in others.facts.items():
         facts[id] = sorted([*facts[id], *more], key=_position)
-    return replace(life, facts=facts, condensed=sorted([*life.condensed, *others.condensed], key=_position))
+    numbered, counts = dict(life.numbered), Counter(life.counts)
+    for place in [place for place in counts if place[0] == "fact"]:
+        counts[place] = 0
+    for id, records in sorted(facts.items(), key=lambda fact: _position(fact[1][0])):
+        counts["fact", records[0].event.about] += 1
+        numbered["fact", id] = counts["fact", records[0].event.about]
+    return replace(
+        life,
+        facts=facts,
+        numbered=numbered,
+        counts=counts,
+        condensed=sorted([*life.condensed, *others.condensed], key=_position),
+    )
 
 
 def _position(record: EventRecord) -> int:
@@ -141,13 +161,21 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
         if reader is not None:
             reader(life, record, event)
         elif event.family == "facts" and (fact := getattr(event, "fact", None)) is not None:
-            life.facts[fact].append(record)
+            _add(life, "fact", fact, record)
         elif event.family == "relations" and (relation := getattr(event, "relation", None)) is not None:
-            life.relations[relation].append(record)
+            _add(life, "relation", relation, record)
         elif event.family == "deliveries":
             for number in getattr(event, "deliveries", ()):
                 if number in life.by_delivery:
                     life.by_delivery[number].append(record)
+
+
+def _add(life: Life, kind: str, id: int, record: EventRecord) -> None:
+    """Add an event of a fact or a relation; with the first one it gets its number."""
+    if (kind, id) not in life.numbered:
+        life.counts[kind, record.event.about] += 1
+        life.numbered[kind, id] = life.counts[kind, record.event.about]
+    (life.facts if kind == "fact" else life.relations)[id].append(record)
 
 
 def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:
@@ -167,7 +195,7 @@ def _edited(life: Life, record: EventRecord, event: BlockEdited) -> None:
 
 
 def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
-    life.facts[event.fact].append(record)
+    _add(life, "fact", event.fact, record)
     for seq in held(event.sources, life.seqs) if record.session_id == life.session_id else ():
         life.learned[seq].setdefault(event.fact, record)
 
@@ -194,13 +222,13 @@ def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
 
 
 def _related(life: Life, record: EventRecord, event: RelationAdded | RelationConfirmed) -> None:
-    life.relations[event.relation].append(record)
+    _add(life, "relation", event.relation, record)
     for seq in held(event.sources, life.seqs):
         life.related[seq].setdefault(event.relation, record)
 
 
 def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -> None:
-    life.relations[event.relation].append(record)
+    _add(life, "relation", event.relation, record)
     for seq in held(event.after.get("sources", ()), life.seqs):
         life.related[seq].setdefault(event.relation, record)
 

@@ -478,7 +478,7 @@ class _Gathering:
             return None
         followed, self.instead = self.picked(ref, block), ref
         state = self._state(ref.number) if ref.kind == "message" else None
-        where = f"in one message of turn {state.record.turn:,}" if state is not None else f"in one {ref.kind} of memory"
+        where = f"in one message of turn {state.record.turn:,}" if state is not None else f"in one {ref.kind}"
         if block is not None:
             where = f"in the text of {block}"
         self._scattered = f"Not word for word; all these words are {where}."
@@ -618,7 +618,7 @@ class _Gathering:
         if ref.kind in ("unit", "day"):
             unit = pieces.unit(number)
             if unit is None:
-                raise NotFoundError(f"There is no stored unit {number} in this session.")
+                raise NotFoundError("There is no such stored unit in this session.")
             seqs = expand(unit.seqs)
             self.asked = "\n".join(text for seq in seqs if (text := self._message(seq))) or "(erased)"
             messages: dict[int, Matched] = dict.fromkeys(seqs, "id")
@@ -626,7 +626,7 @@ class _Gathering:
         if ref.kind == "fact":
             return self._fact(number)
         if number not in pieces.relations:
-            raise NotFoundError(f"There is no relation {number} in this session.")
+            raise NotFoundError("There is no such relation in this session.")
         self.asked = self._relation(number, self._moment.position) or self._relation(number, 2**62) or "(erased)"
         sources = self._sources("relation", number)
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), relations={number: "id"})
@@ -634,7 +634,7 @@ class _Gathering:
     def _fact(self, number: int) -> Followed:
         worded = self._worded
         if number not in worded:
-            raise NotFoundError(f"There is no fact {number} in this session.")
+            raise NotFoundError("There is no such fact in this session.")
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
         sources = self._sources("fact", number)

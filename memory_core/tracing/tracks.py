@@ -205,16 +205,25 @@ class Tracing:
                 code, fact, said = event.reason_for(seq)
                 rule, reason = NOTHING[code]
                 own = self.words(said) if said else None
-                text = f"Never {verb}: {reason.format(fact=fact)}."
+                number = None if fact is None else self.life.number("fact", fact)
+                text = f"Never {verb}: {reason.format(fact=number)}."
                 if own:
                     text = f'{text[:-1]}; it said: "{own}".'
-                return stage("learned", "lost", text, record, rule=rule, **({} if fact is None else {"fact": fact}))
+                return stage(
+                    "learned",
+                    "lost",
+                    text,
+                    record,
+                    rule=rule,
+                    **({} if fact is None else {"fact": fact, "number": number or fact}),
+                )
         for record in reversed(self.life.suppressed[seq]):
             held: Any = record.event
             if held.block == block.name and record.position <= self.moment.position:
-                alike = f"it is like fact {held.near}, which was rejected"
+                number = self.life.number("fact", held.near)
+                alike = f"it is like fact {number:,}, which was rejected"
                 text = f"Never extracted: {alike} (similarity {held.similarity:.2f})."
-                return stage("learned", "lost", text, record, rule="suppressed", fact=held.near,
+                return stage("learned", "lost", text, record, rule="suppressed", fact=held.near, number=number,
                              similarity=held.similarity)  # fmt: skip
         text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
         return replace(
@@ -265,7 +274,8 @@ class Tracing:
         then = self.moment.position
         learned = self._learned(id, seq, records)
         name = records[0].event.about or ""
-        carrier = Carrier("fact", name, Ref.of("fact", id), self._words_of_fact(id), matched, seq)
+        number = self.life.number("fact", id)
+        carrier = Carrier("fact", name, Ref.of("fact", id), self._words_of_fact(id), matched, seq, number=number)
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
@@ -273,7 +283,7 @@ class Tracing:
         stages.append(kept)
         if kept.verdict != "passed":
             return Track(carrier, tuple(stages)), successor
-        end = fact_shown(self.moment, name, id)
+        end = fact_shown(self.life, self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
@@ -299,23 +309,23 @@ class Tracing:
     def _learned(self, id: int, seq: int | None, records: list[EventRecord]) -> Stage:
         record = self.life.learned[seq].get(id, records[0]) if seq is not None else records[0]
         event: Any = record.event
-        name, turn = event.block, record.turn
+        name, turn, number = event.block, record.turn, self.life.number("fact", id)
         if record.position > self.moment.position:
-            return fact_later(self.moment, id, record)
+            return fact_later(self.life, self.moment, id, record)
         if record.kind == "fact_confirmed":
-            text = f"Known already as fact {id} of {name}, confirmed in turn {turn:,}."
+            text = f"Known already as fact {number:,} of {name}, confirmed in turn {turn:,}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {id} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
+            text = f"Part of fact {number:,} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {id} of {name} by {by_whom(record)} {in_turn(record)}."
+            text = f"Written as fact {number:,} of {name} by {by_whom(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
-            text = f"Made fact {id} of {name} when facts were condensed in turn {turn:,}."
+            text = f"Made fact {number:,} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
-            text = f"Learned as fact {id} of {name} in another session of the user."
-            return stage("learned", "passed", text, fact=id)
+            text = f"Learned as fact {number:,} of {name} in another session of the user."
+            return stage("learned", "passed", text, fact=id, number=number)
         else:
-            text = f"Extracted as fact {id} of {name} in turn {turn:,}."
-        return stage("learned", "passed", text, record, fact=id, turn=turn)
+            text = f"Extracted as fact {number:,} of {name} in turn {turn:,}."
+        return stage("learned", "passed", text, record, fact=id, number=number, turn=turn)
 
     # -- relations, stored units, texts ----------------------------------------------------------
 
@@ -323,16 +333,17 @@ class Tracing:
         records = [record for record in self.life.relations[id] if record.position <= self.moment.position]
         name = self.life.relations[id][0].event.about or ""
         words = self.relation_words(id, self.moment.position) or ""
-        carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq)
+        number = self.life.number("relation", id)
+        carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq, number=number)
         stages = list(before or [])
         told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
         if told.position > self.moment.position:
             return Track(carrier, (*stages, relation_later(self.moment, id, told)))
-        text = f"Learned as relation {id} of {name} in turn {told.turn:,}."
+        text = f"Learned as relation {number:,} of {name} in turn {told.turn:,}."
         if told.kind == "relation_confirmed":
-            text = f"Known already as relation {id} of {name}, confirmed in turn {told.turn:,}."
+            text = f"Known already as relation {number:,} of {name}, confirmed in turn {told.turn:,}."
         stages.append(stage("learned", "passed", text, told, relation=id))
-        gone = relation_gone(id, records)
+        gone = relation_gone(self.life, id, records)
         if gone is not None:
             return Track(carrier, (*stages, gone))
         end = relation_shown(self.moment, name, id)
@@ -387,7 +398,10 @@ class Tracing:
         if there and not there[-1].known:
             said = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
         lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
-        yield Track(carrier, (*before, learned, lost))
+        if all(version.known for version in there):  # read, but no version ever had anything of it
+            yield Track(carrier, (*before, replace(lost, name="learned")))
+        else:
+            yield Track(carrier, (*before, replace(learned, verdict="unknown"), lost))
 
     def _text(self, name: str, ref: Ref, matched: Matched) -> Track:
         """A static text, a sentence of a summary, or content of a custom block, followed by itself."""

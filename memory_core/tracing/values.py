@@ -60,6 +60,8 @@ class Carrier:
     """Message it came from; None if it was written, or comes from another session."""
     record: str | None = None
     """Id of a record; None where its spans give it none."""
+    number: int | None = None
+    """Number of a fact or a relation in its block, 1 for the first: `ref` has the database's id."""
 
     @property
     def key(self) -> Hashable:

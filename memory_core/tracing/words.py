@@ -42,6 +42,11 @@ NAME_CHARACTERS = 40
 """Characters of a block's name."""
 
 
+def stage_name(stage: Stage) -> str:
+    """Return a stage's name: what a vector block keeps of a message was stored, and nothing learned from it."""
+    return "Stored" if "unit" in stage.numbers and stage.name == "learned" else STAGES[stage.name]
+
+
 def brief(stage: Stage) -> str:
     """A stage in two or three words; its sentence stands behind it."""
     turn = f"turn {stage.turn:,}" if stage.turn else ""
@@ -50,7 +55,7 @@ def brief(stage: Stage) -> str:
     if stage.name == "found" and "score" in stage.numbers:
         return f"score {stage.numbers['score']:.2f}"
     if stage.name == "learned" and "fact" in stage.numbers and stage.verdict == "passed":
-        return f"fact {stage.numbers['fact']:.0f}, {turn}" if turn else f"fact {stage.numbers['fact']:.0f}"
+        return ", ".join(filter(None, [f"fact {stage.numbers['number']:,.0f}", turn]))
     if stage.name == "answer":
         return "quoted" if stage.verdict == "passed" else "not quoted"
     if stage.name == "queue" and stage.verdict == "passed":
@@ -66,7 +71,7 @@ def carrier_name(carrier: Carrier) -> str:
     if carrier.kind == "message":
         return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
     if carrier.ref is not None and carrier.kind in ("fact", "relation"):
-        return f"{carrier.kind.capitalize()} {carrier.ref.number:,} of {block}"
+        return f"{carrier.kind.capitalize()} {carrier.number or carrier.ref.number:,} of {block}"
     if carrier.kind == "record":
         return f"Record {_short(carrier.record)} of {block}" if carrier.record else f"A record of {block}"
     if carrier.kind == "unit":

@@ -156,7 +156,7 @@ def test_a_link_to_a_fact_that_waits_shows_it_first(demo_home):
 
 def test_a_link_to_a_fact_that_is_not_there_says_so_and_opens_the_list(demo_home):
     app = facts_page(fact="99999")
-    assert "Fact 99,999 is not in this session any more, or never was. Showing the list." in notice(app)
+    assert "This fact is not in the session any more, or never was. Showing the list." in notice(app)
     assert len(shown(app)) == 6
 
 

@@ -98,6 +98,36 @@ def test_words_in_another_order_give_the_trace_of_their_message(memory):
     assert sentence(app) == trace.sentence
 
 
+def test_fixes_stand_in_the_order_of_what_others_lose_by_them(demo_home):
+    memory = played(1)
+    fixes = memory.trace.fixes(memory.trace(LOST))
+    before, costs = fixes.now.context.plan, []
+    for fix in fixes.offered:
+        after = fix.foretold.context.plan
+        inside = {piece.ref for part in after.granted for piece in part.pieces}
+        lost = [piece.tokens for part in before.granted for piece in part.pieces if piece.ref.kind in ("fact", "unit")
+                and piece.ref not in inside]  # fmt: skip
+        queue = {message.seq for message in after.queue}
+        lost += [message.tokens for message in before.queue if message.seq not in queue]
+        assert sum(lost) == sum(fix.losses.values())
+        assert all(f"{name.replace('queue', 'the queue')} loses {size} tokens" in fix.label
+                   for name, size in fix.losses.items())  # fmt: skip
+        costs.append(sum(lost))
+    assert costs == sorted(costs)
+    assert costs[0] == 0
+    assert (fixes.offered[-1].kind, costs[-1]) == ("priority", 127)
+    app = page(words=LOST)
+    shown = [each for each in app.button if each.key.startswith("trace__apply_")]
+    assert [each.proto.type for each in shown] == ["primary", *["secondary"] * (len(shown) - 1)]
+
+
+def test_what_is_kept_word_for_word_was_stored_and_not_learned(memory):
+    names = dict(stages(page(words=LOST)))
+    assert names["Stored"] == "check_circle"
+    assert "Learned" in names, "the facts, which learned nothing from it"
+    assert names["Learned"] == "cancel"
+
+
 def test_what_the_last_prompt_lost_is_listed_and_nothing_else(demo_home):
     memory = services.engine().open("demo")
     assert "## Lost in the last prompt" not in joined(page())
@@ -137,7 +167,7 @@ def test_a_fact_that_was_erased_keeps_its_way_without_its_words(memory):
 
 def test_what_was_never_there_is_said_not_to_be_there(memory):
     (warning,) = page(follow="f4711").warning
-    assert warning.value.replace("\\", "").startswith("There is no fact 4711 in this session.")
+    assert warning.value.replace("\\", "").startswith("There is no such fact in this session.")
 
 
 def test_a_retired_fact_is_restored_where_its_loss_is_told(memory):

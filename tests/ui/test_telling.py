@@ -428,12 +428,12 @@ SENTENCES = [
     ),
     (
         NothingLearned("Facts", "offline rules", (("question", ((1, 2),), None, ""), ("known", ((4, 4),), 7, ""))),
-        "Facts learned nothing from 3 messages: 2 questions, 1 known already as fact 7",
+        "Facts learned nothing from 3 messages: 2 questions, 1 known already",
     ),
     (
         NothingLearned("Facts", "gpt-4o-mini", (("known", ((1, 1),), 7, ""), ("known", ((3, 4),), 9, ""),
                                                 ("model_found_none", ((2, 2),), None, "h"))),
-        "Facts learned nothing from 4 messages: 3 known already as facts 7 and 9, "
+        "Facts learned nothing from 4 messages: 3 known already, "
         "1 without anything in the model's answer",
     ),
     (ModelCalled("reply", "offline", None, None, 0.01, None), "Asked offline to reply: 0.01 s"),
@@ -503,6 +503,8 @@ def test_a_models_own_words_on_what_it_skipped_are_details_of_the_sentence():
     assert describe(event, replace(WORDS, said={"h": "only a greeting"})).details == ("only a greeting",)
     assert describe(event, replace(WORDS, said={})).details == ("erased words",)
     assert event.bookkeeping
+    known = NothingLearned("Facts", "offline rules", (("known", ((4, 4),), 7, ""),))
+    assert describe(known, replace(WORDS, facts={7: "Ana is allergic to nuts"})).details == ("Ana is allergic to nuts",)
 
 
 def test_losses_are_told_in_the_colour_of_a_loss():

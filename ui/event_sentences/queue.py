@@ -1,7 +1,5 @@
 """Sessions, the queue, deliveries and replies in sentences."""
 
-from collections.abc import Iterable
-
 from memory_core.events import (
     AgentAttached,
     ConfigurationChanged,
@@ -30,7 +28,7 @@ from memory_core.events import (
     SessionTakenOver,
     expand,
 )
-from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, describe, in_quotes, listed, seconds
+from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, describe, fact_words, in_quotes, listed, seconds
 from ui.event_sentences.settings import _MISSING, setting_words
 from ui.stored import common
 from ui.text import count, short, tokens
@@ -218,32 +216,32 @@ def _(event: DeliverySkipped, words: Words) -> Line:
 @describe.register
 def _(event: NothingLearned, words: Words) -> Line:
     messages: dict[NothingReason, int] = {}
-    facts: dict[NothingReason, dict[int, None]] = {}
-    for code, seqs, fact, _ in event.reasons:
+    for code, seqs, _, _ in event.reasons:
         messages[code] = messages.get(code, 0) + len(expand(seqs))
-        if fact is not None:
-            facts.setdefault(code, {})[fact] = None
-    why = ", ".join(_nothing(code, number, facts.get(code, ())) for code, number in messages.items())
+    why = ", ".join(_nothing(code, number) for code, number in messages.items())
     text = f"{short(event.block)} learned nothing from {count(sum(messages.values()), 'message')}: {why}"
+    known = dict.fromkeys(fact for _, _, fact, _ in event.reasons if fact is not None)
     own_words = dict.fromkeys(said for _, _, _, said in event.reasons if said)
-    return Line("do_not_disturb_on", text, details=tuple(words.said.get(said, "erased words") for said in own_words))
+    details = [
+        *(fact_words(fact, words) for fact in known),
+        *(words.said.get(said, "erased words") for said in own_words),
+    ]
+    return Line("do_not_disturb_on", text, details=tuple(details))
 
 
-def _nothing(code: NothingReason, number: int, facts: Iterable[int]) -> str:
-    """`2 questions`, `1 known already as fact 7`."""
-    named = [tokens(fact) for fact in facts]
-    what = f" {'fact' if len(named) == 1 else 'facts'} {listed(named)}" if named else ""
+def _nothing(code: NothingReason, number: int) -> str:
+    """`2 questions`, `1 known already`."""
     if code == "question":
         return count(number, "question")
     why = {
         "assistant": "by the assistant",
         "not_read": "of a tool or the system",
         "repeats_memory": "only repeating memory",
-        "known": f"known already as{what}" if what else "known already",
+        "known": "known already",
         "repeated": "saying what another one says",
         "no_rule": "that no rule matched",
         "model_found_none": "without anything in the model's answer",
-        "suppressed": f"like rejected{what}" if what else "like a rejected fact",
+        "suppressed": "like a rejected fact",
         "refused": "refused as invalid",
     }
     return f"{tokens(number)} {why.get(code, code)}"

@@ -21,7 +21,7 @@ from ui.facts.rewrites import draw_rewrites
 from ui.facts_limit import draw_limit, reduced
 from ui.flushing import start_flush
 from ui.model import chosen_model
-from ui.text import count, plain, short, tokens
+from ui.text import count, plain, short
 from ui.undoing import changes_dialog
 from ui.view import View as Shown
 
@@ -94,7 +94,7 @@ def _take_link(desk: Desk) -> None:
     if row is None:
         if asked is not None:
             when = "at this turn" if desk.past else "any more, or never was"
-            st.warning(plain(f"Fact {tokens(asked)} is not in this session {when}. Showing the list."))
+            st.warning(plain(f"This fact is not in the session {when}. Showing the list."))
         return
     view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
     tab.change(desk.place, view=view)

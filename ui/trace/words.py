@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping
 
 from memory_core.tracing.values import Stage, Trace, Track, Verdict
-from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS
+from memory_core.tracing.words import KNOWLEDGE, VERDICTS, stage_name
 from ui.text import plain, short
 
 QUOTED = 160
 """Characters of what is followed that are quoted."""
+
+_MARKUP = re.compile(r"[*`]+|^#+ ", re.MULTILINE)
+"""Markdown that a quotation leaves out."""
 
 ICONS: Mapping[Verdict, str] = {
     "passed": "check_circle",
@@ -23,7 +26,7 @@ def rows(track: Track) -> list[dict[str, object]]:
     """Every stage of a track as a row of a table."""
     return [
         {
-            "Stage": STAGES[stage.name],
+            "Stage": stage_name(stage),
             "Verdict": VERDICTS[stage.verdict],
             "What happened": stage.text,
             "Turn": stage.turn or None,
@@ -35,14 +38,14 @@ def rows(track: Track) -> list[dict[str, object]]:
 
 def title(stage: Stage) -> str:
     """Markdown: a stage's verdict as an icon, and its name."""
-    return f":material/{ICONS[stage.verdict]}: **{STAGES[stage.name]}**"
+    return f":material/{ICONS[stage.verdict]}: **{stage_name(stage)}**"
 
 
 def quoted(trace: Trace, word: str | None = None) -> str:
     """Markdown: the words that are followed, in quotes, with the clicked one marked; empty for a cut."""
     if trace.cut is not None:
         return ""
-    words = short(" ".join(trace.asked.split()), QUOTED)
+    words = short(" ".join(_MARKUP.sub("", trace.asked).split()), QUOTED)
     place = _place(words, word) if word else None
     if place is None:
         return f":gray[“{plain(words)}”]"
