@@ -123,14 +123,11 @@ def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
 
 
 def _lost(part: Granted, after: Sequence[Granted]) -> int:
-    """Tokens of a part's pieces that a later prompt does not have; of texts, which are named by their words, in all."""
-    then = [piece for each in after if each.name == part.name for piece in each.pieces]
-    kept = {piece.ref for piece in then}
-    named = [
-        [piece.tokens for piece in pieces if piece.ref.kind in ("text", "content")] for pieces in (part.pieces, then)
-    ]
-    numbered = [p.tokens for p in part.pieces if p.ref.kind not in ("text", "content") and p.ref not in kept]
-    return sum(numbered) + max(0, sum(named[0]) - sum(named[1]))
+    """Tokens of a part's pieces that a later prompt does not have; new words of a text stand in for its old ones."""
+    old = {piece.ref for piece in part.pieces}
+    then = {piece.ref: piece for each in after if each.name == part.name for piece in each.pieces}
+    reworded = sum(then[ref].tokens for ref in then.keys() - old if ref.kind in ("text", "content"))
+    return max(0, sum(piece.tokens for piece in part.pieces if piece.ref not in then) - reworded)
 
 
 def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:

@@ -86,10 +86,8 @@ class Life:
     """`SummaryRewritten` that read a message, by message."""
     blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
     """When a block was added and removed, by name."""
-    numbered: dict[tuple[str, int], int] = field(default_factory=dict)
-    """Number of each fact and relation in its block, by kind and id."""
-    counts: Counter[tuple[str, str | None]] = field(default_factory=Counter)
-    """Number of facts and relations of each block, by kind and block."""
+    numbered: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Numbers of facts and relations by kind and id, as far as they were asked for; see `number`."""
     reset: EventRecord | None = None
     """The last `SessionReset`."""
     imported: EventRecord | None = None
@@ -97,7 +95,16 @@ class Life:
 
     def number(self, kind: str, id: int) -> int:
         """Return the number of a fact or a relation in its block, 1 for the first that came: ids are the database's."""
-        return self.numbered.get((kind, id), id)
+        if id not in self.numbered.get(kind, {}):  # the log was read on since
+            known = tuple((self.facts if kind == "fact" else self.relations).items())  # another thread may read on
+            firsts = sorted(((own[0], each) for each, own in known if own), key=lambda pair: pair[0].position)
+            counts: Counter[str | None] = Counter()
+            numbers = {}
+            for first, each in firsts:
+                counts[first.event.about] += 1
+                numbers[each] = counts[first.event.about]
+            self.numbered[kind] = numbers
+        return self.numbered[kind].get(id, id)
 
 
 def read_life(
@@ -135,19 +142,8 @@ def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
     facts = defaultdict(list, life.facts)
     for id, more in others.facts.items():
         facts[id] = sorted([*facts[id], *more], key=_position)
-    numbered, counts = dict(life.numbered), Counter(life.counts)
-    for place in [place for place in counts if place[0] == "fact"]:
-        counts[place] = 0
-    for id, records in sorted(facts.items(), key=lambda fact: _position(fact[1][0])):
-        counts["fact", records[0].event.about] += 1
-        numbered["fact", id] = counts["fact", records[0].event.about]
-    return replace(
-        life,
-        facts=facts,
-        numbered=numbered,
-        counts=counts,
-        condensed=sorted([*life.condensed, *others.condensed], key=_position),
-    )
+    condensed = sorted([*life.condensed, *others.condensed], key=_position)
+    return replace(life, facts=facts, numbered={}, condensed=condensed)
 
 
 def _position(record: EventRecord) -> int:
@@ -161,21 +157,13 @@ def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
         if reader is not None:
             reader(life, record, event)
         elif event.family == "facts" and (fact := getattr(event, "fact", None)) is not None:
-            _add(life, "fact", fact, record)
+            life.facts[fact].append(record)
         elif event.family == "relations" and (relation := getattr(event, "relation", None)) is not None:
-            _add(life, "relation", relation, record)
+            life.relations[relation].append(record)
         elif event.family == "deliveries":
             for number in getattr(event, "deliveries", ()):
                 if number in life.by_delivery:
                     life.by_delivery[number].append(record)
-
-
-def _add(life: Life, kind: str, id: int, record: EventRecord) -> None:
-    """Add an event of a fact or a relation; with the first one it gets its number."""
-    if (kind, id) not in life.numbered:
-        life.counts[kind, record.event.about] += 1
-        life.numbered[kind, id] = life.counts[kind, record.event.about]
-    (life.facts if kind == "fact" else life.relations)[id].append(record)
 
 
 def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:
@@ -195,7 +183,7 @@ def _edited(life: Life, record: EventRecord, event: BlockEdited) -> None:
 
 
 def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
-    _add(life, "fact", event.fact, record)
+    life.facts[event.fact].append(record)
     for seq in held(event.sources, life.seqs) if record.session_id == life.session_id else ():
         life.learned[seq].setdefault(event.fact, record)
 
@@ -222,13 +210,13 @@ def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
 
 
 def _related(life: Life, record: EventRecord, event: RelationAdded | RelationConfirmed) -> None:
-    _add(life, "relation", event.relation, record)
+    life.relations[event.relation].append(record)
     for seq in held(event.sources, life.seqs):
         life.related[seq].setdefault(event.relation, record)
 
 
 def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -> None:
-    _add(life, "relation", event.relation, record)
+    life.relations[event.relation].append(record)
     for seq in held(event.after.get("sources", ()), life.seqs):
         life.related[seq].setdefault(event.relation, record)
 

@@ -81,8 +81,8 @@ class Phrase:
         return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
 
     @cached_property
-    def _parts(self) -> tuple["_Word", ...]:
-        return tuple(map(_Word.of, self.all_words))
+    def _sought(self) -> tuple["_Sought", ...]:
+        return tuple(_Sought(word, frozenset(stems(word, stop=False))) for word in self.all_words)
 
     @property
     def stems(self) -> frozenset[str]:
@@ -94,7 +94,7 @@ class Phrase:
             return False
         if self.any_order:
             held = _Held(text)
-            return bool(self._parts) and all(map(held.has, self._parts))
+            return bool(self._sought) and all(map(held.has, self._sought))
         if (symbols := _symbols(self.text)) and not symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
@@ -114,20 +114,13 @@ class Phrase:
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
+class _Sought:
     """One word that is looked for."""
 
-    text: str
-    stems: frozenset[str]
-    beginnings: tuple[str, ...]
-    in_runs: bool
-    """Whether it may stand within a longer run of letters."""
-
-    @classmethod
-    def of(cls, word: str) -> "_Word":
-        own = stems(word, stop=False)
-        return cls(word, frozenset(own), tuple(map(_beginning, own)), bool(_UNSPACED.search(word)))
+    def __init__(self, text: str, stems: frozenset[str]) -> None:
+        self.text, self.stems = text, stems
+        self.beginnings = tuple(map(_beginning, stems))
+        self.in_runs = bool(_UNSPACED.search(text))
 
 
 class _Held:
@@ -137,7 +130,7 @@ class _Held:
         self._text = text
         self._folded = folded(text)
 
-    def has(self, word: "_Word") -> bool:
+    def has(self, word: _Sought) -> bool:
         """Whether it has a word, in this or an inflected form, alone or as a part of a compound."""
         if word.in_runs:
             return word.text in self._folded

@@ -452,9 +452,7 @@ class _Gathering:
         """Everything that says a phrase (most: messages); else what has all its words, or a message close to it."""
         wanted = Phrase.of(phrase)
         followed = self._matching(wanted, most)
-        if followed.messages or followed.facts or followed.relations or followed.texts:
-            return followed, None
-        if any(True for _ in self._record_tracks(followed)):
+        if self._carries(followed):
             return followed, None
         if (all_words := self._with_all_words(wanted.scattered)) is not None:
             return all_words, None
@@ -462,38 +460,41 @@ class _Gathering:
         if nearest is not None and (nearest.similarity or 0.0) >= MEANT:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
             self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
+            self.asked = nearest.words
             return self._followed(wanted, {nearest.seq: "meaning"}), None
         return followed, self._nearest_by_words(wanted) or nearest
+
+    def _carries(self, followed: Followed) -> bool:
+        found = followed.messages or followed.facts or followed.relations or followed.texts
+        return bool(found) or any(True for _ in self._record_tracks(followed))
 
     def _with_all_words(self, wanted: Phrase) -> Followed | None:
         """One thing that has all words of a phrase, in any order: the newest message up to the prompt before others."""
         if self._pieces is None:
             return None
         ref, block = self._piece_with_all_words(wanted)
-        if ref is None:
-            followed = self._followed(wanted, {})
-            if any(True for _ in self._record_tracks(followed)):
-                self._scattered = "Not word for word; all these words are in one record of the agent's memory."
-                return followed
-            return None
-        followed, self.instead = self.picked(ref, block), ref
-        state = self._state(ref.number) if ref.kind == "message" else None
-        where = f"in one message of turn {state.record.turn:,}" if state is not None else f"in one {ref.kind}"
-        if block is not None:
-            where = f"in the text of {block}"
-        self._scattered = f"Not word for word; all these words are {where}."
+        if ref is not None:
+            followed, self.instead = self.picked(ref, block), ref
+            where = f"the text of {block}" if block is not None else f"one {ref.kind}"
+            if ref.kind == "message" and (state := self._state(ref.number)) is not None:
+                where += f" of turn {state.record.turn:,}"
+        else:
+            followed, where = self._followed(wanted, {}), "one record of the agent's memory"
+            if not self._carries(followed):
+                return None
+        self._scattered = f"Not word for word; all these words are in {where}."
         return followed
 
     def _piece_with_all_words(self, wanted: Phrase) -> tuple[Ref | None, str | None]:
         """The same as a ref, with the block of a text."""
         if saying_it := self._saying(wanted, 1):
             return Ref.of("message", saying_it[0]), None
-        facts = dict.fromkeys(self._facts_saying(wanted), "words")
-        if best := next(iter(self._nearest_to_prompt("fact", facts)), None):
-            return Ref.of("fact", best), None
-        relations = dict.fromkeys(self._relations_saying(wanted), "words")
-        if best := next(iter(self._nearest_to_prompt("relation", relations)), None):
-            return Ref.of("relation", best), None
+        kinds: Mapping[RefKind, list[int]] = {
+            "fact": self._facts_saying(wanted), "relation": self._relations_saying(wanted)
+        }  # fmt: skip
+        for kind, ids in kinds.items():
+            if best := next(iter(self._nearest_to_prompt(kind, dict.fromkeys(ids, "words"))), None):
+                return Ref.of(kind, best), None
         for name in self._history.blocks_ever(self._history.position):
             for version in reversed(self.versions(name)):
                 if refs := saying(wanted, version.pieces):
