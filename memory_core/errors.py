@@ -21,7 +21,10 @@
 Messages are for people: what is wrong, where, and what to do. They never contain a key.
 """
 
-from memory_core.text import whole_characters
+import re
+
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""NUL, which PostgreSQL refuses, and unpaired surrogates, which are not text in any encoding."""
 
 MAX_CHARACTERS, MAX_OWN_CHARACTERS = 500, 2_000
 """Characters kept of an error's text: of other people's exceptions, and of our own."""
@@ -42,7 +45,7 @@ def sentence(error: BaseException) -> str:
         text = f"(its text cannot be read: {type(unreadable).__name__})"
     ours = isinstance(error, MemoryInspectorError)
     text = text[:MAX_OWN_CHARACTERS] if ours else f"{type(error).__name__}: {text}"[:MAX_CHARACTERS]
-    return whole_characters(text).replace("\x00", "\ufffd")
+    return UNSTORABLE.sub("\ufffd", text)
 
 
 class ConfigError(MemoryInspectorError, ValueError):

@@ -8,7 +8,6 @@ message is called a *part*, because a *block* is a piece of long-term memory her
 import hashlib
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from enum import StrEnum
@@ -16,14 +15,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_core.errors import MessageError
+from memory_core.errors import UNSTORABLE, MessageError
 
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects: far more than a message needs, far less than Python's stack allows."""
-
-
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
-"""NUL, which PostgreSQL refuses, and unpaired surrogates, which are not text in any encoding."""
 
 
 class MessageRole(StrEnum):
@@ -320,7 +315,7 @@ def unstorable(name: str) -> str | None:
     >>> unstorable("a\x00b")
     "holds '\\x00', which not every database can store"
     """
-    found = _UNSTORABLE.search(name)
+    found = UNSTORABLE.search(name)
     return None if found is None else f"holds {found[0]!r}, which not every database can store"
 
 
@@ -338,7 +333,7 @@ def storable(value: Any) -> tuple[Any, int]:
 
 def _storable(value: Any, depth: int) -> tuple[Any, int]:
     if isinstance(value, str):
-        return _UNSTORABLE.subn("\ufffd", value)
+        return UNSTORABLE.subn("\ufffd", value)
     if isinstance(value, float) and not math.isfinite(value):
         raise MessageError("a number is NaN, infinite or too long to store.")
     if not isinstance(value, dict | list):

@@ -19,7 +19,6 @@ hook, and makes those effects idempotent by it.
 
 import inspect
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, TypeVar
@@ -552,8 +551,8 @@ def as_content(value: Any, reading: ReadContext) -> Content:
     else:
         kinds = ", ".join(sorted({type(item).__name__ for item in items}))
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
-    if half := re.search("[\ud800-\udfff]", stored):
-        raise MessageError(f"the block returned half a character ({half[0]!r}), which cannot be stored")
+    if problem := unstorable(stored):
+        raise MessageError(f"what the block returned {problem}")
     return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 

@@ -28,7 +28,19 @@ from memory_core.events import (
     SessionTakenOver,
     expand,
 )
-from ui.event_sentences.line import QUOTED, SAID, Line, Words, because, clause, describe, fact_words, in_quotes, listed, seconds
+from ui.event_sentences.line import (
+    QUOTED,
+    SAID,
+    Line,
+    Words,
+    because,
+    clause,
+    describe,
+    fact_words,
+    in_quotes,
+    listed,
+    seconds,
+)
 from ui.event_sentences.settings import _MISSING, setting_words
 from ui.stored import common
 from ui.text import count, short, tokens
