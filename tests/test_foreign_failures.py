@@ -10,7 +10,7 @@ from memory_core import Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.engine import context
-from memory_core.errors import MessageError, NotFoundError, StoreError, sentence
+from memory_core.errors import EmbedderError, MessageError, NotFoundError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, DeliveryDone, DeliveryFailed, DeliveryParked
 from memory_core.messages import ChatMessage, unstorable
 from memory_core.models.base import ExtractedFact, Extraction, ModelCall
@@ -265,3 +265,27 @@ def test_the_callers_own_half_character_is_refused():
 
     with pytest.raises(MessageError, match="half a character"):
         memory.build_context("half \ud83d")
+
+
+def test_an_embedder_that_fails_with_half_an_emoji_costs_no_prompt_and_no_put():
+    class Failing(HashEmbedder):
+        failing = False
+
+        def embed(self, texts):
+            if self.failing:
+                raise EmbedderError("answer \ud83d broken")
+            return super().embed(texts)
+
+    embedder = Failing()
+    memory = open_memory(memory_blocks=[VectorMemoryBlock(name="turns", embed_model=embedder)])
+    for number in range(8):
+        memory.put(note(number))
+    embedder.failing = True
+    for number in range(8, 16):
+        memory.put(note(number))
+
+    built = memory.build_context("note 1")
+
+    assert built.unrecorded is None
+    assert "note 15 " in str(built.messages)
+    assert not events(memory, DeliveryFailed)

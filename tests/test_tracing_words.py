@@ -184,7 +184,7 @@ def test_what_nobody_said_is_never_found(memory, phrase):
     assert memory.trace(phrase).tracks == ()
 
 
-@pytest.mark.parametrize("phrase", ["a", "🦐", "🥭!", "$350", "B14", "11", "l'avion", "4421", "L’AVION"])
+@pytest.mark.parametrize("phrase", ["in " * 2_500, "a", "🦐", "🥭!", "$350", "B14", "11", "l'avion", "4421", "L’AVION"])
 def test_short_phrases_are_found(memory, phrase):
     assert memory.trace(phrase).tracks
 

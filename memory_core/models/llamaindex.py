@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_core.errors import EmbedderError, ModelAnswerError, ModelError, ModelRequestError, ModelUnreachableError
+from memory_core.errors import (
+    EmbedderError,
+    ModelAnswerError,
+    ModelError,
+    ModelRequestError,
+    ModelUnreachableError,
+    sentence,
+)
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.models.base import Answer, ModelCall, ToolSpec, whole_reply
@@ -164,7 +171,7 @@ def _their_errors(model: Any, name: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        words = " ".join(sentence(error).split())[:300]
         key = getattr(model, "api_key", None)
         key = getattr(key, "get_secret_value", lambda: key)()
         words = words.replace(key, "[key]") if isinstance(key, str) and key else words

@@ -10,7 +10,7 @@ from memory_core.history.by_turn import History
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.planning.context import QUEUE
-from memory_core.tracing.moment import Cutting, cut_later
+from memory_core.tracing.moment import Cutting
 from memory_core.tracing.stages import QUEUE_CUT, count, cut_text, stage
 from memory_core.tracing.values import CutEntry, CutTrace, Stage
 
@@ -58,7 +58,7 @@ def _decided(record: EventRecord, cut: Mapping[str, Any]) -> Stage:
         text = QUEUE_CUT.format(turn=record.turn, over=count(over))
         return stage("prompt", "lost", text, record, rule=cut["rule"], over_before=over, tokens=int(cut["tokens"]))
     priority = next((int(part["priority"]) for part in context_of(record).parts if part["name"] == cut["part"]), 0)
-    later = cut_later(context_of(record), cut["part"])
+    later = cut["part"] != context_of(record).cuts[0]["part"]
     text = cut_text(record.turn, Cutting(cut["part"], cut["rule"], priority, over, later))
     return stage("prompt", "lost", text, record, rule=cut["rule"], priority=priority, over_before=over,
                  tokens=int(cut["tokens"]))  # fmt: skip

@@ -95,19 +95,31 @@ class Phrase:
         if self.any_order:
             held = _Held(text)
             return bool(self._sought) and all(map(held.has, self._sought))
-        if (symbols := _symbols(self.text)) and not symbols <= _symbols(text):
+        if self._symbols and not self._symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
             return True
         if not self.sentences:  # nothing but stop words or signs
-            signs = visible(self.text).casefold()
-            return bool(signs) and not words(signs) and signs in visible(" ".join(text.split())).casefold()
+            return bool(self._signs) and self._signs in visible(" ".join(text.split())).casefold()
         there = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
         return all(any(wanted <= sentence for sentence in there) for wanted in self.sentences)
 
+    @cached_property
+    def _symbols(self) -> Set[str]:
+        return _symbols(self.text)
+
+    @cached_property
+    def _signs(self) -> str:
+        """The phrase, where it has no words; else empty."""
+        signs = visible(self.text).casefold()
+        return "" if words(signs) else signs
+
+    @cached_property
+    def _run(self) -> str:
+        return " ".join(words(self.text))
+
     def _word_for_word(self, text: str) -> bool:
-        said = " ".join(words(self.text))
-        return bool(said) and f" {said} " in f" {' '.join(words(text))} "
+        return bool(self._run) and f" {self._run} " in f" {' '.join(words(text))} "
 
     def carried_by(self, text: str) -> bool:
         """Whether a fact, a relation or a summary made of a text that says it still carries it: most of its stems."""

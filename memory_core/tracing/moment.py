@@ -83,7 +83,11 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     priorities = {str(part["name"]): int(part["priority"]) for part in built.parts}
     cut = {
         ref: Cutting(
-            cut["part"], cut["rule"], priorities[cut["part"]], int(cut["over_before"]), cut_later(built, cut["part"])
+            cut["part"],
+            cut["rule"],
+            priorities[cut["part"]],
+            int(cut["over_before"]),
+            cut["part"] != built.cuts[0]["part"],
         )
         for cut in built.cuts
         if cut["part"] in priorities
@@ -93,11 +97,6 @@ def moment_at(history: History, turn: int, upto: int) -> Moment:
     held = {ref: str(part["name"]) for part in built.parts for ref in spread(part["refs"])}
     queue = frozenset([*expand(built.queue), *expand(built.pinned)])
     return Moment(turn, position, record, blocks, retrieved, failed, held, cut, queue, queue_over)
-
-
-def cut_later(built: ContextBuilt, part: str) -> bool:
-    """Whether another part of a prompt was cut before this one."""
-    return bool(built.cuts) and built.cuts[0]["part"] != part
 
 
 def _prompt_at(history: History, turn: int, upto: int) -> EventRecord | None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import cached_property
 from heapq import merge
 from typing import Any
-from unicodedata import normalize
 
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.base import origin_of, stored_item
@@ -33,7 +32,7 @@ from memory_core.tracing.cuts import FoundCut, find_cut
 from memory_core.tracing.effects import Effects
 from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
-from memory_core.tracing.matching import Phrase, folded
+from memory_core.tracing.matching import MAX_NEEDLES, Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
@@ -688,7 +687,8 @@ class _Gathering:
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
-        needles = wanted.needles or (() if wanted.sentences else tuple(wanted.text.casefold().split()))
+        signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
+        needles = wanted.needles or signs
         with self._session.database.read() as connection:
             fold = folded if wanted.any_order else None
             holding = texts_that_hold(connection, self._session.id, needles, fold)
@@ -731,10 +731,8 @@ class _Gathering:
     def _says(self, wanted: Phrase, key: str) -> bool:
         """Whether a text says a phrase. Most lack the beginning of a word, which is seen without their stems."""
         text = self.words(key) or ""
-        if wanted.any_order:
-            return wanted.said_in(text)
-        lower = normalize("NFKC", text).casefold()
-        return all(needle in lower for needle in wanted.needles) and wanted.said_in(text)
+        searched = folded(text)
+        return all(needle in searched for needle in wanted.needles) and wanted.said_in(text)
 
     @cached_property
     def _elsewhere(self) -> list[EventRecord]:

@@ -8,11 +8,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from unicodedata import normalize
 
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.slices.contexts import is_context
-from memory_core.tracing.matching import Phrase
+from memory_core.tracing.matching import Phrase, folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +72,9 @@ def unsent(
         if sent is None or (prompt is not None and sent.position != prompt.position):
             continue
         text = said_in(sent)
-        folded = _folded(text)
+        in_text = _folded(text)
         told = [(n, own) for n, (_, key, _, _) in enumerate(event.results) if key and (own := words(key))]
-        missing = tuple(n for n, own in told if not _says(text, folded, own))
+        missing = tuple(n for n, own in told if not _says(text, in_text, own))
         if missing:
             found[search.position] = Unsent(search, sent, missing)
     return found
@@ -86,13 +85,13 @@ def says(text: str, words: str) -> bool:
     return _says(text, _folded(text), words)
 
 
-def _says(text: str, folded: str, words: str) -> bool:
-    if " ".join(words.split()).casefold() in folded:
+def _says(text: str, in_text: str, words: str) -> bool:
+    if _folded(words) in in_text:
         return True
     phrase = Phrase.of(words)
     # Most that lack it lack the beginning of a word, which is seen without their stems.
-    return all(needle in folded for needle in phrase.needles) and phrase.said_in(text)
+    return all(needle in in_text for needle in phrase.needles) and phrase.said_in(text)
 
 
 def _folded(text: str) -> str:
-    return " ".join(normalize("NFKC", text).casefold().split())
+    return " ".join(folded(text).split())
