@@ -103,20 +103,23 @@ def test_a_play_with_a_model_is_cancelled_and_gone_on_with_after_a_reload_withou
     model.script = lambda body: replace(learned(body), delay=0.7)
     tab = visitor.open(f"{talking.url}/lab?session={lived(talking, data_file).session_id}")
     play = tab.get_by_role("button", name="Play with gpt-4o-mini")
-    expect(tab.get_by_text("A needs about 6 new calls")).to_be_visible()
+    needed = tab.get_by_text(re.compile(r"A needs about \d+ new calls"))
+    expect(needed).to_be_visible()
+    calls = int(re.search(r"A needs about (\d+) new calls", needed.inner_text())[1])
+    assert calls > 2
     assert model.requests == []
     play.click()
-    expect(tab.get_by_text(re.compile("Playing A with gpt-4o-mini, [1-4] of 6 calls"))).to_be_visible()
+    expect(tab.get_by_text(re.compile("Playing A with gpt-4o-mini, [1-9] of " + f"{calls} calls"))).to_be_visible()
     tab.get_by_role("button", name="Cancel").click()
     expect(tab.get_by_text("paid for, and kept for the next play.")).to_be_visible()
     paid = len(model.requests)
-    assert 0 < paid < 6
+    assert 0 < paid < calls
     idle(tab)
     tab.reload()
-    expect(tab.get_by_text(f"A needs about {6 - paid} new call")).to_be_visible()
+    expect(tab.get_by_text(f"A needs about {calls - paid} new call")).to_be_visible()
     play.click()
     expect(tab.get_by_text("Learned by gpt-4o-mini")).to_be_visible()
-    assert len(model.requests) == len({str(body["messages"]) for body in model.bodies}) == 6
+    assert len(model.requests) == len({str(body["messages"]) for body in model.bodies}) == calls
     healthy(tab)
 
 
