@@ -377,3 +377,13 @@ def test_content_of_a_custom_block_and_its_cut_are_followed_by_their_words():
     cut = memory.trace(cut_of(memory))
     assert [entry.words for entry in cut.cut.entries] == ["one two three four five six seven eight"]
     assert cut.sentence.startswith("Cut in turn 1 by Diary itself: the prompt was 4 tokens over, and it is cut first.")
+
+
+def test_every_version_of_a_text_that_says_a_phrase_carries_it():
+    versions = ["Ana eats no nuts.", "Ana eats no nuts. She lives in Porto.", "She lives in Porto."]
+    memory = Memory.from_defaults("s", memory_blocks=[StaticMemoryBlock(name="Human", static_content=versions[0])])
+    memory.put(user("Hello"))
+    for version in versions[1:]:
+        memory.blocks.edit("Human", version)
+    carriers = {Ref.of("text", content_hash(version)) for version in versions[:2]}
+    assert memory.trace.carriers("eats no nuts") == carriers

@@ -188,7 +188,8 @@ class SessionTracer:
         followed = gathering.ever(target)
         tracks = gathering.tracks(followed, None, gathering.life(followed))
         found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
-        return frozenset(found | {Ref.of("message", seq) for seq in followed.messages})
+        versions = gathering.versions_saying(_typed(target)) if isinstance(target, str) else set()
+        return frozenset(found | versions | {Ref.of("message", seq) for seq in followed.messages})
 
     def page(
         self,
@@ -438,6 +439,11 @@ class _Gathering:
             self._load(version.text for version in found)
             self._versions[name] = with_words(found, kind, self.words)
         return self._versions[name]
+
+    def versions_saying(self, phrase: str) -> set[Ref]:
+        """Return the pieces of all versions of the blocks' texts that say a phrase."""
+        wanted, names = Phrase.of(phrase), self._history.blocks_ever(self._history.position)
+        return {ref for name in names for each in self.versions(name) for ref in saying(wanted, each.pieces)}
 
     # -- what is followed ------------------------------------------------------------------------
 
