@@ -51,6 +51,16 @@ def chosen_model() -> Chosen:
     return Chosen(OfflineResponder(), "No key is set.")
 
 
+def key_line(chosen: Chosen) -> str:
+    """Describe which key is sent where: `The key entered here goes to api.openai.com.`"""
+    assert isinstance(chosen.model, OpenAIChat)
+    endpoint = chosen.model.endpoint
+    if not endpoint.has_key:
+        return f"No key is sent to {endpoint.host}."
+    typed = chosen.pasted and str(st.session_state.get(KEY) or "").strip()
+    return f"The key {'entered here' if typed else 'of the server'} goes to {endpoint.host}."
+
+
 def services_for(chosen: Chosen) -> Services:
     """The server's services, learning with the chosen model."""
     if chosen.offline:

@@ -125,6 +125,7 @@ def _status_line() -> None:
         st.text_input("Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=trial.forget)
         st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=trial.forget)
         if chosen is not None and isinstance(chosen.model, OpenAIChat):
+            st.markdown(f":small[:material/key: {plain(model.key_line(chosen))}]")
             trial.draw(chosen.model)
         st.markdown(
             ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "

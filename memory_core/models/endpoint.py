@@ -36,7 +36,8 @@ _HIDDEN = "[key]"
 class Endpoint:
     """One address with its key, its time limit and its number of further tries.
 
-    Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
+    Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`, but the environment's key and
+    headers go to the environment's address only: another address gets the key that is given with it, or none.
 
     Raises:
         ConfigError: the client is not installed, the address is no http address, or the key holds characters no header
@@ -57,10 +58,12 @@ class Endpoint:
             raise ConfigError(f"must be above 0: {timeout_seconds=}")
         if max_retries < 0:
             raise ConfigError(f"must be at least 0: {max_retries=}")
-        self.base_url = _checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL)
+        self.base_url = _checked_url(base_url) if base_url else environment_url()
         self.timeout_seconds = timeout_seconds
         self.max_retries = max_retries
-        self._key = _checked_key(api_key or os.environ.get("OPENAI_API_KEY"))
+        self.of_environment = not base_url or _same_address(self.base_url)
+        """Whether it is the address of the environment, which its key and headers belong to."""
+        self._key = _checked_key(api_key or (os.environ.get("OPENAI_API_KEY") if self.of_environment else None))
         self._lock = threading.Lock()
         self._client: Any = None
 
@@ -89,13 +92,23 @@ class Endpoint:
                 # say) may have begun to load it at any moment: importing it waits until that is done.
                 with suppress(ImportError):  # it needs none
                     import httpx  # noqa: F401
+                omitted: Any = dict.fromkeys(self._foreign_headers(), openai.Omit())
                 self._client = openai.OpenAI(
                     api_key=self._key or NO_KEY,
                     base_url=self.base_url,
                     timeout=self.timeout_seconds,
                     max_retries=self.max_retries,
+                    default_headers=omitted,
                 )
             return self._client
+
+    def _foreign_headers(self) -> list[str]:
+        """Names of headers that the client takes from the environment and that another address must not get."""
+        if self.of_environment:
+            return []
+        lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
+        custom = [line.partition(":")[0].strip() for line in lines if ":" in line]
+        return ["OpenAI-Organization", "OpenAI-Project", *custom]
 
     def once(self, timeout_seconds: float) -> "Endpoint":
         """The same address and key, tried once and with this time limit."""
@@ -126,6 +139,22 @@ class Endpoint:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         Endpoint.__init__(self, **state)
+
+
+def environment_url() -> str:
+    """Return the address that the environment names, or that of OpenAI.
+
+    Raises:
+        ConfigError: it is no http address.
+    """
+    return _checked_url(os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL)
+
+
+def _same_address(url: str) -> bool:
+    try:
+        return url.rstrip("/") == environment_url().rstrip("/")
+    except ConfigError:  # the environment's is none
+        return False
 
 
 def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
@@ -187,7 +216,8 @@ def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
     low = f"{reason} {error.code or ''}".lower()
     if status == 401:
         if not endpoint.has_key:
-            return ModelKeyError(f"{host} asks for a key. Set OPENAI_API_KEY.")
+            where = "Set OPENAI_API_KEY." if endpoint.of_environment else "Give one with its address."
+            return ModelKeyError(f"{host} asks for a key. {where}")
         return ModelKeyError(f"The key was refused by {host}. Check the key.")
     if status == 403:
         return ModelKeyError(f'{host} does not allow this key to use "{model}". Check the key and its rights.')

@@ -424,7 +424,7 @@ def test_a_refused_key_is_not_tried_again(serve):
 
 def test_a_server_that_asks_for_a_key_when_there_is_none(serve):
     chat, server = serve(refusal(401, "no"), api_key=None)
-    with pytest.raises(ModelKeyError, match=r"asks for a key. Set OPENAI_API_KEY\.$"):
+    with pytest.raises(ModelKeyError, match=r"asks for a key\. Give one with its address\.$"):
         chat.stream(HELLO)
     assert {name.lower(): value for name, value in server.requests[0][1].items()}["authorization"] == "Bearer none"
 
@@ -482,7 +482,49 @@ def test_the_key_is_in_no_repr_copy_or_pickle(monkeypatch):
     assert copy.deepcopy(chat).endpoint.has_key
     assert not pickle.loads(pickle.dumps(chat)).endpoint.has_key  # noqa: S301 - our own bytes
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert not pickle.loads(pickle.dumps(chat)).endpoint.has_key  # noqa: S301 - our own bytes
+    monkeypatch.setenv("OPENAI_BASE_URL", chat.endpoint.base_url)
     assert pickle.loads(pickle.dumps(chat)).endpoint.has_key  # noqa: S301 - our own bytes
+
+
+SECRET = "sk-of-the-operator-0001"
+NAMES = ("OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS")
+
+
+def secrets_of_the_environment(monkeypatch):
+    for name in NAMES:
+        monkeypatch.setenv(name, f"X-Gateway: {SECRET}" if name == "OPENAI_CUSTOM_HEADERS" else f"{SECRET}-{name[-2:]}")
+
+
+def sent(server):
+    return "\n".join(f"{name}: {value}" for request in server.requests for name, value in request[1].items())
+
+
+@pytest.mark.parametrize("key", [None, "", KEY])
+@pytest.mark.parametrize("environments_own", [None, "http://127.0.0.1:9/v1", "no address"])
+def test_nothing_of_the_environment_goes_to_an_address_that_is_given(serve, monkeypatch, key, environments_own):
+    secrets_of_the_environment(monkeypatch)
+    if environments_own is not None:
+        monkeypatch.setenv("OPENAI_BASE_URL", environments_own)
+    chat, server = serve(*[refusal(401, "no")] * 3, api_key=key)
+    for endpoint in (chat, copy.copy(chat), pickle.loads(pickle.dumps(chat))):  # noqa: S301 - our own bytes
+        with pytest.raises(ModelKeyError):
+            endpoint.stream(HELLO)
+    assert server.requests
+    assert SECRET not in sent(server)
+    assert (KEY in sent(server)) == bool(key)
+
+
+@pytest.mark.parametrize("written", ["{}", "{}/"])
+def test_the_environments_key_goes_to_the_environments_address(serve, monkeypatch, written):
+    secrets_of_the_environment(monkeypatch)
+    _, server = serve(refusal(401, "no"))
+    monkeypatch.setenv("OPENAI_BASE_URL", written.format(server.url))
+    chat = OpenAIChat("m", server.url, max_retries=0)
+    with pytest.raises(ModelKeyError):
+        chat.stream(HELLO)
+    chat.close()
+    assert f"Bearer {SECRET}" in sent(server)
 
 
 @pytest.mark.parametrize("key", ["sk-secret\nx", "sk-sécret", "sk secret"])
