@@ -4,6 +4,7 @@ import json
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
@@ -12,7 +13,7 @@ from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
 from memory_core.blocks.plugins import offered
 from memory_core.blocks.static import decode, encode
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, sentence
 from memory_core.events import current_settings
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.interop.located_json import problem, read_text
@@ -22,6 +23,9 @@ from memory_core.store.blocks import BlockRecord
 
 FORMAT = "memory-inspector-configuration"
 VERSION = 1
+
+PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
+"""Settings of a block of facts that need a model."""
 
 Block = BaseMemoryBlock[Any]
 
@@ -133,23 +137,28 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
 
 
 def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id: str | None = None) -> str:
-    """The same as Python to paste; only what differs from the defaults is spelled out.
+    """Return the same as Python to paste; only what differs from the defaults is spelled out.
 
+    A bundle may name any class: only those that this process knows as blocks are written, others become a comment.
     `user_id` is in it where a block belongs to the user.
     """
     listed = list(blocks)
     imports, foreign, made = {"Memory"}, set[str](), []
     for block in listed:
-        known = BUILT_IN.get(block.type)
-        if known is not None:
+        known = BUILT_IN.get(block.type) or _own_class(block.type)
+        problem = _left_out(block, known)
+        if known is None or problem:
+            made.append(f"# The block {block.name!r} is left out: {problem}.")
+            continue
+        if block.type in BUILT_IN:
             imports.add(known.__name__)
         else:
-            module, _, class_name = block.type.rpartition(".")
-            if not all(part.isidentifier() for part in (*module.split("."), class_name)):
-                made.append(f"# The block {block.name!r} is left out: its class has no name to import.")
-                continue
-            foreign.add(f"from {module} import {class_name}")
-        made.append(call(known.__name__ if known else class_name, _arguments(block, known)) + ",")
+            foreign.add(f"from {known.__module__} import {known.__name__}")
+        arguments = _arguments(block, known)
+        if "llm" in known.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
+            told = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
+            made.append(f"# With llm=... for the block {block.name!r}, also: {told}")
+        made.append(call(known.__name__, arguments) + ",")
     of_user = any(block.settings.get("scope") == "user" for block in listed)
     arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
     different = config.model_dump(mode="json", exclude_defaults=True)
@@ -158,6 +167,30 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
     arguments["memory_blocks"] = f"[\n{inside}\n]" if made else "[]"
     head = [f"from memory_core import {', '.join(sorted(imports))}", *sorted(foreign)]
     return "\n".join(head) + f"\n\nmemory = {call('Memory.from_defaults', arguments)}\n"
+
+
+def _own_class(type_name: str) -> type[Block] | None:
+    """Return the block class of this process that has this name, such as `my_package.blocks.Tally`."""
+    found = list(BaseMemoryBlock.__subclasses__())
+    for each in found:  # grows while it is read
+        if f"{each.__module__}.{each.__qualname__}" == type_name:
+            return each
+        found += each.__subclasses__()
+    return None
+
+
+def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
+    """Return the reason why a block cannot be written as Python; empty if it can."""
+    if not all(part.isidentifier() and not iskeyword(part) for part in block.type.split(".")):
+        return "its class has no name to import"
+    if known is None:
+        return f"this program has no block class {block.type}"
+    try:
+        if block.type in BUILT_IN:
+            block.make()
+    except (ConfigError, TypeError, ValueError) as error:
+        return f"its settings are impossible ({sentence(error)!r})"
+    return ""
 
 
 def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from memory_core.blocks import FactExtractionMemoryBlock, StaticMemoryBlock, Vec
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig
 from memory_core.formats.llamaindex_message import part_to_llamaindex
-from memory_core.interop.configuration import StoredBlock, call
+from memory_core.interop.configuration import PROMPTS, StoredBlock, call
 from memory_core.messages import FilePart, ImagePart, TextPart
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import AUDIO_TOKENS, DEFAULT_ENCODING, DOCUMENT_TOKENS, IMAGE_TOKENS, VIDEO_TOKENS
@@ -97,9 +97,6 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
     },
 }
 """The same for the settings of each kind of block."""
-
-PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
-"""Arguments of a block of facts that are templates there."""
 
 _DEPENDENT = {"nearest": ("on_change", "decide"), "top_k": ("show", "relevant")}
 """Settings without a counterpart that count only where another has this value."""

@@ -25,7 +25,7 @@ from memory_core import (
     tokens,
 )
 from memory_core.interop import llamaindex_python
-from memory_core.interop.configuration import write_configuration, write_python
+from memory_core.interop.configuration import PROMPTS, write_configuration, write_python
 from memory_core.interop.exporting import (
     export_configuration,
     export_llamaindex_python,
@@ -168,7 +168,7 @@ def test_every_setting_is_an_argument_there_or_a_note():
     dependent = set(llamaindex_python._DEPENDENT)
     for block, arguments in (
         (StaticMemoryBlock(static_content=""), {"deliver_on", "truncation"}),  # it learns nothing and is cut whole
-        (FactExtractionMemoryBlock(), {"max_facts", *llamaindex_python.PROMPTS}),
+        (FactExtractionMemoryBlock(), {"max_facts", *PROMPTS}),
         (VectorMemoryBlock(), {"similarity_top_k", "retrieval_context_window"}),
     ):
         shared = {"name", "description", "priority", "accept_short_term_memory", "enabled"}
