@@ -39,9 +39,11 @@ TOPICS_APART = "; "
 MAX_TOPICS = 20
 """Of one fact; further ones are left out."""
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_STARTS_FORMULA = r"(?:[\s\ufeff\u200b\u2060]*[=+\-@＝＋－＠]|[\t\r\n])"
+"""Spreadsheets skip white space and byte order marks before a formula, and some read full-width signs."""
+_FORMULA = re.compile(f"'*{_STARTS_FORMULA}")
 """Cells that a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
-_SHIELDED = re.compile(r"'+[=+\-@\t\r]")
+_SHIELDED = re.compile(f"'+{_STARTS_FORMULA}")
 _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
 
