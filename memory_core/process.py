@@ -11,14 +11,19 @@ load it after the fork, and make no put or get before.
 
 import gc
 import os
+import shutil
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Lock
 from typing import TypeVar
 
 Made = TypeVar("Made")
+
+_SCRATCH = "memory-inspector-"
 
 _renewals: list[Callable[[], Callable[[], object] | None]] = []
 """Each returns the callable to run in a child, or None if its owner is gone."""
@@ -48,6 +53,35 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
 def renewed(method: Callable[[], object]) -> None:
     """Call a bound method in each forked process, for as long as its object exists."""
     _renewals.append(weakref.WeakMethod(method, _renewals.remove))
+
+
+def is_running(pid: int) -> bool:
+    """Return whether a process of this machine runs; True where that cannot be told."""
+    if os.name != "posix":  # elsewhere the signal below would end it
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """Make a private temporary folder; if this process is killed, the next one removes it."""
+    _remove_abandoned()
+    with TemporaryDirectory(prefix=f"{_SCRATCH}{os.getpid()}-", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+@cache
+def _remove_abandoned() -> None:
+    for folder in Path(gettempdir()).glob(f"{_SCRATCH}*-*"):
+        pid = folder.name.removeprefix(_SCRATCH).partition("-")[0]
+        if pid.isdigit() and not is_running(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)  # those of other users cannot be removed
 
 
 def _renew() -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.config import DEFAULT_TOKEN_LIMIT
@@ -23,6 +22,7 @@ from memory_core.interop.git_history import FileHistory, read_history
 from memory_core.interop.located_json import problem
 from memory_core.interop.stored import BlockNames, StoredConversation
 from memory_core.messages import storable
+from memory_core.process import scratch_folder
 from memory_core.store.blocks import Written
 
 ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})
@@ -117,13 +117,13 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
         FormatError: there are no notes in it, or it is damaged or too large.
     """
     left_out = _LeftOut()
-    with zipfile.ZipFile(io.BytesIO(data)) as archive, TemporaryDirectory(prefix="memory-inspector-") as scratch:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, scratch_folder() as scratch:
         infos = archive.infolist()
         if len(infos) > MAX_FILES:
             raise problem(filename, f"holds {len(infos):,} files. The most is {MAX_FILES:,}.")
         members = _members(infos, left_out)
         try:
-            git = _unpacked_git(archive, members, Path(scratch), filename)
+            git = _unpacked_git(archive, members, scratch, filename)
             files = [
                 _File(path, info.file_size, _changed(info), _reader(archive, info))
                 for path, info in members.items()

@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from memory_core.interop.located_json import problem
+from memory_core.process import scratch_folder
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
@@ -37,8 +37,8 @@ def opened(data: bytes | Path) -> Iterator[sqlite3.Connection]:
         FormatError: the file at the path was left in the middle of a write, or is written all the time.
         OSError: it cannot be read.
     """
-    with TemporaryDirectory(prefix="memory-inspector-") as folder:
-        path = Path(folder) / "copy.db"
+    with scratch_folder() as folder:
+        path = folder / "copy.db"
         if isinstance(data, bytes):
             path.write_bytes(data)
         else:

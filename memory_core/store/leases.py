@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, select, update
 
+from memory_core.process import is_running
 from memory_core.store.database import Database
 from memory_core.store.tables import lease_table
 
@@ -77,15 +78,9 @@ def release(connection: Connection, key: str, owner: str) -> None:
 def _dead(owner: str) -> bool:
     """Whether the owner is a process of this machine that no longer runs."""
     host, pid = _process(owner)
-    if os.name != "posix" or host != socket.gethostname() or not pid.isdigit():
+    if host != socket.gethostname() or not pid.isdigit():
         return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return not is_running(int(pid))
 
 
 # -- agents --------------------------------------------------------------------------------------

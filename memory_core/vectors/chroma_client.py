@@ -225,6 +225,8 @@ class Folder:
             self.sweep()
             with self.errors():
                 self._client = _open_database(self._path)
+            for file in self._path.glob("chroma.sqlite3*"):  # whatever folder it stands in; later files take its mode
+                file.chmod(0o600)
             self._opened = self._identity()
         finally:
             if self._client is None:  # it could not be opened: another process may try

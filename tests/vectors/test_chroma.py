@@ -309,6 +309,13 @@ def test_the_folder_is_for_its_owner_only(index, folder):
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
+def test_the_database_in_a_folder_of_others_is_for_its_owner_only(folder):
+    folder.mkdir(mode=0o755)
+    with closing(ChromaIndex(path=folder)) as index:
+        index.check()
+        assert {file.stat().st_mode & 0o777 for file in folder.glob("chroma.sqlite3*")} == {0o600}
+
+
 # Two processes, one folder
 
 
