@@ -9,20 +9,21 @@ import json
 import logging
 import os
 import re
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import anyio
 
-from ui.attaching import forbidden, session_of, whole_body
+from ui.attaching import forbidden, session_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     import httpx
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from memory_core.attach.wire import Answered
     from memory_core.engine.session import Session
@@ -37,6 +38,9 @@ CONNECT_SECONDS = 10.0
 MAX_KEPT_BYTES = 32_000_000
 """A request or an answer above this is passed on and not recorded."""
 
+MAX_KEPT_AT_ONCE = 4 * MAX_KEPT_BYTES
+"""Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
+
 _PATH = re.compile(r"/record/([^/]+)/v1(/.*)")
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
@@ -44,6 +48,13 @@ _OF_A_CONNECTION = frozenset(
     | {b"trailer", b"transfer-encoding", b"upgrade"}
 )
 """Headers that are about one connection and not about what is sent over it."""
+_STAYING = _OF_A_CONNECTION | {b"cookie", b"set-cookie"}
+"""Headers that are not passed on: cookies belong to the pages of either side."""
+_SANDBOXED = (
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""What an endpoint answers is served on the app's own origin: these keep a browser from running it as a page."""
 
 _log = logging.getLogger(__name__)
 
@@ -55,37 +66,44 @@ class RecordingProxy:
         self.app = app
         self._session = session or session_of
         self._client: httpx.AsyncClient | None = None
+        self._room = _Room()
         self._free: set[str] = set()
         # One thread: calls are recorded in the order in which they ended.
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        found = _PATH.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        # As it was sent: escapes reach the endpoint unchanged.
+        sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
+        found = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
         if found is None:
             await self.app(scope, receive, send)
             if scope["type"] == "lifespan" and self._client is not None:  # the server ends
                 await self._client.aclose()
             return
-        session_id, path = unquote(found[1]), found[2]
+        session_id, path, send = unquote(found[1]), found[2], _sandboxed(send)
         if problem := forbidden(scope):
             await _refuse(send, 403, problem)
+        elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
+            await _refuse(send, 400, "The path has a segment of dots.")
         elif not _SESSION.fullmatch(session_id):
             await _refuse(send, 400, "Name the session with at most 80 letters, digits, dots, dashes and underscores.")
         elif problem := await anyio.to_thread.run_sync(self._taken, session_id):
             await _refuse(send, 409, problem)
-        elif (body := await whole_body(receive)) is not None:
-            await self._pass_on(session_id, path, body, scope, receive, send)
+        else:
+            await self._pass_on(session_id, path, scope, receive, send)
 
-    async def _pass_on(
-        self, session_id: str, path: str, body: bytes, scope: "Scope", receive: "Receive", send: "Send"
-    ) -> None:
-        call = _Call()
+    async def _pass_on(self, session_id: str, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        call = _Call(self._room)
+        body = _Body(receive, call)
+        if not await body.begin():
+            call.forget()
+            return
         begun = time.monotonic()
         try:
             async with anyio.create_task_group() as both:
 
                 async def end_with_the_agent() -> None:
-                    await _hung_up(receive)
+                    await body.hung_up()
                     if not call.ended:
                         call.problem = "the agent hung up before it had the whole answer"
                         both.cancel_scope.cancel()
@@ -95,9 +113,9 @@ class RecordingProxy:
                 both.cancel_scope.cancel()
         finally:
             call.seconds = time.monotonic() - begun
-            self._recorder.submit(_record, self._session, session_id, path.strip("/"), body, call.answered())
+            self._recorder.submit(_record_kept, self._session, session_id, path.strip("/"), call)
 
-    async def _answer(self, call: "_Call", path: str, body: bytes, scope: "Scope", send: "Send") -> None:
+    async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
         """Send the endpoint's answer on. Of one that breaks off the end is never sent, so that it breaks off here."""
         import httpx
 
@@ -107,22 +125,26 @@ class RecordingProxy:
         upstream = os.environ.get(UPSTREAM) or OPENAI
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         # Compressed, an answer could not be read here; what comes is passed on as it comes.
-        dropped = _OF_A_CONNECTION | {b"host", b"content-length", b"accept-encoding"}
-        headers = [pair for pair in scope["headers"] if pair[0].lower() not in dropped]
+        dropped = {b"host", b"accept-encoding"} | ({b"content-length"} if body.whole is not None else set())
+        headers = [pair for pair in _passed_on(scope["headers"]) if pair[0].lower() not in dropped]
         headers.append((b"accept-encoding", b"identity"))
         response: httpx.Response | None = None
         try:
-            url = httpx.URL(upstream.rstrip("/") + path + query.decode("latin-1"))
-            request = httpx.Request(scope["method"], url, headers=headers, content=body)
+            base = httpx.URL(upstream.rstrip("/"))
+            url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path.encode("latin-1") + query)
+            content = body.pieces() if body.whole is None else body.whole
+            request = httpx.Request(scope["method"], url, headers=headers, content=content)
             response = await self._client.send(request, stream=True)
             call.status = response.status_code
-            passed = [pair for pair in response.headers.raw if pair[0].lower() not in _OF_A_CONNECTION]
+            passed = _passed_on(response.headers.raw)
             await send({"type": "http.response.start", "status": response.status_code, "headers": passed})
             async for piece in response.aiter_raw():
                 call.keep(piece)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             call.ended = True
             await send({"type": "http.response.body", "body": b""})
+        except _HungUpError:
+            call.ended = True
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             call.ended = True
             if response is not None:
@@ -153,28 +175,137 @@ class RecordingProxy:
         return None
 
 
+class _HungUpError(Exception):
+    """The agent hung up in the middle of its request."""
+
+
+class _Room:
+    """Bytes that may still be kept for recording, for all calls together."""
+
+    def __init__(self) -> None:
+        self._left = MAX_KEPT_AT_ONCE
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            fits = size <= self._left
+            self._left -= size if fits else 0
+            return fits
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
+class _Body:
+    """A request: read whole if it is short enough to be kept, otherwise passed on piece by piece."""
+
+    def __init__(self, receive: "Receive", call: "_Call") -> None:
+        self._receive, self._call = receive, call
+        self._first: list[bytes] = []
+        self._more = True
+        self._ended = anyio.Event()
+
+    @property
+    def whole(self) -> bytes | None:
+        """The request, once it has been read to its end."""
+        return None if self._more else b"".join(self._first)
+
+    async def begin(self) -> bool:
+        """Read as much as may be kept; return False if the agent hung up."""
+        kept = True
+        while self._more and kept:
+            piece = await self._next()
+            if piece is None:
+                return False
+            self._first.append(piece)
+            kept = self._call.keep_request(piece)
+        return True
+
+    async def pieces(self) -> "AsyncIterator[bytes]":
+        while self._first:
+            yield self._first.pop(0)
+        while self._more:
+            if (piece := await self._next()) is None:
+                raise _HungUpError
+            yield piece
+
+    async def hung_up(self) -> None:
+        """Wait until the agent hangs up after its whole request."""
+        await self._ended.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _next(self) -> bytes | None:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            return None
+        self._more = message.get("more_body", False)
+        if not self._more:
+            self._ended.set()
+        return bytes(message.get("body", b""))
+
+
 class _Call:
     """What came of a call so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: "_Room") -> None:
         self.status: int | None = None
         self.problem: str | None = None
         self.seconds = 0.0
         self.ended = False
         """Whether nothing more will be sent."""
-        self._body: list[bytes] = []
-        self._size = 0
+        self._room = room
+        self._request: list[bytes] | None = []
+        """None: too much to be kept."""
+        self._answer: list[bytes] | None = []
+        self._sizes = {"request": 0, "answer": 0}
+
+    def keep_request(self, piece: bytes) -> bool:
+        """Keep a piece for recording; return False if there is no room for the request."""
+        self._request = self._kept(self._request, "request", piece)
+        return self._request is not None
 
     def keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size <= MAX_KEPT_BYTES:
-            self._body.append(piece)
+        """Keep a piece of the answer, if there is room."""
+        self._answer = self._kept(self._answer, "answer", piece)
+
+    def _kept(self, pieces: list[bytes] | None, what: str, piece: bytes) -> list[bytes] | None:
+        if pieces is None:
+            return None
+        if self._sizes[what] + len(piece) > MAX_KEPT_BYTES or not self._room.take(len(piece)):
+            self._room.give_back(self._sizes[what])
+            self._sizes[what] = 0
+            return None
+        self._sizes[what] += len(piece)
+        pieces.append(piece)
+        return pieces
+
+    @property
+    def request(self) -> bytes | None:
+        return None if self._request is None else b"".join(self._request)
+
+    def forget(self) -> None:
+        """Give back the room that the call took."""
+        self._room.give_back(sum(self._sizes.values()))
+        self._sizes, self._request, self._answer = dict.fromkeys(self._sizes, 0), None, None
 
     def answered(self) -> "Answered":
         from memory_core.attach.wire import Answered
 
-        problem = "its answer was too long to be kept" if self._size > MAX_KEPT_BYTES else self.problem
-        return Answered(self.status, b"".join(self._body), self.seconds, problem)
+        problem = "its answer was too long to be kept" if self._answer is None else self.problem
+        return Answered(self.status, b"".join(self._answer or ()), self.seconds, problem)
+
+
+def _record_kept(opened: "Callable[[str], Session]", session_id: str, path: str, call: _Call) -> None:
+    try:
+        request = call.request
+        if request is None:
+            _log.warning("A call of the session %r was passed on and not recorded: it is too long.", session_id)
+        else:
+            _record(opened, session_id, path, request, call.answered())
+    finally:
+        call.forget()
 
 
 def _record(
@@ -186,7 +317,7 @@ def _record(
     from memory_core.attach.wire import ENDPOINTS, read_exchange
 
     endpoint = next((each for each in ENDPOINTS if each == path), None)
-    if endpoint is None:
+    if endpoint is None or len(request) > MAX_KEPT_BYTES:
         return
     try:
         exchange = read_exchange(endpoint, request, answered)
@@ -199,9 +330,25 @@ def _record(
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
 
 
-async def _hung_up(receive: "Receive") -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
+    """Headers without those of the connection, which may name more of them, and without cookies."""
+    pairs = list(headers)
+    named = b",".join(value for name, value in pairs if name.lower() == b"connection").lower()
+    staying = _STAYING | {each.strip() for each in named.split(b",")}
+    return [pair for pair in pairs if pair[0].lower() not in staying]
+
+
+def _sandboxed(send: "Send") -> "Send":
+    """Add to every answer what keeps a browser from running it."""
+    ours = {name for name, _ in _SANDBOXED}
+
+    async def send_sandboxed(message: "Message") -> None:
+        if message["type"] == "http.response.start":
+            theirs = [pair for pair in message.get("headers", ()) if pair[0].lower() not in ours]
+            message = {**message, "headers": [*theirs, *_SANDBOXED]}
+        await send(message)
+
+    return send_sandboxed
 
 
 async def _refuse(send: "Send", status: int, message: str) -> None:
