@@ -27,6 +27,7 @@ from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
 from ui import span_receiver
+from ui.attaching import Room
 from ui.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]
@@ -227,7 +228,7 @@ def test_where_too_much_waits_the_exporter_is_told_to_come_again(receiving, monk
 
     receiving.receiver.store = slow
     body = as_protobuf(memory("search_memory", query="one"))
-    monkeypatch.setattr(span_receiver, "MAX_WAITING_BYTES", 2 * len(body) + 10)
+    monkeypatch.setattr(receiving.middleware, "_room", Room(2 * len(body) + 10))
     with ThreadPoolExecutor(3) as senders:
         first = senders.submit(receiving.post, body)
         assert holding.wait(20)

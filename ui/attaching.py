@@ -1,5 +1,6 @@
 """What the two ways of attaching an agent share: who may, and the session that is recorded."""
 
+import threading
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -47,17 +48,54 @@ def _loopback(host: str) -> bool:
         return False
 
 
-async def whole_body(receive: "Receive", *, most: int | None = None) -> bytes | None:
-    """The whole request, or the more than `most` bytes of it that came until it was given up; None: hung up."""
-    pieces, size = [], 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return None
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
-        if not message.get("more_body", False) or (most is not None and size > most):
-            return b"".join(pieces)
+class NoRoomError(Exception):
+    """More is being read than may be held in memory at once."""
+
+
+class Room:
+    """Bytes that may be held in memory, for all requests together."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take room for this many bytes; return False if there is not enough."""
+        with self._lock:
+            fits = size <= self._left
+            self._left -= size if fits else 0
+            return fits
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
+async def whole_body(receive: "Receive", room: Room, *, most: int) -> bytes | None:
+    """Read a request, or the more than `most` bytes of it that came until it was given up; None if the caller hung up.
+
+    The bytes returned are taken from `room`.
+
+    Raises:
+        NoRoomError: there is none.
+    """
+    pieces, size, returned = [], 0, False
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            if not room.take(len(piece)):
+                raise NoRoomError
+            pieces.append(piece)
+            size += len(piece)
+            if not message.get("more_body", False) or size > most:
+                returned = True
+                return b"".join(pieces)
+    finally:
+        if not returned:
+            room.give_back(size)
 
 
 def session_of(session_id: str) -> "Session":

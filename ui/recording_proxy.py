@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from urllib.parse import quote, unquote
 
 import anyio
 
-from ui.attaching import forbidden, session_of
+from ui.attaching import Room, forbidden, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -66,7 +65,7 @@ class RecordingProxy:
         self.app = app
         self._session = session or session_of
         self._client: httpx.AsyncClient | None = None
-        self._room = _Room()
+        self._room = Room(MAX_KEPT_AT_ONCE)
         self._free: set[str] = set()
         # One thread: calls are recorded in the order in which they ended.
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
@@ -179,24 +178,6 @@ class _HungUpError(Exception):
     """The agent hung up in the middle of its request."""
 
 
-class _Room:
-    """Bytes that may still be kept for recording, for all calls together."""
-
-    def __init__(self) -> None:
-        self._left = MAX_KEPT_AT_ONCE
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> bool:
-        with self._lock:
-            fits = size <= self._left
-            self._left -= size if fits else 0
-            return fits
-
-    def give_back(self, size: int) -> None:
-        with self._lock:
-            self._left += size
-
-
 class _Body:
     """A request: read whole if it is short enough to be kept, otherwise passed on piece by piece."""
 
@@ -249,7 +230,7 @@ class _Body:
 class _Call:
     """What came of a call so far."""
 
-    def __init__(self, room: "_Room") -> None:
+    def __init__(self, room: Room) -> None:
         self.status: int | None = None
         self.problem: str | None = None
         self.seconds = 0.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 from starlette.datastructures import Headers
 
-from ui.attaching import forbidden, session_of, whole_body
+from ui.attaching import NoRoomError, Room, forbidden, session_of, whole_body
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -71,7 +71,8 @@ class SpanReceiver:
         self._receiver = receiver
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
-        self._bytes = 0
+        self._room = Room(MAX_WAITING_BYTES)
+        self._unpacking: anyio.CapacityLimiter | None = None
         # One at a time: a transaction has the database to itself anyhow, and who waits for it is stored by the next.
         self._storing = threading.Lock()
         self._threads: anyio.CapacityLimiter | None = None
@@ -89,28 +90,48 @@ class SpanReceiver:
             await answer.refuse(405, "Spans are sent with POST.")
         elif form not in (PROTOBUF, JSON):
             await answer.refuse(415, f"Send spans as {PROTOBUF} or {JSON}.")
-        elif (body := await whole_body(receive, most=MAX_BODY_BYTES)) is not None:
+        else:
+            encoding = headers.get("content-encoding", "identity").strip().lower()
             try:
-                body = _unpacked(body, headers.get("content-encoding", "identity").strip().lower())
+                body = await self._body(receive, encoding)
+            except NoRoomError:
+                await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
             except _TooLargeError:
                 await answer.refuse(413, f"A request has at most {MAX_BODY_BYTES >> 20} MB: send fewer spans at once.")
             except ValueError as error:
                 await answer.refuse(400, str(error))
             else:
-                await (self._take(body, form, answer) if scope["path"] == TRACES else answer.dropped())
+                if body is not None and scope["path"] == TRACES:
+                    await self._take(body, form, answer)
+                elif body is not None:
+                    self._room.give_back(len(body))
+                    await answer.dropped()
+
+    async def _body(self, receive: "Receive", encoding: str) -> bytes | None:
+        """Read and unpack a request, one at a time and beside the pages; its bytes are taken from the room.
+
+        Raises:
+            NoRoomError, _TooLargeError, ValueError: see `whole_body` and `_unpacked`.
+        """
+        if self._unpacking is None:
+            self._unpacking = anyio.CapacityLimiter(1)
+        packed = await whole_body(receive, self._room, most=MAX_BODY_BYTES)
+        if packed is None:
+            return None
+        try:
+            body = await anyio.to_thread.run_sync(_unpacked, packed, encoding, limiter=self._unpacking)
+        finally:
+            self._room.give_back(len(packed))
+        if not self._room.take(len(body)):
+            raise NoRoomError
+        return body
 
     async def _take(self, body: bytes, content_type: str, answer: "_Answering") -> None:
         from memory_core import MessageError, StoreError
 
         waiting = _Waiting(body, content_type)
         with self._lock:
-            full = self._bytes + len(body) > MAX_WAITING_BYTES and self._waiting
-            if not full:
-                self._bytes += len(body)
-                self._waiting.append(waiting)
-        if full:
-            await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
-            return
+            self._waiting.append(waiting)
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(MAX_THREADS)
         try:
@@ -154,8 +175,7 @@ class SpanReceiver:
         except Exception as error:  # the same
             for waiting, _ in read:
                 waiting.error = error
-        with self._lock:
-            self._bytes -= sum(len(waiting.body) for waiting in batch)
+        self._room.give_back(sum(len(waiting.body) for waiting in batch))
 
     def _next(self) -> list[_Waiting]:
         """The requests that came first, at least one if any waits."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from memory_core.attach import otlp_wire
 from memory_core.errors import MessageError
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
@@ -17,6 +18,10 @@ PROTOBUF, JSON = "application/x-protobuf", "application/json"
 
 MAX_SPAN_BYTES = 4_000_000
 """A span above this is refused: as much as a prompt of a million tokens has."""
+
+MAX_ITEMS = 250_000
+"""Messages or JSON objects and lists in one request, attributes and their values included: 500 spans with the 128
+attributes that OpenTelemetry allows have half of it. Empty ones are a few bytes each and take memory all the same."""
 
 NO_TRACE, NO_SPAN = bytes(16), bytes(8)
 
@@ -62,10 +67,10 @@ class Export:
 
 
 def read_export(body: bytes, content_type: str) -> Export:
-    """The spans of one request.
+    """Read the spans of one request; one that cannot be read is refused alone.
 
     Raises:
-        MessageError: it is no OTLP request.
+        MessageError: it is no OTLP request, or holds more than `MAX_ITEMS`.
         ImportError: the package `opentelemetry-proto` is missing.
     """
     from google.protobuf import json_format
@@ -76,7 +81,10 @@ def read_export(body: bytes, content_type: str) -> Export:
     refused: list[str] = []
     try:
         if content_type == JSON:
-            written = _with_bytes(json.loads(body))
+            if body.count(b"{") + body.count(b"[") > MAX_ITEMS:
+                raise otlp_wire.TooManyItemsError
+            # Bytes that are no UTF-8 become characters that no text can hold: they are refused with their span.
+            written = _with_bytes(json.loads(body.decode("utf-8", "surrogateescape")))
             try:
                 json_format.ParseDict(written, request, ignore_unknown_fields=True)
             except (json_format.ParseError, ValueError):  # of one span, perhaps: a number or a text no value can hold
@@ -90,9 +98,22 @@ def read_export(body: bytes, content_type: str) -> Export:
                 if not request.resource_spans:
                     raise
         else:
-            request.ParseFromString(body)
+            otlp_wire.check_items(body, MAX_ITEMS)
+            try:
+                request.ParseFromString(body)
+            except DecodeError:  # of one span, perhaps: a text that is no UTF-8, a value nested too deep
+                request.Clear()
+                for alone_bytes in otlp_wire.one_by_one(body):
+                    try:
+                        request.MergeFrom(ExportTraceServiceRequest.FromString(alone_bytes))
+                    except DecodeError as error:
+                        refused.append(f"a span cannot be read ({type(error).__name__})")
+                if not refused:
+                    raise
         if not request.resource_spans and request.ByteSize():  # all of it are fields that OTLP does not know
             raise ValueError
+    except otlp_wire.TooManyItemsError:
+        raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer spans at once") from None
     except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         form = "JSON" if content_type == JSON else "protobuf"
         raise MessageError(f"this is no OTLP request for traces in {form} ({type(error).__name__})") from None

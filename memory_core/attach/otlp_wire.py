@@ -1,0 +1,114 @@
+"""Protobuf's wire format, as far as an export request needs it before it is parsed: its size, and its spans.
+
+Field numbers are those of `opentelemetry/proto/collector/trace/v1/trace_service.proto` and what it imports; the wire
+format is described at protobuf.dev/programming-guides/encoding.
+"""
+
+from collections.abc import Iterator, Mapping
+
+SHORT_BYTES = 100_000
+"""A request below this is not counted: however it is filled, it takes a few megabytes."""
+
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+
+# The messages within each message, by field number.
+_VALUE: dict[int, Mapping[int, object]] = {}
+_ATTRIBUTE = {2: _VALUE}
+_VALUE |= {5: {1: _VALUE}, 6: {1: _ATTRIBUTE}}
+_SPAN = {9: _ATTRIBUTE, 11: {3: _ATTRIBUTE}, 13: {4: _ATTRIBUTE}}
+_RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
+_REQUEST = {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: _SPAN}}}
+
+
+class TooManyItemsError(ValueError):
+    """A request holds more messages than one is read with."""
+
+
+def check_items(body: bytes, most: int) -> None:
+    """Count the messages in a request.
+
+    Raises:
+        TooManyItemsError: there are more than `most`.
+        ValueError: it is not in the wire format.
+    """
+    if len(body) <= SHORT_BYTES:
+        return
+    count = 0
+    waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), _REQUEST)]
+    while waiting:
+        message, inside = waiting.pop()
+        for number, _, payload in _fields(message):
+            within = inside.get(number)
+            if payload is not None and isinstance(within, Mapping):
+                count += 1
+                if count > most:
+                    raise TooManyItemsError
+                waiting.append((payload, within))
+
+
+def one_by_one(body: bytes) -> Iterator[bytes]:
+    """Return the spans of a request, each as a request of its own with its resource and scope.
+
+    Raises:
+        ValueError: it is not in the wire format.
+    """
+    for of_resource in _split(memoryview(body), _RESOURCE_SPANS)[1]:
+        resource, scopes = _split(of_resource, _SCOPE_SPANS)
+        for of_scope in scopes:
+            scope, spans = _split(of_scope, _SPANS)
+            for span in spans:
+                within = resource + _encoded(_SCOPE_SPANS, scope + _encoded(_SPANS, bytes(span)))
+                yield _encoded(_RESOURCE_SPANS, within)
+
+
+def _split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
+    """Return a message without one of its fields, and the payloads of that field."""
+    rest, payloads = [], []
+    for field, whole, payload in _fields(message):
+        if field == number and payload is not None:
+            payloads.append(payload)
+        else:
+            rest.append(bytes(whole))
+    return b"".join(rest), payloads
+
+
+def _fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview | None]]:
+    """Yield number, bytes with the tag, and payload (None unless it has a length) of each field."""
+    at, end = 0, len(message)
+    while at < end:
+        start = at
+        tag, at = _varint(message, at)
+        kind, payload = tag & 7, None
+        if kind == _VARINT:
+            _, at = _varint(message, at)
+        elif kind == _LENGTH:
+            size, at = _varint(message, at)
+            payload, at = message[at : at + size], at + size
+        elif kind in (_FIXED64, _FIXED32):
+            at += 8 if kind == _FIXED64 else 4
+        else:
+            raise ValueError("not in protobuf's wire format")
+        if at > end:
+            raise ValueError("cut off")
+        yield tag >> 3, message[start:at], payload
+
+
+def _varint(message: memoryview, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        if at >= len(message) or shift > 63:
+            raise ValueError("cut off")
+        byte = message[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def _encoded(number: int, payload: bytes) -> bytes:
+    """Encode a field with a length."""
+    size, head = len(payload), bytearray([number << 3 | _LENGTH])
+    while size > 127:
+        head.append(size & 127 | 128)
+        size >>= 7
+    return bytes(head) + bytes([size]) + payload
