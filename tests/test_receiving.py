@@ -1,15 +1,21 @@
 """What spans report, recorded as the session of the agent that sent them."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from span_kit import START, Attached, as_json, chat, memory, sent
 
-from memory_core import Memory
+from memory_core import ConfigError, Database, Memory, Services
 from memory_core.attach import receiving
-from memory_core.events import MemoryDeleted, MemorySearched, MemoryWritten
+from memory_core.attach.otlp import Export, Span
+from memory_core.attach.receiving import Receiver
+from memory_core.attach.recording import check_free
+from memory_core.engine.reconcile import create_or_join
+from memory_core.engine.session import Session
+from memory_core.events import AgentAttached, MemoryDeleted, MemorySearched, MemoryWritten
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import UNATTRIBUTED
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
@@ -272,3 +278,26 @@ def test_stores_are_the_same_in_whichever_order_and_how_often_spans_come(done, d
             }
         )
     assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("source", ["file", "proxy", "adapter", "spans", "user"])
+def test_spans_are_recorded_in_sessions_of_spans_only_and_calls_in_those_of_calls(source):
+    database = Database.open(None)
+    services = Services()
+    if source == "user":
+        Memory.from_defaults("taken", database=database, services=services)
+    else:
+        create_or_join(
+            Session(database, "taken", services=services), title="taken", user_id=None, config={}, blocks=None,
+            begun=AgentAttached(source=source),
+        )  # fmt: skip
+    messages = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "hello"}]}])
+    attributes = {
+        "gen_ai.operation.name": "chat", "gen_ai.conversation.id": "taken", "gen_ai.input.messages": messages,
+    }  # fmt: skip
+    receiver = Receiver(lambda: database, lambda id: Session(database, id, services=services))
+    (refused,) = receiver.store([Export((Span("1" * 32, "2" * 16, attributes=attributes),))])
+    assert refused.spans == (0 if source == "spans" else 1)
+    assert bool(Memory.open("taken", database, services=services).session.messages()) == (source == "spans")
+    with nullcontext() if source == "proxy" else pytest.raises(ConfigError, match="another name"):
+        check_free(Session(database, "taken", services=services))

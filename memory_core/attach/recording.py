@@ -36,19 +36,35 @@ MAX_SIZES = 20_000
 Source = Literal["proxy", "adapter", "spans"]
 """By what an agent is attached."""
 
+_RECORDED = {
+    "file": "shows an opened store, which is only read",
+    "proxy": "is recorded by the proxy",
+    "adapter": "is recorded by an adapter",
+    "spans": "is recorded from spans",
+}
 
-def check_free(session: Session) -> None:
-    """Whether an agent can be attached as this session.
+
+def check_free(session: Session, source: Source = "proxy") -> None:
+    """Check that what `source` sees may be recorded in this session.
 
     Raises:
-        ConfigError: there is a session of this name that is no attached agent's.
+        ConfigError: there is a session of this name that is a user's own, shows an opened store, or is recorded by
+            another source.
         StoreError: the database cannot be reached.
     """
     with session.database.read() as connection:
         state = read_session(connection, session.id)
         gone = state is None or state.deleted_at is not None
-        if not gone and not read_events(connection, session.id, kinds=("agent_attached",), limit=1):
-            raise ConfigError(f'"{session.id}" is a session of its own: attach the agent under another name.')
+        if gone:
+            return
+        begun = next(iter(read_events(connection, session.id, kinds=("agent_attached",), limit=1)), None)
+        if begun is None:
+            whose = "is a session of its own"
+        elif (recorded := getattr(begun.event, "source", source)) != source:
+            whose = _RECORDED[recorded]
+        else:
+            return
+        raise ConfigError(f'"{session.id}" {whose}: attach the agent under another name.')
 
 
 def attach(session: Session, *, source: Source = "proxy") -> None:
@@ -57,7 +73,7 @@ def attach(session: Session, *, source: Source = "proxy") -> None:
     Raises:
         ConfigError: see `check_free`.
     """
-    check_free(session)
+    check_free(session, source)
     # Nothing is ever flushed or cut here: the agent decides about its prompts.
     settings = {"token_limit": MAX_TOKENS, "chat_history_token_ratio": 1.0}
     create_or_join(
