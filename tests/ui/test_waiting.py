@@ -26,7 +26,8 @@ def message(name, done, gate=None):
 
 
 def settle(engine, session_id):
-    while (job := engine.job(session_id)) and (engine.running(session_id) or engine.waiting(session_id)):
+    # What waits is asked for first: a message that has left the list has been started by then.
+    while (engine.waiting(session_id) or engine.running(session_id)) and (job := engine.job(session_id)):
         assert job.wait(20)
 
 
