@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.attach.mirroring import TextVersion
+from memory_core.interop.git_packs import PackSizes, pack_sizes
 from memory_core.interop.openai_format import one_line
 from memory_core.store.blocks import Written
 
@@ -17,6 +18,8 @@ MAX_COMMITS = 50_000
 """Commits that are looked at, from the newest back."""
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
 """Of one object, unpacked; a larger one is not read."""
+MAX_BYTES = 256 * 1024 * 1024
+"""Of all objects of a repository, unpacked; beyond it no more versions are read."""
 MAX_VERSIONS = 500
 """Of one file; of more, the newest."""
 
@@ -51,8 +54,11 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
     try:
         store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
-            commits, notes = _first_parents(store, DiskRefsContainer(git)[b"HEAD"])
-            found = _versions(store, commits, _nested(wanted), text_of)
+            with pack_sizes(git / "objects") as sizes:
+                bounded = _Bounded(store, sizes)
+                commits, notes = _first_parents(bounded, DiskRefsContainer(git)[b"HEAD"])
+                found = _versions(bounded, commits, _nested(wanted), text_of)
+            notes += bounded.notes
         finally:
             store.close()
     except KeyError:
@@ -66,7 +72,46 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
     return FileHistory(found, tuple(notes))
 
 
-def _first_parents(store: Any, newest: bytes) -> tuple[list[Any], list[str]]:
+class _TooLargeError(Exception):
+    """An object that is larger than is read, or one more than is read of a repository."""
+
+
+class _Bounded:
+    """A store of objects that unpacks none above `MAX_OBJECT_BYTES`, and at most `MAX_BYTES` in all."""
+
+    def __init__(self, store: Any, sizes: PackSizes) -> None:
+        self._store, self._sizes = store, sizes
+        self._left = MAX_BYTES
+        self.too_large = 0
+
+    @property
+    def notes(self) -> list[str]:
+        several = "versions are" if self.too_large > 1 else "version is"
+        return [f"{self.too_large:,} {several} too large to be read"] if self.too_large else []
+
+    def __contains__(self, id: bytes) -> bool:
+        return id in self._store
+
+    def __getitem__(self, id: bytes) -> Any:
+        size = self._sizes.largest(id)
+        if size > MAX_OBJECT_BYTES:
+            raise _TooLargeError
+        found = self._store[id]
+        self._left -= max(size, found.raw_length())
+        if self._left < 0:
+            raise _TooLargeError
+        return found
+
+    def text(self, id: bytes, text_of: TextOf) -> str | None:
+        """Return the text of a file's content; None if it is none, or too large."""
+        try:
+            return text_of(self[id].data)
+        except _TooLargeError:
+            self.too_large += 1
+            return None
+
+
+def _first_parents(store: _Bounded, newest: bytes) -> tuple[list[Any], list[str]]:
     """The commits from the oldest to the newest along first parents, and what is missing of them."""
     found: list[Any] = [store[newest]]
     notes: list[str] = []
@@ -81,14 +126,14 @@ def _first_parents(store: Any, newest: bytes) -> tuple[list[Any], list[str]]:
     return found[::-1], notes
 
 
-def _versions(store: Any, commits: list[Any], wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
+def _versions(store: _Bounded, commits: list[Any], wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
     found: dict[str, list[TextVersion]] = {}
     known: dict[tuple[bytes, str], dict[str, bytes]] = {}
     before: dict[str, bytes] = {}
     for commit in commits:
         now = _files(store, commit.tree, wanted, "", known)
         for path, blob in now.items():
-            if before.get(path) != blob and (text := text_of(store[blob].data)) is not None:
+            if before.get(path) != blob and (text := store.text(blob, text_of)) is not None:
                 found.setdefault(path, []).append(TextVersion(text, _written(commit)))
         before = now
     return found
