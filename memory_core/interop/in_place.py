@@ -60,6 +60,9 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
     path = path.expanduser().resolve()
     if database.is_sqlite and str(path) == str(Path(database.engine.url.database or "").resolve()):
         raise problem(path.name, "is the database that it would be shown in. Give another --database.")
+    for each in (path, *(Path(f"{path}-{name}") for name in ("wal", "journal"))):
+        if each.exists() and not (each.is_file() or each.is_dir()):  # reading a pipe or a device has no end
+            raise problem(each.name, "is no file, but a pipe or a device.")
     picked = {name: part for name, part in _parts(path).items() if only in (None, name[0])}
     if not picked:
         raise problem(path.name, f"has no conversation called {only!r}.")

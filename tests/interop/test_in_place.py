@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import json
+import os
 import re
 import shutil
 import socket
@@ -379,3 +380,13 @@ def test_the_command_opens_a_store_in_the_apps_database_and_says_where_it_is_sho
     assert opened(database, Services(), session_id).session.status().title == "conv2 (oa_session.db)"
     assert command(["open", str(tmp_path / "none.db")]) == 2
     assert "none.db cannot be read: No such file or directory." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.db-wal", "store.db-journal", "talk.jsonl"])
+def test_a_pipe_in_the_place_of_a_store_or_its_log_is_a_sentence(tmp_path, name):
+    (tmp_path / "store.db").write_bytes(b"SQLite format 3\x00")
+    (tmp_path / name).unlink(missing_ok=True)
+    os.mkfifo(tmp_path / name)
+    opened = tmp_path / (name if name.endswith(".jsonl") else "store.db")
+    with pytest.raises(FormatError, match="a pipe or a device"):
+        open_store(opened, Database.open(None), services=Services())
