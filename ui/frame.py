@@ -238,7 +238,7 @@ def _picker(turn: int | None, latest: int) -> None:
             range(1, latest + 1),
             index=None if turn is None else turn - 1,
             key=key,
-            placeholder=f"Turn {tokens(latest)}",
+            placeholder=f"Latest turn: {tokens(latest)}",
             format_func=lambda number: f"Turn {tokens(number)}",
             label_visibility="collapsed",
             width=176,
