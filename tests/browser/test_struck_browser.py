@@ -20,7 +20,8 @@ def test_a_struck_fact_tells_why_under_the_pointer_and_is_not_struck_at_a_turn_w
     desk.apply(curation.retire([jazz], "Outdated"))
     branch.put(ChatMessage(role="user", content="What does Ana like?"))
     branch.build_context()
-    reason = f"Fact {jazz.id} was retired by the user in turn 12: Outdated."
+    number = [fact.id for fact in desk.facts()].index(jazz.id) + 1
+    reason = f"Fact {number} was retired by the user in turn 12: Outdated."
 
     tab = visitor.open(f"{served.url}/blocks?session={branch.session_id}")
     card = tab.locator(".st-key-blocks__card_Facts")
