@@ -517,7 +517,7 @@ def test_a_rewrite_shows_what_was_lost_and_gives_it_back_pinned(rewritten):
     app = facts_page(session="mine")
     show(app, "rewrites")
     assert "4 facts became 2" in words(app)
-    assert "kept 1 · merged 2 → 1 · vanished 1 · unsupported 0" in words(app)
+    assert "kept 1 · merged 2 → 1 · dropped 1 · unsupported 0" in words(app)
     assert "~~Sam parks behind the church~~" in words(app)
     press(app, "Restore it, pinned")
     church = fact("Sam parks behind the church", desk(rewritten))

@@ -400,7 +400,7 @@ def test_a_rewrite_is_summed_up_so_that_the_numbers_add_up():
         new=(line(11, unsupported=True),),
     )
     assert headline(rewrite) == "8 facts became 4 in turn 28"
-    assert sums(rewrite) == "kept 1 · merged 5 → 2 · vanished 2 · new 1 · unsupported 1"
+    assert sums(rewrite) == "kept 1 · merged 5 → 2 · dropped 2 · new 1 · unsupported 1"
     assert ids(lost(rewrite)) == [7]
 
 

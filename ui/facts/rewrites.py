@@ -27,12 +27,12 @@ def headline(rewrite: Rewrite) -> str:
 
 
 def sums(rewrite: Rewrite) -> str:
-    """`kept 20 · merged 9 → 4 · vanished 2 · unsupported 0`"""
+    """`kept 20 · merged 9 → 4 · dropped 2 · unsupported 0`"""
     into = len(rewrite.merged)
     merged = sum(len(merge.sources) for merge in rewrite.merged)
     unsupported = sum(line.unsupported for line in _written(rewrite))
     parts = [f"kept {tokens(len(rewrite.kept))}", f"merged {tokens(merged)} → {tokens(into)}"]
-    parts.append(f"vanished {tokens(len(rewrite.vanished))}")
+    parts.append(f"dropped {tokens(len(rewrite.vanished))}")
     parts += [f"new {tokens(len(rewrite.new))}"] if rewrite.new else []
     parts.append(f"unsupported {tokens(unsupported)}")
     return " · ".join(parts)
@@ -54,6 +54,7 @@ def draw_rewrites(desk: Desk) -> None:
             icon="compress",
         )
         return
+    st.markdown(":small[:gray[Each time the list was condensed: what was kept, merged and dropped.]]")
     for rewrite in desk.rewrites[:SHOWN]:
         with st.container(border=True, gap="small", key=f"facts__rewrite_{rewrite.position}"):
             _draw(desk, rewrite)
@@ -87,7 +88,7 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
         for line in rewrite.vanished[:LINES]:
             _vanished(desk, rewrite, line)
         if not rewrite.vanished:
-            st.markdown(":small[:gray[Nothing vanished.]]")
+            st.markdown(":small[:gray[Nothing was dropped.]]")
         _more(len(rewrite.vanished))
     with right, st.container(gap="xsmall"):
         for merge in rewrite.merged[:LINES]:
