@@ -155,12 +155,3 @@ def test_no_object_is_larger_than_its_size_says(tmp_path_factory, texts):
         assert all(sizes.largest(blob.id) >= blob.raw_length() for blob in ids)
         assert sizes.largest(b"0" * 40) == 0
     repository.close()
-
-
-def test_a_pack_that_is_damaged_costs_its_history_and_not_the_notes():
-    pack = Pack()
-    head = history_with(pack, pack.object(Blob.from_string(b"# First\n")))
-    pack.data = pack.data.replace(pack.data[2:12], b"\xff" * 10)
-    found = read_file("n.zip", zipped(pack, head)).conversation()
-    assert any("cannot be read" in str(note) for note in found.notes)
-    assert len(found.blocks) == 1
