@@ -74,9 +74,10 @@ class Receipt:
 
 
 class Memory:
-    """One session's memory, and a context manager that closes it.
+    """Memory of one session; a context manager that closes it.
 
-    Thread-safe; any number of processes may open the same session."""
+    Thread-safe; any number of processes may open the same session.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session

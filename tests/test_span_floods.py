@@ -70,15 +70,21 @@ def field(number, payload):
     return head + bytes([size]) + payload
 
 
-FLOODS = ["resources", "scopes", "spans", "attributes", "nested values"]
+FLOODS = {
+    "resources": [1],
+    "entities": [3, 1, 1],
+    "scopes": [2, 1],
+    "spans": [2, 2, 1],
+    "attributes": [9, 2, 2, 1],
+    "nested values": [1, 5, 2, 9, 2, 2, 1],
+}
+"""Field numbers of what is repeated and of the messages around it, from the inside out."""
 
 
 def flood(what, number):
-    empty = {"resources": 1, "scopes": 2, "spans": 2, "attributes": 9, "nested values": 1}[what]
-    body = bytes([empty << 3 | 2, 0]) * number
-    for outer in {
-        "resources": [], "scopes": [1], "spans": [2, 1], "attributes": [2, 2, 1], "nested values": [5, 2, 9, 2, 2, 1],
-    }[what]:  # fmt: skip
+    repeated, *around = FLOODS[what]
+    body = bytes([repeated << 3 | 2, 0]) * number
+    for outer in around:
         body = field(outer, body)
     return body
 

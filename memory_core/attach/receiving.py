@@ -126,7 +126,7 @@ class Receiver:
 
 
 def _reason(error: Exception) -> str:
-    """Why something was refused, in words that do not quote what an unforeseen error may: the conversation."""
+    """Return why something was refused; of an unforeseen error its type: its text may quote the conversation."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return sentence(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__

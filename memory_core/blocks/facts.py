@@ -392,7 +392,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return
         fixed = [index for index, fact in enumerate(known) if fact.protected]
         if LimitEffect(len(known), len(fixed), self.max_facts).filled:
-            learned.condense = CondensePlan.nothing(known, protected_fill(len(fixed)))
+            learned.condense = CondensePlan.unchanged(known, protected_fill(len(fixed)))
             return
         target = condense_target(self.max_facts)
         shorter = extractor.condense([fact.text for fact in known], pinned=fixed, target=target)

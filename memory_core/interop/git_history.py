@@ -4,7 +4,7 @@ Only objects and names of branches are read, by a library. Git itself is never r
 repository's configuration are looked at.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,15 @@ from memory_core.interop.openai_format import one_line
 from memory_core.store.blocks import Written
 
 MAX_COMMITS = 50_000
-"""Commits that are looked at, from the newest back."""
+"""Maximum number of commits read, from the newest back."""
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
-"""Of one object, unpacked; a larger one is not read."""
-MAX_BYTES = 256 * 1024 * 1024
-"""Of all objects of a repository, unpacked; beyond it no more versions are read."""
+"""Maximum bytes of one object, unpacked; a larger one is not read."""
+MAX_KEPT_BYTES = 256 * 1024 * 1024
+"""Maximum bytes of all versions of a repository's files; older ones are left out."""
+MAX_UNPACKED_BYTES = 4 * 1024 * 1024 * 1024
+"""Maximum bytes unpacked in all: some minutes of work. Commits before are not read."""
 MAX_VERSIONS = 500
-"""Of one file; of more, the newest."""
+"""Maximum number of versions of one file: the newest."""
 
 Tree = Mapping[str, Any]
 """Names of files and folders: None for a file, the names inside it for a folder."""
@@ -55,10 +57,9 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
         store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
             with pack_sizes(git / "objects") as sizes:
-                bounded = _Bounded(store, sizes)
-                commits, notes = _first_parents(bounded, DiskRefsContainer(git)[b"HEAD"])
-                found = _versions(bounded, commits, _nested(wanted), text_of)
-            notes += bounded.notes
+                bounded = _BoundedStore(store, sizes)
+                found = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
+            notes = bounded.notes
         finally:
             store.close()
     except KeyError:
@@ -73,89 +74,109 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
 
 
 class _TooLargeError(Exception):
-    """An object that is larger than is read, or one more than is read of a repository."""
+    """An object is larger than one is read, or more than is read of a repository."""
 
 
-class _Bounded:
-    """A store of objects that unpacks none above `MAX_OBJECT_BYTES`, and at most `MAX_BYTES` in all."""
+class _BoundedStore:
+    """The objects of a repository, within the limits above, and what of them is left out."""
 
     def __init__(self, store: Any, sizes: PackSizes) -> None:
         self._store, self._sizes = store, sizes
-        self._left = MAX_BYTES
-        self.too_large = 0
+        self._unpacked = self._kept = self._too_large = 0
+        self.ends: list[str] = []
 
     @property
     def notes(self) -> list[str]:
-        several = "versions are" if self.too_large > 1 else "version is"
-        return [f"{self.too_large:,} {several} too large to be read"] if self.too_large else []
+        found = list(self.ends)
+        if self._too_large:
+            several = "versions are" if self._too_large > 1 else "version is"
+            found.append(f"{self._too_large:,} {several} too large to be read")
+        if self._kept > MAX_KEPT_BYTES:
+            found.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
+        return found
 
     def __contains__(self, id: bytes) -> bool:
         return id in self._store
 
     def __getitem__(self, id: bytes) -> Any:
         size = self._sizes.largest(id)
-        if size > MAX_OBJECT_BYTES:
+        if size > MAX_OBJECT_BYTES or self._unpacked + size > MAX_UNPACKED_BYTES:
             raise _TooLargeError
         found = self._store[id]
-        self._left -= max(size, found.raw_length())
-        if self._left < 0:
-            raise _TooLargeError
+        self._unpacked += max(size, found.raw_length())
         return found
 
     def text(self, id: bytes, text_of: TextOf) -> str | None:
-        """Return the text of a file's content; None if it is none, or too large."""
-        try:
-            return text_of(self[id].data)
-        except _TooLargeError:
-            self.too_large += 1
+        """Return the text of a file's content; None if it is none, or beyond a limit."""
+        if self._kept > MAX_KEPT_BYTES:
             return None
+        try:
+            data = self[id].data
+        except _TooLargeError:
+            self._too_large += 1
+            return None
+        self._kept += len(data)
+        return text_of(data) if self._kept <= MAX_KEPT_BYTES else None
 
 
-def _first_parents(store: _Bounded, newest: bytes) -> tuple[list[Any], list[str]]:
-    """The commits from the oldest to the newest along first parents, and what is missing of them."""
-    found: list[Any] = [store[newest]]
-    notes: list[str] = []
-    while parents := found[-1].parents:
-        if len(found) >= MAX_COMMITS:
-            notes.append(f"the newest {MAX_COMMITS:,} commits are read")
-            break
-        if parents[0] not in store:
-            notes.append("its git history begins late: it is a shallow copy")
-            break
-        found.append(store[parents[0]])
-    return found[::-1], notes
-
-
-def _versions(store: _Bounded, commits: list[Any], wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
+def _versions(store: _BoundedStore, newest: bytes, wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
     found: dict[str, list[TextVersion]] = {}
+    for path, blob, commit in _changes(store, newest, wanted):
+        if (text := store.text(blob, text_of)) is not None:
+            found.setdefault(path, []).append(TextVersion(text, _written(commit)))
+    return {path: versions[::-1] for path, versions in found.items()}
+
+
+def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[str, bytes, Any]]:
+    """Yield path, id of the content and commit of each version, newest first."""
+    later: Any = None
+    after: dict[str, bytes] = {}
+    for commit, now in _first_parents(store, newest, wanted):
+        yield from ((path, blob, later) for path, blob in after.items() if now.get(path) != blob)
+        later, after = commit, now
+    yield from ((path, blob, later) for path, blob in after.items())
+
+
+def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[Any, dict[str, bytes]]]:
+    """Yield each commit and its files along first parents, newest first; `store.ends` says why they end early."""
     known: dict[tuple[bytes, str], dict[str, bytes]] = {}
-    before: dict[str, bytes] = {}
-    for commit in commits:
-        now = _files(store, commit.tree, wanted, "", known)
-        for path, blob in now.items():
-            if before.get(path) != blob and (text := store.text(blob, text_of)) is not None:
-                found.setdefault(path, []).append(TextVersion(text, _written(commit)))
-        before = now
-    return found
+    read, parents = 0, [newest]
+    while parents:
+        if read and parents[0] not in store:
+            store.ends.append("its git history begins late: it is a shallow copy")
+            return
+        try:
+            if read >= MAX_COMMITS:
+                raise _TooLargeError
+            commit = store[parents[0]]
+            files = _files(store, commit.tree, wanted, "", known)
+        except _TooLargeError:
+            store.ends.append(f"the newest {read:,} commits are read")
+            return
+        read += 1
+        yield commit, files
+        parents = commit.parents
 
 
 def _files(
-    store: Any, tree: bytes, wanted: Tree, prefix: str, known: dict[tuple[bytes, str], dict[str, bytes]]
+    store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, known: dict[tuple[bytes, str], dict[str, bytes]]
 ) -> dict[str, bytes]:
-    """Ids of the wanted files' contents by path, in a tree; `known` remembers those of trees seen before."""
-    if (tree, prefix) not in known:
-        found: dict[str, bytes] = {}
-        for entry in store[tree].items():
-            name = entry.path.decode("utf-8", "replace")
-            if name not in wanted:
-                continue
-            inside = wanted[name]
-            if inside is not None and entry.mode == 0o040000:
-                found |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
-            elif inside is None and entry.mode & 0o170000 == 0o100000:
-                found[f"{prefix}{name}"] = entry.sha
+    """Return ids of the wanted files' contents by path, in a tree; `known` remembers those of folders seen before."""
+    if (tree, prefix) in known:
+        return known[tree, prefix]
+    found: dict[str, bytes] = {}
+    for entry in store[tree].items():
+        name = entry.path.decode("utf-8", "replace")
+        if name not in wanted:
+            continue
+        inside = wanted[name]
+        if inside is not None and entry.mode == 0o040000:
+            found |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
+        elif inside is None and entry.mode & 0o170000 == 0o100000:
+            found[f"{prefix}{name}"] = entry.sha
+    if prefix:  # the whole tree is another one in nearly every commit
         known[tree, prefix] = found
-    return known[tree, prefix]
+    return found
 
 
 def _nested(paths: Collection[str]) -> Tree:

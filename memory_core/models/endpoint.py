@@ -62,7 +62,7 @@ class Endpoint:
         self.timeout_seconds = timeout_seconds
         self.max_retries = max_retries
         self.of_environment = not base_url or _same_address(self.base_url)
-        """Whether it is the address of the environment, which its key and headers belong to."""
+        """True for the address that the environment names: only this one gets its key and headers."""
         self._key = _checked_key(api_key or (os.environ.get("OPENAI_API_KEY") if self.of_environment else None))
         self._lock = threading.Lock()
         self._client: Any = None

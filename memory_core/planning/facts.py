@@ -110,7 +110,7 @@ class KnownFact:
     text: str
     slot: str | None = None
     protected: bool = False
-    """Whether a person wrote, imported, edited, confirmed or pinned it: nothing automatic rewords or drops it."""
+    """True if a person wrote, imported, edited, confirmed or pinned it: nothing automatic rewords or drops it."""
     rejected: bool = False
 
 
@@ -196,7 +196,7 @@ class CondensePlan:
     refused: str | None = None
 
     @classmethod
-    def nothing(cls, known: Sequence[KnownFact], reason: str) -> "CondensePlan":
+    def unchanged(cls, known: Sequence[KnownFact], reason: str) -> "CondensePlan":
         """Refuse to condense: every known fact stays."""
         return cls(tuple(fact.id for fact in known), (), (), (), reason)
 
@@ -246,7 +246,7 @@ class LimitEffect:
 
     @property
     def filled(self) -> bool:
-        """Whether the protected facts alone leave no room, so that nothing is condensed."""
+        """True if the protected facts alone leave no room, so that nothing is condensed."""
         return self.exceeded and self.protected >= self.target
 
     @property

@@ -52,7 +52,7 @@ class Phrase:
     needles: tuple[str, ...]
     """Beginnings of its words, casefolded: a text without one of them, whatever the ending, does not say it."""
     any_order: bool = False
-    """Whether it counts as said by a text that has all of its words somewhere."""
+    """True if a text says it that has all of its words, in any order."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":

@@ -12,6 +12,7 @@ from dulwich.repo import Repo
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory_core.interop import git_history
 from memory_core.interop.files import read_file
 from memory_core.interop.git_history import MAX_OBJECT_BYTES
 from memory_core.interop.git_packs import pack_sizes
@@ -140,6 +141,38 @@ def test_a_version_too_large_to_be_read_is_left_out_and_the_others_are_read(larg
     ]
     (block,) = found.blocks
     assert [version.text for version in block.versions] == ["# First\n", "# Now\n"]
+
+
+def read(texts):
+    """Texts of the versions that are read of a history with these, and the notes."""
+    pack = Pack()
+    head = history_with(pack, *(pack.object(Blob.from_string(text)) for text in texts))
+    found = read_file("n.zip", zipped(pack, head)).conversation()
+    notes = [each if isinstance(each, str) else each.text for each in found.notes]
+    return [version.text for block in found.blocks for version in block.versions], notes
+
+
+def test_of_versions_that_are_more_than_are_kept_the_newest_are_read(monkeypatch):
+    monkeypatch.setattr(git_history, "MAX_KEPT_BYTES", 16)
+    versions, notes = read([b"# First\n", b"# Later\n", b"# Now\n"])
+    assert versions == ["# Later\n", "# Now\n"]
+    assert len(notes) == 1
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MAX_COMMITS", 2), ("MAX_UNPACKED_BYTES", 450)])
+def test_of_more_commits_than_are_read_the_newest_are_read(monkeypatch, limit, most):
+    monkeypatch.setattr(git_history, limit, most)
+    versions, notes = read([b"# First\n", b"# Later\n", b"# Now\n"])
+    assert versions == ["# Later\n", "# Now\n"]
+    assert notes == ["the newest 2 commits are read"]
+
+
+def test_commits_and_folders_take_no_room_of_the_versions(monkeypatch):
+    monkeypatch.setattr(git_history, "MAX_KEPT_BYTES", 100)
+    texts = [*(f"# {number}\n" for number in range(20)), "# Now\n"]
+    versions, notes = read([text.encode() for text in texts])
+    assert versions == texts
+    assert notes == []
 
 
 @settings(max_examples=20, deadline=None)

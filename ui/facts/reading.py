@@ -85,7 +85,7 @@ class Desk:
 
     @property
     def runs_here(self) -> bool:
-        """Whether this process can run the block, so that a flush here may condense its facts."""
+        """True if this process can run the block, so that a flush here may condense its facts."""
         return any(attached.name == self.block and attached.block is not None for attached in self.memory.blocks)
 
     @property

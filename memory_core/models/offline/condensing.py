@@ -78,7 +78,8 @@ def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}
     for entry in entries:
-        keys = [(agreement_key(entry.text), stem) for stem in {*stems(entry.text)} or {""}]
+        agreement = agreement_key(entry.text)
+        keys = [(agreement, stem) for stem in {*stems(entry.text)} or {""}]
         candidates = sorted(set().union(*(places.get(key, ()) for key in keys)))
         twin = next((i for i in candidates if similarity(entry.text, kept[i].text) >= SAME), None)
         if twin is None or (entry.pinned and kept[twin].pinned):
