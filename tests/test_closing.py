@@ -77,6 +77,21 @@ def test_a_database_that_two_opened_closes_with_the_second(tmp_path):
         again.check()
 
 
+def test_a_relative_url_names_another_database_in_another_folder(tmp_path, monkeypatch):
+    opened = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        monkeypatch.chdir(folder)
+        memory = Memory.from_defaults(session_id="s", database_uri="sqlite:///memory.db")
+        memory.put(note("Hi."))
+        opened.append(memory)
+    opened[0].put(note("Once more, from the other folder."))
+    assert [len(memory.get_all()) for memory in opened] == [2, 1]
+    assert all((tmp_path / name / "memory.db").exists() for name in ("first", "second"))
+    for memory in opened:
+        memory.close()
+
+
 def test_a_database_being_read_is_closed_when_the_reading_ends(tmp_path):
     database = Database.open(on_file(tmp_path))
     with database.read() as connection:

@@ -113,6 +113,9 @@ class Database:
         parsed = parse_url(url)
         if parsed.drivername.startswith("sqlite"):
             schema = None
+            if not str(parsed.database).startswith("file:"):
+                # A relative path is another file once the working directory changes.
+                parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
         key = (parsed.render_as_string(hide_password=False), schema)
         with _open_lock:
             return cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
