@@ -33,6 +33,8 @@ TEXTS = [
     "हम कल दिल्ली जाएँगे और पुराना किला देखेंगे।",
     "I can't eat shellfish 🦐, but I love mangoes 🥭!",
     "Die Straße nach Köln ist gesperrt, wir nehmen die Brücke.",
+    "Das Geburtstagsessen (kein Kindergeburtstagskuchen) ist beim Schwiegervater, danach Kinderbetreuung. "
+    "Bring your swimwear and the toothbrush.",
 ]
 
 
@@ -98,6 +100,9 @@ FORMS = [
 ]
 
 
+PARTS = ["Geburtstag", "Essen", "Schwieger", "Vater", "Kinder", "Betreuung", "swim", "wear", "tooth", "brush", "Kuchen"]
+
+
 def phrases(seed, number):
     """Phrases that were said, each worded otherwise: dropped, reordered, marked up, in JSON, in another form."""
     chosen = random.Random(seed)
@@ -109,6 +114,8 @@ def phrases(seed, number):
         kept = kept[:8]
         if chosen.random() < 0.2:
             kept = [word.upper() if word.upper().lower() == word else word for word in kept]
+        if chosen.random() < 0.1:  # half of a compound
+            kept = [word[: len(word) // 2 + 1] if word.isalpha() and len(word) >= 8 else word for word in kept]
         yield chosen.choice(FORMS)(kept)
 
 
@@ -168,6 +175,20 @@ def test_words_that_no_message_has_are_found_in_what_has_them(memory, phrase, wh
 
     assert trace.tracks
     assert where in (trace.tracks[0].carrier.block, trace.tracks[0].carrier.kind)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_half_of_a_compound_is_found_as_a_part(memory, part):
+    for phrase in (part, part.upper(), f"**{part}**", f"the {part}", f"danach {part}"):
+        trace = memory.trace(phrase)
+        assert trace.target is not None
+        assert trace.asked == TEXTS[12]
+        assert "longer word" in trace.origin
+
+
+@pytest.mark.parametrize("phrase", ["trush", "able", "tags", "hair brush", "Geburtstag zebra", "eiter", "swims"])
+def test_letters_within_a_word_are_not_a_part_of_it(memory, phrase):
+    assert memory.trace(phrase).tracks == ()
 
 
 def test_words_spread_over_several_messages_were_never_said_together(memory):

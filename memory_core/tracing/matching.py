@@ -4,8 +4,9 @@ A phrase is said where one sentence has all its stems, stop words aside, so that
 allergic to all nuts" and not in a text that names an allergy here and nuts there. A phrase of several sentences is
 said where each of them is.
 
-Where no text says it, it is looked for with its words in any order (`Phrase.scattered`). Both look through markup,
-punctuation, case, Unicode forms and the escapes of JSON in tool arguments.
+Where no text says it, it is looked for with its words in any order (`Phrase.scattered`), and then also as parts of
+longer words (`Phrase.in_compounds`). All look through markup, punctuation, case, Unicode forms and the escapes of JSON
+in tool arguments.
 """
 
 import re
@@ -21,6 +22,10 @@ CARRIED = 0.5
 
 MAX_NEEDLES = 40
 """Beginnings of words by which texts are looked up; all words of a longer phrase are compared all the same."""
+
+MIN_PART, MIN_MIDDLE, MIN_REST = 4, 6, 3
+"""Letters of a part at an end of a compound, of one in its middle, and of what is left on a side with any: "fire" is
+a part of "firefighter", "rain" is none of "train"."""
 
 _IRREGULAR = 3
 """Letters of the longest stem whose words differ in more than what follows its last letter: "sky" and "skies"."""
@@ -53,6 +58,8 @@ class Phrase:
     """Beginnings of its words, casefolded: a text without one of them, whatever the ending, does not say it."""
     any_order: bool = False
     """True if a text says it that has all of its words, in any order."""
+    parts: bool = False
+    """True if a word also counts where it is a part of a longer one. Only in any order."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":
@@ -72,6 +79,15 @@ class Phrase:
         """The same, said by every text that has all of its words, in any order."""
         needles = (_beginning(stem) for word in self.all_words for stem in stems(word, stop=False))
         return replace(self, any_order=True, needles=tuple(dict.fromkeys(filter(None, needles)))[:MAX_NEEDLES])
+
+    @cached_property
+    def in_compounds(self) -> "Phrase":
+        """The same, said by every text that has all of its words, alone or as parts of longer ones.
+
+        >>> Phrase.of("dinner Geburtstag").in_compounds.said_in("Das Geburtstagsessen (birthday dinner)")
+        True
+        """
+        return replace(self.scattered, parts=True)
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
@@ -94,7 +110,7 @@ class Phrase:
             return False
         if self.any_order:
             held = _Held(text)
-            return bool(self._sought) and all(map(held.has, self._sought))
+            return bool(self._sought) and all(held.has(word, parts=self.parts) for word in self._sought)
         if self._symbols and not self._symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
@@ -142,13 +158,23 @@ class _Held:
         self._text = text
         self._folded = folded(text)
 
-    def has(self, word: _Sought) -> bool:
-        """Whether it has a word, in this or an inflected form, alone or as a part of a compound."""
+    def has(self, word: _Sought, *, parts: bool) -> bool:
+        """Whether it has a word, in this or an inflected form, alone or (`parts`) as a part of a longer one."""
         if word.in_runs:
             return word.text in self._folded
         if not all(each in self._folded for each in word.beginnings):  # seen without taking the text apart
             return False
-        return word.text in self._words or (bool(word.stems) and self._stems >= word.stems)
+        if word.text in self._words or (bool(word.stems) and self._stems >= word.stems):
+            return True
+        return parts and self._in_longer_word(word.text)
+
+    def _in_longer_word(self, word: str) -> bool:
+        if len(word) < MIN_PART or not word.isalpha():
+            return False
+        rest = f".{{{MIN_REST},}}"
+        middle = f"|{rest}{word}{rest}" if len(word) >= MIN_MIDDLE else ""
+        is_part = re.compile(f"{word}{rest}|{rest}{word}{middle}").fullmatch
+        return any(is_part(longer) for longer in self._words)
 
     @cached_property
     def _forms(self) -> list[str]:

@@ -459,8 +459,9 @@ class _Gathering:
         followed = self._matching(wanted, most)
         if self._carries(followed):
             return followed, None
-        if (all_words := self._with_all_words(wanted.scattered)) is not None:
-            return all_words, None
+        for looser in (wanted.scattered, wanted.in_compounds):
+            if (all_words := self._with_all_words(looser)) is not None:
+                return all_words, None
         nearest = self._nearest(wanted.text)
         if nearest is not None and (nearest.similarity or 0.0) >= MEANT:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
@@ -487,7 +488,8 @@ class _Gathering:
             followed, where = self._followed(wanted, {}), "one record of the agent's memory"
             if not self._carries(followed):
                 return None
-        self._scattered = f"Not word for word; all these words are in {where}."
+        as_parts = ", some only as part of a longer word" if wanted.parts else ""
+        self._scattered = f"Not word for word; all these words are in {where}{as_parts}."
         return followed
 
     def _piece_with_all_words(self, wanted: Phrase) -> tuple[Ref | None, str | None]:
