@@ -403,9 +403,8 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
         yield _found(
             "facts_fill",
             "warning",
-            f"{block.name} may grow to {takes:,} tokens ({facts:,} × {FACT_TOKENS} a fact), and a full queue "
-            f"leaves {room:,} of {measured.limit:,}: then nothing is left for {listed(names)}, which "
-            f"{_is(len(names) > 1)} cut first.",
+            f"{block.name} may take {takes:,} tokens ({facts:,} × {FACT_TOKENS}); a full queue leaves {room:,}, so "
+            f"{listed(names)} may get none.",
             {"takes": takes, "facts": facts, "fact_tokens": FACT_TOKENS, "room": room, "limit": measured.limit},
             [relevant],
             [relevant, _set(block, "top_k", fitting)],
@@ -558,7 +557,7 @@ def _first_flush(measured: _Measured) -> Iterator[_Found]:
         turns = "The 1 turn" if users == 1 else f"The {users:,} turns"
         sentence = f"{turns} of this conversation never fill the history budget of {budget:,}: {empty} throughout."
     elif turn > 1:
-        sentence = f"The first flush comes in turn {turn:,}: {empty} until then."
+        sentence = f"{empty} until the first flush in turn {turn:,}."
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}

@@ -74,7 +74,7 @@ def _draw_watched(
     results: dict[str, Result],
     example: str,
 ) -> None:
-    heading("Watched", " :small[:gray[One cell a turn: in the prompt, only in memory, or lost.]]")
+    heading("Watched", " :small[:gray[In the prompt or lost, turn by turn.]]")
     phrases = list(results[OWN].presences)
     for number, phrase in enumerate(phrases):
         st.markdown(f":small[“{plain(short(phrase, 100))}”]")
@@ -148,4 +148,13 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
 
 
 def _try_label(finding: Finding) -> str:
-    return f"Try {plain(listed([knobs.value_named(change.setting, change.after) for change in finding.changes]))}"
+    """Return what a click tries; blocks that get the same value of one setting are named once, together."""
+    blocks: dict[tuple[str, object], list[str]] = {}
+    for change in finding.changes:
+        place, _, setting = change.setting.rpartition(".")
+        blocks.setdefault((setting, change.after), []).append(place)
+    tried = [
+        knobs.value_named(f"{places[0]}.{setting}" if len(places) == 1 and places[0] else setting, value)
+        for (setting, value), places in blocks.items()
+    ]
+    return f"Try {plain(listed(tried))}"

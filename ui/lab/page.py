@@ -71,7 +71,8 @@ def draw(view: View) -> None:
                 _draw_tabs(memory.session_id, now)
             sweeping.draw(view, _upto(now), now.current, variants[now.current.name], playing.phrases_of(memory), probes)
             return
-        _draw_tried(memory, now)
+        if chosen == "compare" or now.current.struck or desk.changes(memory, now.current):
+            _draw_tried(memory, now)
         results = _played(view, now, variants, probes)
         if results is None:
             return

@@ -34,7 +34,7 @@ _KINDS = {
 
 def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...], example: str) -> None:
     """Draw the grid, what failed and why, and what can be done with probes; `example` is a phrase for the first."""
-    heading("Probes", " :small[:gray[Assertions on prompts: each names the first turn that breaks it.]]")
+    heading("Probes", " :small[:gray[Assertions on every prompt.]]")
     if probes:
         rows = [_row(probe, results) for probe in probes]
         st.dataframe(
@@ -52,9 +52,10 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
             prompts = (each.turn for each in view.memory.trace.presence(example).turns if each.state == "prompt")
             probe = InPrompt(phrase=example, from_turn=next(prompts, 1))
             st.button(
-                f"Add {plain(str(probe))}",
+                f"Add “{plain(example)}”",
                 key="lab__probe_example",
                 icon=":material/add:",
+                help=plain(str(probe)),
                 on_click=_keep,
                 args=(view.memory.session_id, (probe,)),
             )
