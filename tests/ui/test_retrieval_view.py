@@ -307,12 +307,12 @@ def test_what_could_not_be_searched_is_said_with_its_cause(said, kind, sentence)
 def test_a_change_of_settings_is_told_by_what_it_does_to_turns():
     before = search(found(9), found(4, "below_threshold"), found(5, "below_threshold"))
     after = search(found(9, "cut"), found(4), found(5, "beyond_top_k"))
-    assert changed_sentence(before, after) == "turn 9 is cut, turn 4 is granted"
-    assert changed_sentence(before, after, first=4) == "turn 4 is granted, turn 9 is cut"
+    assert changed_sentence(before, after) == "turn 9 is cut, turn 4 is in the prompt"
+    assert changed_sentence(before, after, first=4) == "turn 4 is in the prompt, turn 9 is cut"
     assert changed_sentence(before, before) == "nothing changes for this question"
     many = search(*(found(number, "below_threshold") for number in range(1, 7)))
     all_in = search(*(found(number) for number in range(1, 7)))
-    assert changed_sentence(many, all_in).endswith("turn 3 is granted, 3 more change")
+    assert changed_sentence(many, all_in).endswith("turn 3 is in the prompt, 3 more change")
 
 
 def test_a_button_says_the_change_it_makes():

@@ -54,9 +54,9 @@ MARKS: dict[CandidateOutcome, Mark] = {
     "beyond_top_k": Mark("beyond the results", "diamond-open", "◇", "unknown", 10),
     "postprocessed": Mark("left out by a postprocessor", "diamond-tall-open", "⬨", "unknown", 10),
     "no_room": Mark("no room", "triangle-down-open", "▽", "unknown", 10),
-    "no_prompt": Mark("asked, in no prompt", "triangle-up", "▲", "vector", 10),
+    "no_prompt": Mark("recalled, in no prompt", "triangle-up", "▲", "vector", 10),
     "cut": Mark("cut", "x", "✕", "cut", 10),
-    "granted": Mark("granted", "circle", "●", "vector", 12),
+    "granted": Mark("in the prompt", "circle", "●", "vector", 12),
 }
 """In drawing order: the most important marks are on top."""
 

@@ -329,12 +329,12 @@ def changed_sentence(before: Search, after: Search, *, first: int | None = None,
 
 def _becomes(found: RankedTurn, search: Search) -> str:
     return {
-        "granted": "granted",
+        "granted": "in the prompt",
         "cut": "cut",
-        "no_prompt": "asked for",
+        "no_prompt": "recalled, in no prompt",
         "no_room": "left out for lack of room",
         "postprocessed": "left out by a postprocessor",
-        "beyond_top_k": "no longer asked for",
+        "beyond_top_k": "beyond the results",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
         "not_proposed": "no candidate any more",

@@ -137,7 +137,7 @@ def _probes(view: View, trace: Trace) -> list[Probe]:
 
 def _draw_entries(view: View, cut: CutTrace) -> None:
     """What was cut, each with who said it and where the same is otherwise."""
-    heading("What was cut", "\n:small[:gray[Follow one for every carrier of it, and for what would bring it back.]]")
+    heading("What was cut", "\n:small[:gray[Follow one to see every copy of it, and what would bring it back.]]")
     for number, entry in enumerate(cut.entries[:MAX_ENTRIES]):
         with st.container(border=True, gap="xsmall", key=f"trace__entry_{number}"):
             st.markdown(f"“{plain(short(' '.join(entry.words.split()), QUOTED) or '(erased)')}”")
