@@ -29,7 +29,7 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
-from memory_core.formats.given_message import GivenMessage, as_message
+from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning.flush import FlushPlan
@@ -138,7 +138,7 @@ class Memory:
         given = {name: value for name, value in given.items() if value is not None}
         MemoryConfig(**given)
         environment = Settings.from_environment()
-        history = [as_message(message) for message in chat_history or ()]
+        history = [message for given in chat_history or () for message in as_messages(given)]
         for message in history:
             message.to_json()  # refused before anything is stored
         with ExitStack() as owned:
@@ -270,7 +270,11 @@ class Memory:
             raise MessageError("give each message an id of its own, as many ids as messages")
         prepared = queue.prepare(self._session, messages, ids)
         with self._session.changing() as w:
-            known = known_ids(w.connection, self.session_id, ids) if message_ids is not None else {}
+            known = (
+                known_ids(w.connection, self.session_id, [new.id for new in prepared])
+                if message_ids is not None
+                else {}
+            )
             seqs = queue.append(self._session, w, prepared, known)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w, closing=end_turn)

@@ -10,7 +10,7 @@ from openai.types.chat import ChatCompletion
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, MessageError, StaticMemoryBlock, ToolCallPart
 from memory_core.formats.chat_completions import to_openai
-from memory_core.formats.given_message import as_message
+from memory_core.formats.given_message import as_messages
 
 
 def called(id, name, **arguments):
@@ -82,7 +82,7 @@ def test_a_message_is_taken_in_every_form_a_program_has_it():
     wanted = ChatMessage(role="assistant", parts=[call])
     answer = ChatCompletion.model_validate(called("c1", "forecast", place="Faro").body)
     for given in (wanted, answer, answer.choices[0], answer.choices[0].message, answer.choices[0].message.model_dump()):
-        assert as_message(given) == wanted
+        assert as_messages(given) == [wanted]
     memory = Memory.from_defaults(chat_history=[{"role": "user", "content": "Faro?"}])
     memory.put_messages([answer, {"role": "tool", "tool_call_id": "c1", "content": "sunny"}])
     memory.set([*memory.get(), {"role": "assistant", "content": [{"type": "text", "text": "Sunny."}]}])
@@ -97,7 +97,7 @@ def test_a_message_is_taken_in_every_form_a_program_has_it():
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"role": "user", "text": "Hello"}, '"text"'),
+        ({"role": "user", "words": "Hello"}, '"words"'),
         ({"content": "Hello"}, '"role"'),
         ({"role": "assistant"}, "no"),
         ({"choices": []}, "0 choices"),

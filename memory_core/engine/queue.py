@@ -11,7 +11,7 @@ from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import MessageError
 from memory_core.events import FlushPlanned, QueueReplaced, ranges
-from memory_core.formats.given_message import GivenMessage, as_message
+from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
@@ -25,6 +25,8 @@ from memory_core.store.writing import Writing
 def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
     """Check and count messages; store nothing.
 
+    What stands for several, as a list of results of tools, gets its id for the first and `id:2`, … for the others.
+
     Raises:
         MessageError: one of them is not a message, or cannot be stored.
     """
@@ -33,8 +35,9 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
             raise MessageError(f"the id of a message {problem}")
     counter = session.counter
     return [
-        NewMessage(id, message, message.to_json(), counter.message(message))
-        for id, message in zip(ids, map(as_message, messages), strict=True)
+        NewMessage(id if number == 1 else f"{id}:{number}", message, message.to_json(), counter.message(message))
+        for id, given in zip(ids, messages, strict=True)
+        for number, message in enumerate(as_messages(given), 1)
     ]
 
 

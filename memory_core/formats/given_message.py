@@ -1,15 +1,16 @@
-"""A message as a program has it: this engine's, a mapping, or the object of a client, as a `ChatMessage`."""
+"""A message as a program has it: this engine's, a mapping, or the object of a client, as `ChatMessage`s."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from memory_core.errors import MessageError
+from memory_core.formats.any_message import as_chat
 from memory_core.formats.llamaindex_message import message_from_llamaindex
-from memory_core.formats.openai_message import message_from_openai
+from memory_core.formats.openai_message import messages_from_openai
 from memory_core.messages import ChatMessage
 
-_SAYS = ("content", "tool_calls", "function_call", "refusal")
-"""Fields of OpenAI's form that say something: without any of them, a mapping was meant for something else."""
+_SAYS = ("content", "parts", "tool_calls", "function_call", "refusal", "reasoning_content", "audio")
+"""Fields that say something: without any of them, a mapping was meant for something else."""
 
 
 @runtime_checkable
@@ -23,14 +24,14 @@ GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
 """What `Memory.put` takes. A whole answer of chat completions stands for its first choice's message."""
 
 
-def as_message(given: Any) -> ChatMessage:
-    """The message that a program means by what it gives.
+def as_messages(given: Any) -> list[ChatMessage]:
+    """The messages that a program means by what it gives: one, and one for each result of a tool that it lists.
 
     Raises:
-        MessageError: it is no message, or a part of it has no place in one.
+        MessageError: it is no message, or its role is unknown.
     """
     if isinstance(given, ChatMessage):
-        return given
+        return [given]
     dumped = not isinstance(given, type) and isinstance(given, Dumped)
     data = given.model_dump() if dumped else given
     if not isinstance(data, Mapping):
@@ -42,20 +43,21 @@ def as_message(given: Any) -> ChatMessage:
     if isinstance(choices := data.get("choices"), list):
         if len(choices) != 1:
             raise MessageError(f"this answer has {len(choices)} choices: put the message of the one that was used")
-        return as_message(choices[0])
+        return as_messages(choices[0])
     if isinstance(data.get("message"), Mapping) and "role" not in data:
-        return as_message(data["message"])
+        return as_messages(data["message"])
     if "blocks" in data:
         # In JSON's own types: files are bytes otherwise, and addresses objects.
         message, notes = message_from_llamaindex(given.model_dump(mode="json") if dumped else data)
         if notes:
             raise MessageError(f"this message cannot be kept as it is: {notes[0]}")
-        return message
-    message = message_from_openai(data)
-    if not any(field in data for field in _SAYS):
+        return [message]
+    chat = as_chat(data)
+    messages = messages_from_openai(chat)
+    if not any(field in chat for field in _SAYS):
         named = ", ".join(f'"{key}"' for key in data if key != "role") or "nothing else"
         raise MessageError(f'this message has a role and {named}, but no "content" and no "tool_calls"')
-    return message
+    return messages
 
 
 def _full_name(cls: type) -> str:

@@ -1,13 +1,23 @@
-"""One message of OpenAI's chat format as a `ChatMessage`.
+"""Messages of a chat as JSON: OpenAI's form and those that are near it (Anthropic, Mistral, Gemini, Bedrock).
 
-All forms of content, of tool calls and of the older function calls; the newer part types of the
-Responses API as well. Errors name the field and know nothing of files or lines.
+What a message cannot hold is kept as it came in `additional_kwargs`, under `OTHER`; only the role decides whether it is
+a message at all. Errors know nothing of files or lines.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.content import (
+    UPLOADED,
+    Entry,
+    ToolResult,
+    Unread,
+    first_text,
+    read_call,
+    read_content,
+    text_of,
+)
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -17,45 +27,102 @@ from memory_core.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
-    decode_arguments,
-    storable,
 )
 
 MESSAGE_FIELDS = frozenset(
-    {"role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "reasoning_content"}
+    {"role", "content", "parts", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "audio"}
+    | {"reasoning_content", "reasoning"}
 )
-"""The fields that are read; `reasoning_content` is what DeepSeek and vLLM add."""
+"""The fields that are read; `reasoning_content` is what DeepSeek and vLLM add, `reasoning` what OpenRouter does."""
 
-_PART_TYPES = frozenset(
-    {"text", "input_text", "output_text", "refusal", "thinking"}
-    | {"image_url", "input_image", "input_audio", "file", "input_file"}
-)
+OTHER = "other_content"
+"""Entry of `additional_kwargs`: what was beside the parts and has no place in a message, a list of JSON values."""
+
 _KEPT = ("tool_call_id", "name")
 """Entries of `additional_kwargs` that the format has a field for."""
-_UPLOADED = "openai-file:"
-"""Prefix of the address of a file that is named only by its id at the endpoint."""
+_ROLES = {
+    "human": MessageRole.USER, "ai": MessageRole.ASSISTANT, "gpt": MessageRole.ASSISTANT, "bot": MessageRole.ASSISTANT,
+    "chatgpt": MessageRole.ASSISTANT, "claude": MessageRole.ASSISTANT, "agent": MessageRole.ASSISTANT,
+    "aimessagechunk": MessageRole.ASSISTANT, "chat": MessageRole.USER, "instructions": MessageRole.SYSTEM,
+    "ipython": MessageRole.TOOL, "observation": MessageRole.TOOL, "environment": MessageRole.TOOL,
+    "function_response": MessageRole.TOOL, "tool_response": MessageRole.TOOL,
+}  # fmt: skip
+"""Names that other libraries and data sets have for a role."""
 
 
 def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
     """One message of OpenAI's chat format. A message without content has no parts.
 
     Raises:
-        MessageError: it is no message; the sentence names the field.
+        MessageError: it is no message, has no known role, or stands for several, as results of tools that are listed in
+        one message of Anthropic's.
     """
-    if not isinstance(data, dict):
+    found = messages_from_openai(data)
+    if len(found) != 1:
+        raise MessageError(f"this message holds {len(found)} messages: the results of tools stand in its content.")
+    return found[0]
+
+
+def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
+    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+
+    `any_role`: an unknown role is the assistant's, its name is kept. `other_as_text`: what has no place in a message
+    stands in it as its JSON, as in a prompt that a model read; else it is kept under `OTHER`.
+
+    Raises:
+        MessageError: it is no message, or its role is missing or unknown; the sentence names the field.
+    """
+    if not isinstance(data, Mapping):
         raise MessageError(f"this is {_kind(data)}, not a message.")
-    role = _role(data)
-    kwargs = {key: text for key in _KEPT if (text := _text(data, key))}
-    parts = [*_said(data), *_calls(data)]
-    if role is MessageRole.TOOL and kwargs and not parts:
-        parts = [TextPart(text="")]
-    return ChatMessage(parts=parts, role=role, additional_kwargs=kwargs)
+    role, kwargs = _role(data, any_role)
+    kwargs |= {key: text for key in _KEPT if (text := first_text(data, key))}
+    entries = list(_entries(data))
+    results = [entry for entry in entries if isinstance(entry, ToolResult)]
+    rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
+    if results and role is MessageRole.TOOL:
+        role = MessageRole.USER  # what stands beside results is none
+    said: list[ChatMessage] = []
+    if rest or not results:
+        if role is MessageRole.TOOL and kwargs and not rest:
+            rest = [TextPart(text="")]
+        said = [_message(role, rest, kwargs, other_as_text)]
+    answers = [_of_result(result, other_as_text) for result in results]
+    return [*said, *answers] if role is MessageRole.ASSISTANT else [*answers, *said]
+
+
+def _message(
+    role: MessageRole, entries: Sequence[Entry], kwargs: Mapping[str, Any], other_as_text: bool
+) -> ChatMessage:
+    parts: list[Part] = []
+    other: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, Unread) and not other_as_text:
+            other.append(entry.value)
+        elif isinstance(entry, Unread):
+            parts.append(TextPart(text=entry.text))
+        elif isinstance(entry, ToolResult):  # of a result within a result
+            parts.append(TextPart(text=text_of(entry.content)))
+        else:
+            parts.append(entry)
+    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, **({OTHER: other} if other else {})})
+
+
+def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
+    named = {"tool_call_id": result.call_id, "name": result.name}
+    kwargs = {key: value for key, value in named.items() if value}
+    return _message(MessageRole.TOOL, result.content or [TextPart(text="")], kwargs, other_as_text)
+
+
+def other_kinds(message: ChatMessage) -> list[str]:
+    """The kinds of what is kept beside a message's parts, for a note."""
+    other = message.additional_kwargs.get(OTHER)
+    return [Unread(value).kind for value in other] if isinstance(other, list) else []
 
 
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
     """A message in OpenAI's chat format, for a file: read back by `message_from_openai`.
 
-    What that format has no place for is left out: other entries of `additional_kwargs`.
+    What that format has no place for is left out: entries of `additional_kwargs` that no form of content has.
     """
     data: dict[str, Any] = {"role": str(message.role)}
     parts = list(message.parts)
@@ -63,6 +130,7 @@ def message_to_openai(message: ChatMessage) -> dict[str, Any]:
         data["reasoning_content"] = first.text
         parts = parts[1:]
     said = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
+    said += message.additional_kwargs.get(OTHER) or ()
     texts = [part.text for part in parts if isinstance(part, TextPart)]
     if len(said) == len(texts) <= 1:
         data["content"] = texts[0] if texts else None
@@ -91,122 +159,54 @@ def _entry(part: Part) -> dict[str, Any]:
 
 
 def _file(part: FilePart) -> dict[str, str]:
-    if part.url.startswith(_UPLOADED):
-        return {"file_id": part.url.removeprefix(_UPLOADED)}
+    if part.url.startswith(UPLOADED):
+        return {"file_id": part.url.removeprefix(UPLOADED)}
     return {"file_data" if part.url.startswith("data:") else "file_url": part.url}
 
 
-def _role(data: Mapping[str, Any]) -> MessageRole:
+def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
+    """The role, and what is kept of its name where it is none of the four."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
     given = data["role"]
     try:
-        return MessageRole(given if isinstance(given, str) else "")
+        return MessageRole(given if isinstance(given, str) else ""), {}
     except ValueError:
+        if isinstance(given, str) and (known := _ROLES.get(given.lower())):
+            return known, {}
+        if isinstance(given, str) and given.lower() in MessageRole.__members__.values():
+            return MessageRole(given.lower()), {}
+        if any_role and isinstance(given, str):
+            return MessageRole.ASSISTANT, {"role": given[:100]}
         shown = f'"{given[:40]}"' if isinstance(given, str) else _kind(given)
         raise MessageError(f"role {shown} is not known. Use system, user, assistant or tool.") from None
 
 
-def _said(data: Mapping[str, Any]) -> Iterator[Part]:
-    if thinking := _text(data, "reasoning_content"):
+def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
+    """Everything that a message says: its reasoning, content, refusal, and calls."""
+    if thinking := first_text(data, "reasoning_content", "reasoning"):
         yield ThinkingPart(text=thinking)
     content = data.get("content")
-    if isinstance(content, str):
-        content = [content]
-    elif not isinstance(content, list | None):
-        raise MessageError(f'"content" is {_kind(content)}. It must be text, a list of parts or null.')
-    for number, entry in enumerate(content or (), 1):
-        part = _part(entry, number)
-        if not isinstance(part, TextPart) or part.text:
-            yield part
-    if refusal := _text(data, "refusal"):
+    entries = read_content(data.get("parts") if content is None else content)
+    calls = list(_calls(data))
+    listed = {(call.tool_call_id, call.tool_name) for call in calls if isinstance(call, ToolCallPart)}
+    for entry in entries:  # LangChain and some proxies name a call in both places
+        if not (isinstance(entry, ToolCallPart) and (entry.tool_call_id, entry.tool_name) in listed):
+            yield entry
+    if refusal := first_text(data, "refusal"):
         yield TextPart(text=refusal)
+    audio = data.get("audio")
+    if not entries and isinstance(audio, Mapping) and (transcript := first_text(audio, "transcript")):
+        yield TextPart(text=transcript)
+    yield from calls
 
 
-def _part(entry: Any, number: int) -> Part:
-    match entry:
-        case str(text) | {"type": "text" | "input_text" | "output_text", "text": str(text)}:
-            return TextPart(text=text)
-        case {"type": "refusal", "refusal": str(text)}:
-            return TextPart(text=text)
-        case {"type": "thinking", "thinking": str(text)}:
-            return ThinkingPart(text=text)
-        case {"type": "image_url", "image_url": {"url": str(url)} as image}:
-            return ImagePart(url=url, detail=_text(image, "detail"))
-        case {"type": "image_url" | "input_image", "image_url": str(url)}:
-            return ImagePart(url=url, detail=_text(entry, "detail"))
-        case {"type": "input_image", "file_id": str(file_id)}:
-            return ImagePart(url=_UPLOADED + file_id, detail=_text(entry, "detail"))
-        case {"type": "input_audio", "input_audio": {"data": str(audio), "format": str(kind)}}:
-            return FilePart(type="audio", url=f"data:audio/{kind};base64,{audio}")
-        case {"type": "file", "file": {} as file} | ({"type": "input_file"} as file) if address := _address(file):
-            return FilePart(type="document", url=address, title=_text(file, "filename"))
-        case {"type": str(kind)} if kind not in _PART_TYPES:
-            raise MessageError(
-                f'content part {number} has the type "{kind[:40]}", which is not known. '
-                "Use text, image_url, input_audio or file."
-            )
-        case {"type": str(kind)}:
-            raise MessageError(f'content part {number} has the type "{kind}" and not what belongs to it.')
-    raise MessageError(f"content part {number} is {_kind(entry)} without a type.")
-
-
-def _address(file: Mapping[str, Any]) -> str | None:
-    if data := _text(file, "file_data"):
-        return data if data.startswith("data:") else f"data:;base64,{data}"
-    if file_id := _text(file, "file_id"):
-        return _UPLOADED + file_id
-    return _text(file, "file_url")
-
-
-def _calls(data: Mapping[str, Any]) -> Iterator[ToolCallPart]:
-    entries = data.get("tool_calls") or []
-    if not isinstance(entries, list):
-        raise MessageError(f'"tool_calls" is {_kind(entries)}. It must be a list.')
-    for number, entry in enumerate(entries, 1):
-        where = f'entry {number} of "tool_calls"'
-        match entry:
-            case {"function": dict(function)}:
-                yield _call(function, where, call_id=_text(entry, "id"))
-            case {"custom": {"name": str(name), "input": str(given)}}:
-                yield ToolCallPart(tool_call_id=_text(entry, "id"), tool_name=name, tool_kwargs=given)
-            case _:
-                raise MessageError(f'{where} has no "function".')
-    legacy = data.get("function_call")
-    if isinstance(legacy, dict):
-        yield _call(legacy, '"function_call"', call_id=None)
-    elif legacy is not None:
-        raise MessageError(f'"function_call" is {_kind(legacy)}. It must be an object.')
-
-
-def _call(function: Mapping[str, Any], where: str, *, call_id: str | None) -> ToolCallPart:
-    name = _text(function, "name")
-    if not name:
-        raise MessageError(f'{where} has no function "name".')
-    arguments = function.get("arguments")
-    if not isinstance(arguments, str | dict | None):
-        raise MessageError(f'"arguments" in {where} is {_kind(arguments)}. It must be text or an object.')
-    return ToolCallPart(tool_call_id=call_id, tool_name=name, tool_kwargs=_arguments(arguments))
-
-
-def _arguments(given: str | dict[str, Any] | None) -> dict[str, Any] | str:
-    """Decoded where that loses nothing: what could not be stored decoded stays the text it was."""
-    try:
-        decoded = decode_arguments(given)
-        _, replaced = storable(decoded)
-    except MessageError:
-        return str(given)
-    return str(given) if replaced else decoded
-
-
-def _text(data: Mapping[str, Any], key: str) -> str | None:
-    """A field that is text or absent; ids are sometimes written as numbers."""
-    value = data.get(key)
-    if value is None or isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise MessageError(f'"{key}" is {_kind(value)}. It must be text.')
+def _calls(data: Mapping[str, Any]) -> Iterator[Entry]:
+    given = data.get("tool_calls")
+    for entry in given if isinstance(given, list | tuple) else [given] if given else ():
+        yield read_call(entry) or Unread(entry)
+    if (legacy := data.get("function_call")) is not None:
+        yield read_call(legacy) or Unread({"function_call": legacy})
 
 
 def _kind(value: Any) -> str:

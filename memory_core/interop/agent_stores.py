@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.any_message import langchain_fields, read_messages
 from memory_core.formats.openai_items import messages_from_items
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.interop.sqlite_file import decoded, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
-from memory_core.messages import ChatMessage, storable
+from memory_core.messages import ChatMessage
 
 Read = ChatMessage | MessageError
 """A message, or why it is none."""
 
-_LANGCHAIN_ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "chat": "user"}
-_CALLS = ("tool_use", "tool_call", "function_call", "redacted_thinking")
-"""Parts of a provider's own content that say nothing beside the calls."""
 _ITEM_TYPES = ("function_call", "function_call_output", "reasoning")
 
 
@@ -49,7 +47,7 @@ def conversation_in(value: Any) -> StoredConversation | None:
     """The conversation of a list as JSON: items of the Responses API, or LangChain's messages; None for others."""
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
-    if all(isinstance(entry.get("data"), dict) and "type" in entry for entry in value):
+    if all(langchain_fields(entry) is not None for entry in value):
         return StoredConversation("Conversation", tuple(_langchain(value)))
     if any("role" not in entry and entry.get("type") in _ITEM_TYPES for entry in value):
         return StoredConversation("Conversation", tuple(_items(value)))
@@ -80,29 +78,13 @@ def _items(rows: list[Any]) -> list[Read]:
 
 
 def _langchain(rows: list[Any]) -> list[Read]:
-    return [_one(message_from_langchain, row) for row in rows]
-
-
-def message_from_langchain(row: Any) -> ChatMessage:
-    """A message of LangChain, of its type and its data.
-
-    Raises:
-        MessageError: it is none.
-    """
-    data = row.get("data") if isinstance(row, dict) else None
-    if not isinstance(data, dict):
-        raise MessageError("it is no message of LangChain")
-    kind = row.get("type") or data.get("type")
-    calls = [
-        {"id": call.get("id"), "function": {"name": call.get("name"), "arguments": call.get("args")}}
-        for call in data.get("tool_calls") or ()
-        if isinstance(call, dict)
-    ]
-    fields = {key: data[key] for key in ("content", "name", "tool_call_id") if data.get(key) is not None}
-    if isinstance(content := fields.get("content"), list):  # calls stand in the list of their own
-        fields["content"] = [part for part in content if not (isinstance(part, dict) and part.get("type") in _CALLS)]
-    message, _ = storable({"role": _LANGCHAIN_ROLES.get(str(kind), kind), **fields, "tool_calls": calls})
-    return message_from_openai(message)
+    read: list[Read] = []
+    for row in rows:
+        try:
+            read += read_messages(row)
+        except MessageError as error:
+            read.append(error)
+    return read
 
 
 def _agno(rows: list[Any]) -> list[Read]:

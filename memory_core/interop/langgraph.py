@@ -11,17 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.formats.openai_message import message_from_openai
-from memory_core.interop.agent_stores import message_from_langchain
+from memory_core.formats.any_message import read_messages
+from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import problem
 from memory_core.interop.sqlite_file import quoted, tables_with
-from memory_core.interop.stored import StoredConversation, counted, seconds_of
+from memory_core.interop.stored import StoredConversation, counted
 from memory_core.messages import ChatMessage
 
 _COLUMNS = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint"})
 _MODELS = (4, 5)
 """Extension types under which LangGraph writes pydantic models: module, class, fields and how to make it of them."""
-_KINDS = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
 _INTERNAL = ("__", "branch:")
 """Beginnings of the names of channels that LangGraph keeps for itself."""
 
@@ -68,7 +67,7 @@ def _thread(connection: sqlite3.Connection, table: str, thread: str, filename: s
             found[key] = entry, found[key][1] if key in found else checkpoint.at
     newest = {_key(entry): None for entry in [*_messages(last.state), *given]}
     left = [key for key in found if key not in newest]
-    order = [*left, *newest]
+    read = [(key, message) for key in [*left, *newest] for message in _read(found[key][0])]
     notes = []
     if left:
         notes.append(
@@ -80,9 +79,9 @@ def _thread(connection: sqlite3.Connection, table: str, thread: str, filename: s
         notes.append(f"of the state only messages are imported, not {counted(others)}")
     return StoredConversation(
         thread,
-        tuple(_message(found[key][0]) for key in order),
-        frozenset(range(len(left))),
-        tuple(found[key][1] for key in order),
+        tuple(message for _, message in read),
+        frozenset(n for n, (key, _) in enumerate(read) if key not in newest),
+        tuple(found[key][1] for key, _ in read),
         notes=tuple(notes),
     )
 
@@ -166,7 +165,7 @@ def _fields(entry: Any) -> Mapping[str, Any]:
         case _Model(fields):
             return fields
         case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
-            return {"type": _KINDS.get(name, name), **fields}
+            return {"type": name, **fields}
         case dict():
             return entry
         case [str(role), content]:
@@ -176,11 +175,9 @@ def _fields(entry: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _message(entry: Any) -> ChatMessage | MessageError:
-    fields = _fields(entry)
+def _read(entry: Any) -> list[ChatMessage] | list[MessageError]:
+    """The messages that an entry stands for, or why it is none."""
     try:
-        if "role" in fields and "type" not in fields:
-            return message_from_openai(dict(fields))
-        return message_from_langchain({"type": fields.get("type"), "data": fields})
+        return read_messages(entry if isinstance(entry, dict) and "lc" in entry else dict(_fields(entry)))
     except MessageError as error:
-        return error
+        return [error]

@@ -9,9 +9,10 @@ from typing import Any
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.config import MAX_TOKENS
 from memory_core.errors import MessageError
+from memory_core.formats.message_times import seconds_of
 from memory_core.formats.openai_message import message_from_openai
 from memory_core.interop.located_json import problem
-from memory_core.interop.stored import BlockNames, StoredConversation, counted, seconds_of
+from memory_core.interop.stored import BlockNames, StoredConversation, counted
 from memory_core.messages import ChatMessage, storable
 
 _FIELDS = ("role", "name", "tool_calls", "tool_call_id")

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.formats.llamaindex_message import message_to_llamaindex
+from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import check_size, problem
 from memory_core.interop.openai_format import MAX_BYTES, one_line
 from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
-from memory_core.interop.stored import StoredConversation, seconds_of
+from memory_core.interop.stored import StoredConversation
 from memory_core.messages import ChatMessage
 
 DEFAULT_TABLE = "llama_index_memory"

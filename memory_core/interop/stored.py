@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from memory_core.attach.mirroring import MirroredBlock
 from memory_core.blocks.base import RESERVED_NAMES
 from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
+from memory_core.formats.message_times import timed
 from memory_core.interop.located_json import problem
 from memory_core.interop.openai_format import Conversation, Listed, Note, Skipped, one_line
 from memory_core.messages import ChatMessage, storable
@@ -63,7 +63,7 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
             continue
         if index in conversation.archived:
             archived.add(len(messages))
-        messages.append(_timed(message, conversation.times[index] if conversation.times else None))
+        messages.append(timed(message, conversation.times[index] if conversation.times else None))
     if not messages and not conversation.blocks:
         reason = f": {skipped[0].reason}" if skipped else ""
         raise problem(filename, f"holds no messages that can be imported{reason}.")
@@ -77,32 +77,6 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
         conversation.blocks,
         conversation.token_limit,
     )
-
-
-def seconds_of(given: Any) -> float | None:
-    """A time in seconds since 1970, of a number of seconds, milli-, micro- or nanoseconds, or of ISO 8601 text."""
-    if isinstance(given, str):
-        try:
-            found = datetime.fromisoformat(given)
-        except ValueError:
-            return None
-        given = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        return None
-    return next((given / unit for unit in _UNITS if _EARLIEST <= given / unit < _LATEST), None)
-
-
-_EARLIEST, _LATEST = 1e8, 1e10
-"""Seconds since 1970 in the years 1973 and 2286: less is no time, more is counted in a smaller unit."""
-_UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
-
-
-def _timed(message: ChatMessage, at: float | None) -> ChatMessage:
-    """The message with its time as metadata, by which a question about a date finds it; its own time stays."""
-    if at is None or message.additional_kwargs.get("time") is not None:
-        return message
-    written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, "time": written}})
 
 
 class BlockNames:

@@ -18,7 +18,7 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
-from memory_core.formats.given_message import as_message
+from memory_core.formats.given_message import as_messages
 from memory_core.history.slices.facts import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
@@ -319,7 +319,7 @@ class UserMemories:
 
 def _messages(given: Messages) -> list[ChatMessage]:
     several = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else given
-    messages = [as_message(message) for message in several]
+    messages = [message for given in several for message in as_messages(given)]
     for message in messages:
         message.to_json()  # refused before anything is stored
     return messages

@@ -1,0 +1,155 @@
+"""One message in the form of any library, service or export in use, as `ChatMessage`s.
+
+Which form it is shows in its fields. What a form has beyond OpenAI's is put into OpenAI's fields first, so that content
+and calls are read in one place (`content`, `openai_message`).
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.formats.llamaindex_message import message_from_llamaindex
+from memory_core.formats.message_times import seconds_of, timed
+from memory_core.formats.openai_message import messages_from_openai
+from memory_core.messages import ChatMessage, storable
+
+_LANGCHAIN = {
+    "human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "function", "chat": "chat",
+    "developer": "developer",
+}  # fmt: skip
+"""Role by the `type` of a LangChain message."""
+_CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
+_TIMES = ("create_time", "created_at", "timestamp")
+"""Fields in which exports write when something was said."""
+
+
+def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
+    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+
+    An unknown role is the assistant's, its name is kept; `other_as_text` as in `messages_from_openai`. Characters that
+    cannot be stored become U+FFFD.
+
+    >>> [(str(message.role), message.content) for message in read_messages({"from": "human", "value": "Hello"})]
+    [('user', 'Hello')]
+
+    Raises:
+        MessageError: it is of no known form.
+    """
+    data, _ = storable(data)
+    if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
+        return [message_from_llamaindex(data)[0]]
+    found = messages_from_openai(as_chat(data), any_role=True, other_as_text=other_as_text)
+    time = said_at(data)
+    return [timed(message, time) for message in found]
+
+
+def as_chat(data: Any) -> Any:
+    """An entry in OpenAI's fields; one of no other known form as it came."""
+    if not isinstance(data, Mapping):
+        return data
+    if (fields := langchain_fields(data)) is not None:
+        return _from_langchain(fields)
+    match data:
+        case {"author": {"role": str(role)}, "content": {"content_type": str(kind)} as content}:
+            return _from_chatgpt(role, kind, content, data)
+        case {"sender": str(sender)} if "text" in data or "content" in data:
+            return _from_claude(sender, data)
+        case {"from": str(sender)} if "value" in data:
+            return _from_sharegpt(sender, data["value"])
+        case {"role": _, "text": str(text)} if "content" not in data and "parts" not in data:
+            return {**data, "content": text}
+        case {"message": {"role": _} as inner} if "role" not in data:
+            return inner
+    return data
+
+
+def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The fields of a LangChain message, its `type` among them, in any form it is written; None if it is none."""
+    match data:
+        case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
+            return {**fields, "type": _CLASSES.get(name.removesuffix("Chunk"), fields.get("type") or name)}
+        case {"type": str(kind), "data": dict(fields)}:
+            return {**fields, "type": kind}
+        case {"type": str(kind), "content": _} if "role" not in data and kind.removesuffix("MessageChunk").lower() in (
+            _LANGCHAIN
+        ):
+            return data
+    return None
+
+
+def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
+    kind = str(fields["type"])
+    if kind == "remove":
+        raise MessageError("it removes another message, and says nothing.")
+    role = str(fields.get("role") or kind) if kind == "chat" else kind.removesuffix("MessageChunk").lower()
+    older = fields.get("additional_kwargs")
+    older = older if isinstance(older, Mapping) else {}
+    chat: dict[str, Any] = {"role": _LANGCHAIN.get(role, role)}
+    chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
+    chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}
+    calls = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
+    return chat | ({"tool_calls": calls} if calls else {})
+
+
+def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """A message of ChatGPT's export; what is sent to another recipient than all is a call of that tool."""
+    said: Any = content.get("parts")
+    if not isinstance(said, list):
+        said = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
+    said = [each if isinstance(each, str) else _chatgpt_part(each) for each in said]
+    if kind in ("thoughts", "reasoning_recap"):
+        thoughts = content.get("thoughts")
+        texts = [str(each.get("content") or "") for each in thoughts or () if isinstance(each, Mapping)]
+        said = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, said)])}]
+    if kind == "user_editable_context":
+        said = [content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)]
+    recipient = data.get("recipient")
+    if role == "assistant" and isinstance(recipient, str) and recipient != "all":
+        text = "\n".join(filter(_is_text, said))
+        return {"role": role, "tool_calls": [{"id": data.get("id"), "name": recipient, "arguments": text}]}
+    author = data["author"]
+    return {"role": role, "content": said, "name": author.get("name")}
+
+
+def _chatgpt_part(part: Any) -> Any:
+    if isinstance(part, Mapping) and "type" not in part:
+        pointer = part.get("asset_pointer")
+        if isinstance(pointer, str) and "image" in str(part.get("content_type")):
+            return {"type": "image_url", "image_url": pointer}
+        return {"type": part.get("content_type"), **part}
+    return part
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """A message of Claude's export, with the texts that were pasted as attachments."""
+    said = data.get("content") or data.get("text")
+    pasted = [
+        each["extracted_content"]
+        for each in data.get("attachments") or ()
+        if isinstance(each, Mapping) and isinstance(each.get("extracted_content"), str)
+    ]
+    return {"role": sender, "content": [*(said if isinstance(said, list) else [said]), *pasted]}
+
+
+def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
+    """A message of ShareGPT and its relatives, where a call is a speaker of its own."""
+    if sender not in ("function_call", "tool_call"):
+        return {"role": sender, "content": value}
+    try:
+        called = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        called = None
+    if isinstance(called, Mapping | list):
+        return {"role": "assistant", "tool_calls": called}
+    return {"role": "assistant", "content": value}
+
+
+def said_at(data: Any) -> float | None:
+    """When an entry was said, in seconds since 1970; None where it does not tell."""
+    given = next((data[key] for key in _TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
+    return seconds_of(given)

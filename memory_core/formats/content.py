@@ -1,0 +1,285 @@
+"""The content of a message in every form in use, read into parts.
+
+One reader for OpenAI (chat and Responses), Anthropic, Gemini, Mistral, Bedrock, LangChain, the Vercel AI SDK and
+OpenTelemetry. An entry of no known form costs itself alone: it is `Unread`, and keeps what it was.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.messages import (
+    FilePart,
+    ImagePart,
+    Part,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    decode_arguments,
+    storable,
+)
+
+UPLOADED = "openai-file:"
+"""Prefix of the address of a file that is named only by its id at the endpoint."""
+
+_TEXTS = frozenset({"", "text", "input_text", "output_text", "summary_text", "text_plain", "refusal"})
+_THOUGHTS = frozenset({"thinking", "reasoning", "reasoning_text", "thought"})
+_CALLS = frozenset(
+    {"tool_use", "tool_call", "tool_call_chunk", "invalid_tool_call", "function_call", "custom_tool_call", "function"}
+    | {"custom"}
+)
+_RESULTS = frozenset({"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output"})
+_FILES = {
+    "image": "image", "image_url": "image", "input_image": "image",
+    "audio": "audio", "audio_url": "audio", "input_audio": "audio",
+    "video": "video", "video_url": "video", "input_video": "video",
+    "file": "document", "input_file": "document", "document": "document", "document_url": "document",
+    "media": "document", "blob": "document", "uri": "document",
+}  # fmt: skip
+"""Kind of file by the type of an entry; a MIME type beside the data decides before it."""
+
+_WRAPPED = {
+    "functionCall": "tool_call", "function_call": "tool_call", "toolUse": "tool_call",
+    "functionResponse": "tool_result", "function_response": "tool_result", "toolResult": "tool_result",
+    "inlineData": "file", "inline_data": "file", "fileData": "file", "file_data": "file", "image": "image",
+    "document": "document", "video": "video", "reasoningContent": "reasoning", "message_content": "",
+}  # fmt: skip
+"""Type of an entry without one, by the field that holds it: Gemini's, Bedrock's and OpenInference's forms."""
+
+_IDS = ("call_id", "tool_call_id", "tool_use_id", "toolCallId", "toolUseId", "id")
+_ARGUMENTS = ("arguments", "args", "input", "parameters")
+_OUTPUTS = ("content", "output", "result", "response")
+_DATA = ("data", "base64", "file_data", "bytes", "content")
+_ADDRESSES = ("url", "uri", "fileUri", "file_uri", "file_url", "image_url", "audio_url", "video_url", "document_url")
+_MIMES = ("media_type", "mime_type", "mimeType", "mediaType", "format")
+_TITLES = ("filename", "title", "name", "document_name", "displayName", "display_name")
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The result of a tool, as some forms write it inside a message's content."""
+
+    call_id: str | None
+    name: str | None
+    content: tuple["Entry", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """An entry that no message has a place for, as it came."""
+
+    value: Any
+
+    @property
+    def kind(self) -> str:
+        """Its type, or the names of its fields, for a note."""
+        named = self.value.get("type") if isinstance(self.value, Mapping) else None
+        fields = ", ".join(map(str, self.value)) if isinstance(self.value, Mapping) else type(self.value).__name__
+        return str(named or fields)[:40]
+
+    @property
+    def text(self) -> str:
+        """It as JSON text."""
+        return json.dumps(self.value, ensure_ascii=False)
+
+
+Entry = Part | ToolResult | Unread
+
+
+def read_content(content: Any) -> list[Entry]:
+    """The entries of a message's content, in order; empty texts are left out.
+
+    `content` is text, a list of entries, one entry, or any other JSON value, which is read as its JSON text.
+
+    >>> read_content([{"type": "text", "text": "Look:"}, {"type": "web_search_call", "id": "w"}])
+    [TextPart(type='text', text='Look:'), Unread(value={'type': 'web_search_call', 'id': 'w'})]
+    """
+    if isinstance(content, Mapping) and not ({"type", "text", "content"} | set(_WRAPPED)) & set(content):
+        content = json.dumps(content, ensure_ascii=False)  # the result of a tool, as the object that it is
+    return list(_entries(content))
+
+
+def text_of(entries: Sequence[Entry]) -> str:
+    """The texts of entries in lines; what cannot be read is there as its JSON."""
+    texts = (each.text for each in entries if isinstance(each, TextPart | Unread))
+    return "\n".join(texts)
+
+
+def read_call(entry: Any) -> ToolCallPart | None:
+    """A call of a tool in any form; None where it names no tool."""
+    if not isinstance(entry, Mapping):
+        return None
+    for inner in ("tool_call", "function", "custom", "toolUse"):
+        if isinstance(own := entry.get(inner), Mapping):
+            entry = {**{key: entry[key] for key in _IDS if entry.get(key) is not None}, **own}
+    name = first_text(entry, "name", "toolName", "tool_name")
+    if not name:
+        return None
+    given = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), None)
+    return ToolCallPart(tool_call_id=first_text(entry, *_IDS), tool_name=name, tool_kwargs=_arguments(given))
+
+
+def first_text(entry: Mapping[str, Any], *names: str) -> str | None:
+    """The first of some fields that is a text that is not empty, or a number."""
+    for name in names:
+        value = entry.get(name)
+        if (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool)):
+            return str(value)
+    return None
+
+
+def _entries(content: Any) -> Iterator[Entry]:
+    if isinstance(content, str):
+        if content:
+            yield TextPart(text=content)
+    elif isinstance(content, list | tuple):
+        for each in content:
+            yield from _entries(each)
+    elif isinstance(content, Mapping):
+        yield from _entry(content)
+    elif content is not None:
+        yield TextPart(text=json.dumps(content, ensure_ascii=False, default=str))
+
+
+def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
+    """One entry, by its type, or by the field that holds it where it has none."""
+    if not isinstance(given := entry.get("type", ""), str):
+        yield Unread(entry)
+        return
+    kind, own = given.replace("-", "_"), entry
+    if not kind:
+        field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
+        if field is not None:
+            kind, own = _WRAPPED[field], entry[field]
+    elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
+        kind, own = str(entry["value"].get("type") or ""), entry["value"]
+    if kind in _THOUGHTS or (kind in _TEXTS and own.get("thought") is True):
+        found: Iterator[Entry | None] = iter([_thought(own)])
+    elif kind in _CALLS:
+        found = iter([read_call(own)])
+    elif kind in _RESULTS:
+        found = iter([_result(own)])
+    elif kind in _FILES:
+        found = _file(own, kind)
+    elif kind in _TEXTS:
+        found = _text(own)
+    elif kind.startswith("tool_") and "toolCallId" in own:  # a call and what came of it, of the Vercel AI SDK
+        result = _result(own) if any(own.get(name) is not None for name in ("output", "result")) else None
+        found = filter(None, [read_call({"name": given.partition("-")[2], **own}), result])
+    else:
+        found = _unknown(own)
+    yield from (Unread(entry) if each is None else each for each in found)
+
+
+def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
+    for name in ("text", "refusal", "content", "transcript"):
+        value = entry.get(name)
+        if isinstance(value, Mapping):  # the Assistants API: {"text": {"value": ...}}
+            value = value.get("value", value.get("text"))
+        if isinstance(value, str):
+            yield from _entries(value)
+            return
+        if isinstance(value, list):
+            yield from _entries(value)
+            return
+    yield None
+
+
+def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
+    """Reasoning by whichever field; None where it has no words, as where it is encrypted."""
+    for name in ("thinking", "reasoning", "reasoningText", "text", "summary", "content", "reasoning_content"):
+        texts = [each.text for each in _entries(entry.get(name)) if isinstance(each, TextPart | ThinkingPart)]
+        if any(texts):
+            return ThinkingPart(text="\n".join(texts))
+    return None
+
+
+def _result(entry: Mapping[str, Any]) -> ToolResult:
+    given = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
+    if isinstance(given, Mapping) and set(given) <= {"type", "value"} and "value" in given:  # the Vercel AI SDK
+        given = given["value"]
+    if isinstance(given, Mapping) and set(given) == {"result"}:  # Gemini's
+        given = given["result"]
+    return ToolResult(
+        first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(given))
+    )
+
+
+def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
+    source = entry.get("source")
+    if isinstance(source, Mapping) and source.get("type") in ("text", "content"):  # Anthropic's documents of text
+        yield from _entries(source.get("data") or source.get("content"))
+        return
+    found = _located(entry, kind)
+    if found is None:
+        yield None
+        return
+    url, mime = found
+    family = mime.partition("/")[0]
+    modality = first_text(entry, "modality") or ""
+    what = next((each for each in (family, modality) if each in ("image", "audio", "video")), _FILES[kind])
+    if what == "image":
+        inner = entry.get(kind)
+        detail = first_text(inner if isinstance(inner, Mapping) else {}, "detail") or first_text(entry, "detail")
+        yield ImagePart(url=url, detail=detail)
+    else:
+        inner = entry.get("file")
+        title = first_text(inner if isinstance(inner, Mapping) else {}, *_TITLES) or first_text(entry, *_TITLES)
+        yield FilePart.model_validate({"type": what, "url": url, "title": title})
+
+
+def _located(entry: Any, kind: str) -> tuple[str, str] | None:
+    """Address and MIME type of a file: a `data:` URL where the data stand in the entry; None where neither does."""
+    if isinstance(entry, str):
+        return (entry, "") if ":" in entry[:64] else (f"data:;base64,{entry}", "") if entry else None
+    if not isinstance(entry, Mapping):
+        return None
+    mime = first_text(entry, *_MIMES) or ""
+    if mime and "/" not in mime:
+        mime = f"{_FILES[kind]}/{mime}"
+    for name in _ADDRESSES:
+        if isinstance(address := entry.get(name), str) and address:
+            return address, mime
+    for name in _DATA:
+        if isinstance(data := entry.get(name), str) and data:
+            return data if data.startswith("data:") else f"data:{mime};base64,{data}", mime or _mime_in(data)
+    if file_id := first_text(entry, "file_id", "fileId"):
+        return UPLOADED + file_id, mime
+    for name in ("source", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
+        found = _located(entry.get(name), kind)
+        if found is not None:
+            url, own = found
+            if mime and url.startswith("data:;"):
+                url = f"data:{mime}{url.removeprefix('data:')}"
+            return url, own or mime
+    return None
+
+
+def _mime_in(data: str) -> str:
+    return data.removeprefix("data:").partition(";")[0] if data.startswith("data:") else ""
+
+
+def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
+    """The text of an entry of an unknown type, and the rest of it as it came."""
+    text = entry.get("text")
+    if not isinstance(text, str) or not text:
+        yield Unread(entry)
+        return
+    yield TextPart(text=text)
+    if rest := {key: value for key, value in entry.items() if key not in ("type", "text")}:
+        yield Unread({"type": entry.get("type"), **rest})
+
+
+def _arguments(given: Any) -> dict[str, Any] | str:
+    """Decoded where that loses nothing: what could not be stored decoded stays the text it was."""
+    if not isinstance(given, str | Mapping | None):
+        return json.dumps(given, ensure_ascii=False, default=str)
+    given = dict(given) if isinstance(given, Mapping) else given
+    try:
+        decoded = decode_arguments(given)
+        _, replaced = storable(decoded)
+    except MessageError:
+        return str(given)
+    return str(given) if replaced else decoded
