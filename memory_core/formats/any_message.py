@@ -20,7 +20,7 @@ _LANGCHAIN = {
 }  # fmt: skip
 """Role by the `type` of a LangChain message."""
 _CLASSES = {"HumanMessage": "human", "AIMessage": "ai", "SystemMessage": "system", "ToolMessage": "tool"}
-_TIMES = ("create_time", "created_at", "timestamp")
+TIMES = ("create_time", "created_at", "timestamp")
 """Fields in which exports write when something was said."""
 
 
@@ -151,5 +151,5 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
 
 def said_at(data: Any) -> float | None:
     """When an entry was said, in seconds since 1970; None where it does not tell."""
-    given = next((data[key] for key in _TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
+    given = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
     return seconds_of(given)

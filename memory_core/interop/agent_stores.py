@@ -20,7 +20,9 @@ from memory_core.messages import ChatMessage
 Read = ChatMessage | MessageError
 """A message, or why it is none."""
 
-_ITEM_TYPES = ("function_call", "function_call_output", "reasoning")
+_ITEM_TYPES = ("reasoning", "compaction", "item_reference", "mcp_list_tools")
+_ITEM_ENDINGS = ("_call", "_output", "_request", "_response")
+"""Types of items of the Responses API beside messages, and endings of the others'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,13 @@ def conversation_in(value: Any) -> StoredConversation | None:
         return None
     if all(langchain_fields(entry) is not None for entry in value):
         return StoredConversation("Conversation", tuple(_langchain(value)))
-    if any("role" not in entry and entry.get("type") in _ITEM_TYPES for entry in value):
+    if any("role" not in entry and _is_item(str(entry.get("type"))) for entry in value):
         return StoredConversation("Conversation", tuple(_items(value)))
     return None
+
+
+def _is_item(kind: str) -> bool:
+    return kind in _ITEM_TYPES or kind.endswith(_ITEM_ENDINGS)
 
 
 def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:

@@ -21,7 +21,7 @@ from memory_core.interop.stored import StoredConversation, read_stored
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
 
 _LABELS: dict[Kind, str] = {
-    "openai": "OpenAI-format messages",
+    "openai": "Conversation",
     "chat_store": "LlamaIndex chat store",
     "chat_table": "LlamaIndex message table",
     "agent_store": "Conversations of an agent framework",

@@ -1,27 +1,33 @@
-"""Conversations in OpenAI's chat format: a list of messages as JSON, or one message a line as JSONL.
+"""Conversations as JSON or JSONL: messages in any form in use, and the exports of ChatGPT, Claude and ShareGPT.
 
-`read_conversation` turns a file into `ChatMessage`s, all or nothing. What does not stop the import
-is listed with its place: messages without any content (`skipped`), and whatever else a careful
-reader should know (`notes`). Storing and counting are not here.
+`read_conversation` turns a file into `ChatMessage`s. A message that cannot be read costs itself alone: it is listed
+with its place (`skipped`), as is what else a careful reader should know (`notes`). Storing and counting are not here.
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.attach.mirroring import MirroredBlock
 from memory_core.errors import MessageError
-from memory_core.formats.openai_message import MESSAGE_FIELDS, message_from_openai
+from memory_core.formats.any_message import TIMES, as_chat, langchain_fields, read_messages
+from memory_core.formats.openai_message import MESSAGE_FIELDS, other_kinds
 from memory_core.interop.located_json import Located, problem, read_text, read_values
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
-from memory_core.text import shortened
+from memory_core.text import listed, shortened
 
 MAX_BYTES = 20 * 1024 * 1024
 """The largest file, 20 MB: also what the app's file picker accepts."""
 
-_MESSAGE_LISTS = ("messages", "traj")
-"""Names under which an object holds its messages: OpenAI's own, and the one in tau-bench's published runs."""
+_MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items")
+"""Names under which an object holds its messages: OpenAI's, tau-bench's, Claude's, ShareGPT's and its relatives'."""
+_STATES = ("values", "channel_values", "state")
+"""Names under which LangGraph's API has the object that holds the messages."""
+_TITLES = ("title", "name")
+_MAX_BRANCHES = 1_000
+"""Branches that are listed of one conversation of an export."""
 _TITLE_CHARACTERS = 100
 
 
@@ -86,9 +92,9 @@ class Listed:
 def read_conversation(data: bytes | str, *, filename: str, pick: int | None = None) -> Conversation:
     """The conversation in a file, or the one at index `pick` (from 0) of a file with several.
 
-    JSON may be a list of messages, an object with `messages`, or a list of those; JSONL one message
-    a line, or one such object a line. Which it is shows in the content; `filename` names the file in
-    errors and gives a title where the file has none.
+    JSON may be a list of messages, an object with `messages`, or a list of those; JSONL one message a line, or one such
+    object a line. Of a conversation of ChatGPT's, the path that was left open comes first, then each of its branches.
+    Which it is shows in the content; `filename` names the file in errors and gives a title where the file has none.
 
     >>> found = read_conversation('[{"role": "user", "content": "Hello"}]', filename="talk.json")
     >>> found.title, found.turns, found.messages[0].content
@@ -134,37 +140,121 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
         raise problem(filename, "holds no messages.")
     if not _is_conversation(values[0].value):
         only = values[0].value
-        if len(values) == 1 and isinstance(only, dict) and "role" not in only:
-            raise problem(filename, 'is not a conversation: it has no list named "messages".')
+        if (
+            len(values) == 1
+            and isinstance(only, dict)
+            and not langchain_fields(only)
+            and not {"role", "from"} & set(only)
+        ):
+            other = _other_kind(only) or 'it has no list named "messages".'
+            raise problem(filename, f"is not a conversation: {other}")
         return [_Source(name, values)]
     several = len(values) > 1
     return [
-        _Source(_title(found.value) or (f"{name} {number}" if several else name), _messages_of(found, filename))
+        _Source(title + (f" (branch {branch})" if branch else ""), messages)
         for number, found in enumerate(values, 1)
+        for title in [_title(found.value) or (f"{name} {number}" if several else name)]
+        for branch, messages in enumerate(_conversations_of(found, filename))
     ]
 
 
+_OTHER_KINDS = (
+    ({"resourceSpans"}, "these are spans of OpenTelemetry. Send them to the app's receiver."),
+    ({"nodes", "edges"}, "this is a graph. Import it on the page Graph."),
+    ({"nodes", "links"}, "this is a graph. Import it on the page Graph."),
+    ({"entities", "relations"}, "this is a graph. Open it with memory-inspector open."),
+    ({"type", "entityType"}, "this is a memory file of MCP's server. Open it with memory-inspector open."),
+    ({"type", "relationType"}, "this is a memory file of MCP's server. Open it with memory-inspector open."),
+    ({"results"}, "this is an answer with results. Import memories on the page Facts."),
+    ({"memory"}, "these are memories. Import them on the page Facts."),
+    ({"fact"}, "these are facts. Import them on the page Facts."),
+    ({"cells", "nbformat"}, "this is a notebook."),
+    ({"custom_id"}, "these are requests or answers of a batch. Import the messages of one of them."),
+)
+"""Fields by which a file of another kind is known, and what to do with it."""
+
+
+def _other_kind(value: Any) -> str | None:
+    """What a file is instead of a conversation, in a sentence; None where that is unknown."""
+    fields = set(value) if isinstance(value, dict) else set()
+    return next((sentence for wanted, sentence in _OTHER_KINDS if wanted <= fields), None)
+
+
 def _is_conversation(value: Any) -> bool:
-    return isinstance(value, list) or (
-        isinstance(value, dict) and "role" not in value and any(key in value for key in _MESSAGE_LISTS)
+    """Whether a value holds messages and is none itself."""
+    if not isinstance(value, dict):
+        return isinstance(value, list)
+    return "role" not in value and (
+        any(key in value for key in _MESSAGE_LISTS)
+        or any(isinstance(value.get(key), dict) and _is_conversation(value[key]) for key in _STATES)
+        or _is_tree(value)
     )
 
 
-def _messages_of(found: Located, filename: str) -> list[Located]:
+def _is_tree(value: dict[str, Any]) -> bool:
+    """Whether it is a conversation of ChatGPT's export."""
+    nodes = value.get("mapping")
+    return isinstance(nodes, dict) and bool(nodes) and all(isinstance(node, dict) for node in nodes.values())
+
+
+def _conversations_of(found: Located, filename: str) -> Iterator[list[Located]]:
+    """The messages of a conversation; of one with branches, those of each."""
     if not _is_conversation(found.value):
         raise problem(filename, "this is not a conversation, and the file begins with one.", place=found.place)
     if isinstance(found.value, list):
-        return found.elements()
-    key = next(key for key in _MESSAGE_LISTS if key in found.value)
+        yield found.elements()
+        return
+    if _is_tree(found.value):
+        yield from _paths(found)
+        return
+    key = next((key for key in _MESSAGE_LISTS if key in found.value), None)
+    if key is None:
+        state = next(key for key in _STATES if isinstance(found.value.get(key), dict))
+        if (inner := found.member(state)) is not None:
+            yield from _conversations_of(inner, filename)
+        return
     messages = found.member(key)
     if messages is None or not isinstance(messages.value, list):
         raise problem(filename, f'"{key}" must be a list of messages.', place=found.place)
-    return messages.elements()
+    yield messages.elements()
+
+
+def _paths(found: Located) -> Iterator[list[Located]]:
+    """The messages of a tree from its root to each of its ends: the one that was left open first, then the newest."""
+    tree = found.member("mapping")
+    assert tree is not None
+    nodes: dict[str, Any] = tree.value
+    parents = {node.get("parent") for node in nodes.values()}
+    current = found.value.get("current_node")
+    opened = [current] if current in nodes else []
+    ends = [id for id in reversed(nodes) if id not in parents and id != current]
+    ordered = [*opened, *ends] or list(nodes)[-1:]  # a circle has no end
+    paths = [_path(tree, end) for end in ordered[:_MAX_BRANCHES]]
+    yield from [path for path in paths if path] or paths[:1]
+
+
+def _path(tree: Located, end: str) -> list[Located]:
+    """The messages of a tree from its root to one of its nodes."""
+    ids: list[str] = []
+    step: Any = end
+    while isinstance(step, str) and step in tree.value and step not in ids:
+        ids.append(step)
+        step = tree.value[step].get("parent")
+    members = (tree.member(id) for id in reversed(ids))
+    said = [each.member("message") for each in members if each is not None]
+    return [each for each in said if each is not None and _was_said(each.value)]
+
+
+def _was_said(message: Any) -> bool:
+    """Whether a node of a tree holds a message that people saw."""
+    about = message.get("metadata") if isinstance(message, dict) else None
+    hidden = isinstance(about, dict) and about.get("is_visually_hidden_from_conversation") is True
+    return message is not None and not hidden
 
 
 def _title(value: Any) -> str | None:
     """The title that an object gives its conversation."""
-    given = value.get("title") if isinstance(value, dict) else None
+    given = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
     return one_line(given) if isinstance(given, str) else None
 
 
@@ -179,24 +269,33 @@ def _read(source: _Source, filename: str) -> Conversation:
     notes: list[Note] = []
     left_out: Counter[str] = Counter()
     calls: set[str] = set()
+    refused: tuple[Located, MessageError] | None = None
     for index, found in enumerate(source.messages):
         line = found.place if isinstance(found.place, int) else None
         try:
             value, replaced = storable(found.value)
-            message = message_from_openai(value)
+            read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
-            raise problem(filename, _sentence(str(error)), place=found.place) from error
-        if _says_nothing(message):
+            refused = refused or (found, error)
+            skipped.append(Skipped(line, index, str(error).removesuffix(".")))
+            continue
+        if not read:
             skipped.append(Skipped(line, index, "no text"))
             continue
-        left_out.update(key for key, content in value.items() if key not in MESSAGE_FIELDS and content)
-        messages.append(message)
+        messages += read
+        chat = as_chat(value)
+        left_out.update(key for key, content in chat.items() if key not in _READ and content)
         if replaced:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
-        if message.role is MessageRole.TOOL and not calls & _answered(message):
-            notes.append(Note(line, index, "this tool result has no call before it"))
-        # Results refer to the ids of calls, or to the names of their tools: function calls have no ids.
-        calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
+        for message in read:
+            notes += [Note(line, index, note) for note in _notes(message, calls)]
+            # Results refer to the ids of calls, or to the names of their tools: function calls have no ids.
+            calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
+    if not messages and refused is not None:
+        first, why = refused
+        if other := _other_kind(first.value):
+            raise problem(filename, f"is not a conversation: {other}")
+        raise problem(filename, _sentence(str(why)), place=first.place) from why
     if not messages:
         raise problem(filename, "holds no messages with text." if skipped else "holds no messages.")
     notes += [
@@ -204,6 +303,19 @@ def _read(source: _Source, filename: str) -> Conversation:
         for key, count in left_out.items()
     ]
     return Conversation(tuple(messages), tuple(skipped), tuple(notes), source.title)
+
+
+_READ = MESSAGE_FIELDS | set(TIMES) | {"blocks", "additional_kwargs"}
+
+
+def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:
+    """What a careful reader should know of a message; `calls`: ids and names of the calls before it."""
+    if message.role is MessageRole.TOOL and not calls & _answered(message):
+        yield "this tool result has no call before it"
+    if kinds := other_kinds(message):
+        yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
+    if role := message.additional_kwargs.get("role"):
+        yield f'the role "{role}" is not known, and became assistant'
 
 
 def _says_nothing(message: ChatMessage) -> bool:

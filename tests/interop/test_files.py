@@ -27,7 +27,7 @@ def memory():
 
 def test_messages_are_read_as_before():
     found = read_file("a/b/talk.jsonl", TALK)
-    assert (found.name, found.kind, found.label) == ("talk.jsonl", "openai", "OpenAI-format messages")
+    assert (found.name, found.kind, found.label) == ("talk.jsonl", "openai", "Conversation")
     assert found.conversation().messages == (user("Hello"), assistant("Hi"))
     several = read_file("two.json", b'[{"messages": [{"role": "user", "content": "A"}]}, {"messages": []}]')
     assert [listed.messages for listed in several.conversations] == [1, 0]

@@ -218,22 +218,119 @@ def test_fields_that_are_not_read_are_noted_once_each():
 # What is wrong with a file
 
 
-def test_an_unknown_role_stops_the_import_and_names_the_line():
-    data = lines(*[HELLO, HI] * 8, {"role": "usr", "content": "x"}, HI)
-    assert error_of(data, "conversation.jsonl") == (
-        'conversation.jsonl, line 17: role "usr" is not known. Use system, user, assistant or tool. '
-        "Nothing was imported."
+def test_a_message_that_cannot_be_read_costs_itself_alone():
+    found = read_conversation(lines(HELLO, {"marker": 1}, HI, [1]), filename="a.jsonl")
+    assert found.messages == READ
+    assert [(each.line, each.index) for each in found.skipped] == [(2, 1), (4, 3)]
+
+
+def test_an_unknown_role_becomes_the_assistant_s_and_is_noted():
+    found = read_conversation(lines(HELLO, {"role": "critic", "content": "x"}), filename="a.jsonl")
+    assert found.messages[1] == ChatMessage("x", role="assistant", additional_kwargs={"role": "critic"})
+    assert [(each.line, each.index) for each in found.notes] == [(2, 1)]
+
+
+def test_what_no_message_holds_is_kept_and_noted():
+    found = read_conversation(
+        json.dumps([HELLO, {"role": "assistant", "content": [{"type": "web_search_call", "id": "w"}, "Open."]}]),
+        filename="a.json",
     )
+    assert found.messages[1].content == "Open."
+    assert "web_search_call" in found.notes[0].text
 
 
-def test_a_bad_message_in_one_json_value_is_named_by_the_path_to_it():
-    data = json.dumps([{"messages": [HELLO]}, {"note": [1, 2], "messages": [HELLO, {"role": "usr"}]}], indent=1)
-    assert error_of(data, pick=1).startswith('conversation.json, [1].messages[1]: role "usr" is not known.')
+def test_of_a_file_in_which_nothing_can_be_read_the_first_place_is_named():
+    data = json.dumps([{"messages": [HELLO]}, {"note": [1, 2], "messages": [{"role": []}, {"role": "user"}]}])
+    assert error_of(data, pick=1).startswith("conversation.json, [1].messages[0]: role a list is not known.")
+    data = lines({"messages": [HELLO]}, {"messages": [{"role": 1}]})
+    assert error_of(data, pick=1).startswith("conversation.json, line 2, messages[0]: role a number is not known.")
 
 
-def test_a_bad_message_of_a_conversation_a_line_is_named_by_its_line_and_the_path_to_it():
-    data = lines({"messages": [HELLO]}, {"messages": [HELLO, {"role": "usr"}]})
-    assert error_of(data, pick=1).startswith('conversation.json, line 2, messages[1]: role "usr" is not known.')
+# Exports of other services
+
+
+def tree(current, **nodes):
+    """ChatGPT's form: parent and text of each node, users and assistants in turn by its depth."""
+
+    def depth(id):
+        return 0 if nodes[id][0] is None else 1 + depth(nodes[id][0])
+
+    mapping = {
+        id: {
+            "id": id,
+            "parent": parent,
+            "children": [other for other in nodes if nodes[other][0] == id],
+            "message": text
+            and {
+                "author": {"role": "user" if depth(id) % 2 else "assistant"},
+                "content": {"content_type": "text", "parts": [text]},
+                "recipient": "all",
+            },
+        }
+        for id, (parent, text) in nodes.items()
+    }
+    return {"title": "Bread", "current_node": current, "mapping": mapping}
+
+
+def test_a_conversation_of_chatgpt_is_its_open_path_and_each_fork_is_a_branch():
+    export = tree("d", a=(None, None), b=("a", "How long?"), c=("b", "An hour"), d=("b", "Two"), e=("c", "Why?"))
+    data = json.dumps([export, tree("b", a=(None, None), b=("a", "Hello"))])
+    assert list_conversations(data, filename="conversations.json") == (
+        Listed("Bread", 2),
+        Listed("Bread (branch 1)", 3),
+        Listed("Bread", 1),
+    )
+    picked = [read_conversation(data, filename="conversations.json", pick=pick).messages for pick in range(3)]
+    assert [[message.content for message in messages] for messages in picked] == [
+        ["How long?", "Two"],
+        ["How long?", "An hour", "Why?"],
+        ["Hello"],
+    ]
+
+
+@pytest.mark.parametrize("current", ["gone", None, "a"])
+def test_a_tree_without_its_open_end_or_in_a_circle_is_still_read(current):
+    export = tree("b", a=(None, None), b=("a", "Hello"))
+    export["current_node"] = current
+    export["mapping"]["b"]["message"]["metadata"] = None
+    assert read_conversation(json.dumps([export]), filename="a").messages == READ[:1]
+    export["mapping"]["a"]["parent"] = "b"
+    assert read_conversation(json.dumps([export]), filename="a").messages in (READ[:1], ())
+
+
+def test_what_chatgpt_hid_from_the_conversation_is_left_out():
+    export = tree("b", a=(None, "You are ChatGPT."), b=("a", "Hello"))
+    export["mapping"]["a"]["message"]["metadata"] = {"is_visually_hidden_from_conversation": True}
+    assert read_conversation(json.dumps(export), filename="a").messages == READ[:1]
+
+
+@pytest.mark.parametrize(
+    ("value", "title"),
+    [
+        ([{"uuid": "u", "name": "Talk", "chat_messages": [{"sender": "human", "text": "Hello"},
+                                                          {"sender": "assistant", "text": "Hi"}]}], "Talk"),
+        ([{"id": "1", "conversations": [{"from": "human", "value": "Hello"}, {"from": "gpt", "value": "Hi"}]}], "a"),
+        ({"conversation": [{"role": "user", "content": "Hello"}, {"role": "model", "parts": [{"text": "Hi"}]}]}, "a"),
+        ({"messages": [{"type": "human", "content": "Hello"}, {"type": "ai", "content": "Hi"}]}, "a"),
+        ({"values": {"messages": [{"type": "human", "content": "Hello"}, {"type": "ai", "content": "Hi"}]}}, "a"),
+    ],
+)  # fmt: skip
+def test_conversations_of_other_services_and_libraries_are_read(value, title):
+    assert read_conversation(json.dumps(value), filename="a.json") == Conversation(READ, (), (), title)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ({"resourceSpans": []}, "spans"),
+        ({"nodes": [], "edges": []}, "graph"),
+        ([{"type": "entity", "name": "Ana", "entityType": "person"}], "MCP"),
+        ([{"memory": "Ana has a boat", "id": "1"}], "Facts"),
+        ({"cells": [], "nbformat": 4}, "notebook"),
+    ],
+)
+def test_a_file_of_another_kind_is_named_by_it(value, named):
+    assert named in error_of(json.dumps(value))
 
 
 @pytest.mark.parametrize(
