@@ -30,7 +30,7 @@ check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the ho
 adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in an environment of their own
 	$(BIN)/python -m venv $(VENV)/adapters
 	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --upgrade pip  # older ones give up on so many packages
-	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[adapters]' 'pytest>=9' 'hypothesis>=6.150'
+	$(VENV)/adapters/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check -e '.[app,adapters]' 'pytest>=9' 'hypothesis>=6.150'
 	MEMORY_INSPECTOR_ADAPTERS=1 $(VENV)/adapters/$(notdir $(BIN))/python -m pytest -p no:cacheprovider -o addopts=-q --strict-markers tests/adapters
 
 wheel-test: $(VENV)/.dev  ## the wheel in clean environments, and its app in the browser

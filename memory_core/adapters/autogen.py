@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.adapters.prompts import keep
 from memory_core.engine.context import Context
 from memory_core.errors import ConfigError, MessageError
 from memory_core.memory import Memory
@@ -97,7 +98,7 @@ class InspectedMemory(AutoGenMemory):
             if followed:
                 # The message itself: a context that keeps the newest only has others in front of it each time.
                 if new := list(_ours(message)):
-                    await asyncio.to_thread(self.memory.put_messages, new)
+                    await asyncio.to_thread(keep, self.memory, new)
                 self._given = list(await model_context.get_messages())
 
         # AutoGen tells a memory of a turn's beginning only, and a context tells nobody of what comes.
@@ -111,7 +112,7 @@ class InspectedMemory(AutoGenMemory):
         self._given = messages
         new = [ours for message in messages[known:] for ours in _ours(message)]
         if new:
-            await asyncio.to_thread(self.memory.put_messages, new)
+            await asyncio.to_thread(keep, self.memory, new)
 
 
 def _given_by_blocks(context: Context) -> MemoryQueryResult:

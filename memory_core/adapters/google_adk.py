@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import harmless, record_prompt
+from memory_core.adapters.prompts import harmless, keep, record_prompt
 from memory_core.attach.wire import Exchange
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
+from memory_core.formats.any_message import read_messages
 from memory_core.memory import Memory
-from memory_core.messages import ChatMessage, FilePart, ImagePart, MessageRole, Part, TextPart, ToolCallPart
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.embedding import LocalEmbedder, MeasuredEmbedder
 from memory_core.store.log import last_position
 
@@ -127,7 +128,7 @@ class InspectedMemoryService(BaseMemoryService):
         if said:
             self._wait_for_learning(memory)
             ids = [id for id, _ in said]
-            memory.put_messages([message for _, message in said], message_ids=ids, end_turn=True, wait=False)
+            keep(memory, [message for _, message in said], message_ids=ids, end_turn=True, wait=False)
             # What ADK hands over is said and done: it is to be learned, and found.
             self._learning[memory.session_id] = self._learners.submit(_learn, memory)
 
@@ -285,20 +286,11 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
 
 
 def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
-    """The messages of what one has said: the words and the calls, then each result."""
-    parts: list[Part] = []
-    results: list[ChatMessage] = []
-    for part in content.parts or ():
-        if part.text and not part.thought:
-            parts.append(TextPart(text=part.text))
-        elif call := part.function_call:
-            parts.append(ToolCallPart(tool_call_id=call.id, tool_name=call.name or "", tool_kwargs=call.args or {}))
-        elif result := part.function_response:
-            named = {**kwargs, "tool_call_id": result.id, "name": result.name}
-            text = str((result.response or {}).get("result", result.response))
-            results.append(ChatMessage(text, role=MessageRole.TOOL, additional_kwargs=named))
-        elif (file := part.file_data) and file.file_uri:
-            picture = (file.mime_type or "").startswith("image/")
-            parts.append(ImagePart(url=file.file_uri) if picture else FilePart(type="document", url=file.file_uri))
-    said = [ChatMessage(parts=parts, role=role, additional_kwargs=kwargs)] if parts else []
-    return [*said, *results]
+    """The messages of what one has said: the words and the calls, and each result."""
+    parts = [part.model_dump(mode="json", exclude_none=True) for part in content.parts or ()]
+    found = read_messages({"role": str(role), "parts": [part for part in parts if not part.get("thought")]})
+    return [
+        message.model_copy(update={"additional_kwargs": {**kwargs, **message.additional_kwargs}})
+        for message in found
+        if message.parts or message.role is MessageRole.TOOL
+    ]

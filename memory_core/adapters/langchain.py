@@ -3,24 +3,27 @@
     agent = create_agent(model, tools, middleware=[InspectedMiddleware(memory)])
 
 The middleware keeps every message that a model call brings and gives the model the recorded prompt instead, so what the
-model saw and what the app shows are the same, in tool loops too.
+model saw and what the app shows are the same, in tool loops too. Where the memory fails, the model gets the thread's
+own messages, and the answer goes to the agent all the same.
 """
 
 import asyncio
+import json
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.adapters.prompts import harmless, keep
+from memory_core.formats.any_message import read_messages
 from memory_core.formats.chat_completions import to_openai
-from memory_core.formats.openai_message import message_from_openai
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 
 with framework("LangChain", "langchain"):
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain_core.chat_history import BaseChatMessageHistory
-    from langchain_core.messages import BaseMessage, convert_to_messages, convert_to_openai_messages
+    from langchain_core.messages import BaseMessage, convert_to_messages
 
 
 class InspectedMiddleware(AgentMiddleware[Any, Any]):
@@ -49,8 +52,10 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
         return response
 
     def _prompt(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
-        _keep(self.memory, messages)
-        return _theirs(self.memory.build_context().messages)
+        with harmless(self.memory.session_id, "The prompt is the thread's own"):
+            _keep(self.memory, messages)
+            return _theirs(self.memory.build_context().messages)
+        return list(messages)
 
 
 class InspectedHistory(BaseChatMessageHistory):
@@ -74,12 +79,20 @@ class InspectedHistory(BaseChatMessageHistory):
 
 def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
     """Put what is new; a message without an id is new."""
-    ids = [message.id or uuid.uuid4().hex for message in messages]
-    memory.put_messages([_ours(message) for message in messages], message_ids=ids)
+    ids: list[str] = []
+    ours: list[ChatMessage] = []
+    with harmless(memory.session_id, "Messages were not kept"):
+        for message in messages:
+            id = message.id or uuid.uuid4().hex
+            for number, one in enumerate(_ours(message), 1):
+                ids.append(id if number == 1 else f"{id}:{number}")
+                ours.append(one)
+        keep(memory, ours, message_ids=ids)
 
 
-def _ours(message: BaseMessage) -> ChatMessage:
-    return message_from_openai(convert_to_openai_messages(message))
+def _ours(message: BaseMessage) -> list[ChatMessage]:
+    fields = json.loads(json.dumps(message.model_dump(), default=str))  # blocks may hold objects of a provider's client
+    return read_messages({"type": message.type, "data": fields})
 
 
 def _theirs(messages: Sequence[ChatMessage]) -> list[BaseMessage]:

@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 
 from memory_core.adapters import framework
 from memory_core.adapters.asking import Asking
+from memory_core.adapters.prompts import keep
 from memory_core.config import Settings
 from memory_core.errors import ConfigError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex
@@ -79,10 +80,10 @@ class InspectedMemory(BaseMemory):
         return [_theirs(message) for message in self._memory.get_all()]
 
     def put(self, message: ChatMessage) -> None:
-        self._memory.put(_ours(message))
+        keep(self._memory, [_ours(message)])
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
-        self._memory.put_messages([_ours(message) for message in messages])
+        keep(self._memory, [_ours(message) for message in messages])
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """Replace the queue; what it has in common with the messages keeps its place."""

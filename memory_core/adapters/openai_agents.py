@@ -8,11 +8,13 @@ is recorded. What the later calls of a tool loop got is the recorded prompt and 
 """
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from memory_core.adapters import framework
+from memory_core.adapters.prompts import harmless, keep
 from memory_core.errors import ConfigError
 from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 from memory_core.memory import Memory
@@ -22,6 +24,8 @@ with framework("The OpenAI Agents SDK", "openai-agents"):
     from agents.memory import SessionABC, SessionSettings
 
 Item = dict[str, Any]
+
+_log = logging.getLogger(__name__)
 
 
 class InspectedSession(SessionABC):
@@ -54,9 +58,13 @@ class InspectedSession(SessionABC):
     async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Put what is new; what the callback has put already is not put twice."""
         taken, self._taken = self._taken, None
-        new = messages_from_items(_after(items, taken) if taken else items)
-        if new:
-            await asyncio.to_thread(self.memory.put_messages, new)
+        with harmless(self.session_id, "Messages were not kept"):
+            known = [item for item in items if _is_item(item)]
+            if len(known) < len(items):
+                _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(known))
+            new = messages_from_items(_after(known, taken) if taken else known)
+            if new:
+                await asyncio.to_thread(keep, self.memory, new)
 
     async def pop_item(self) -> Item | None:
         """Take the newest item out of the queue; None when it is empty."""
@@ -87,6 +95,10 @@ class InspectedSession(SessionABC):
         left = without_last_item(last)
         self.memory.set([*queue, left] if left is not None else queue)
         return items_of(last)[-1]
+
+
+def _is_item(item: Any) -> bool:
+    return isinstance(item, Mapping) and ("type" in item or "role" in item)
 
 
 def _after(items: Sequence[Mapping[str, Any]], taken: Sequence[Item]) -> Sequence[Mapping[str, Any]]:

@@ -1,14 +1,19 @@
-"""Prompts that a framework makes by itself, on record as those of an attached agent: one session a conversation."""
+"""What adapters store of an agent's work: prompts that a framework makes by itself, and messages that it hands over.
+
+Nothing here ends the agent's run once its model has answered: what could not be stored is a warning.
+"""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError, NotFoundError
 from memory_core.memory import Memory
+from memory_core.messages import ChatMessage, MessageRole
 from memory_core.services import Services
 from memory_core.store.database import Database
 
@@ -22,6 +27,16 @@ def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Cal
         database, services = memory.session.database, memory.session.services
         name = f"{memory.session_id}:{conversation}"
         _conversation(database, services, name).record(made)
+
+
+def keep(memory: Memory, messages: Sequence[ChatMessage], **options: Any) -> None:
+    """Put messages; with an answer or a tool's result among them, what fails is a warning.
+
+    `options` are those of `Memory.put_messages`.
+    """
+    answered = any(message.role in (MessageRole.ASSISTANT, MessageRole.TOOL) for message in messages)
+    with harmless(memory.session_id, "Messages were not kept") if answered else nullcontext():
+        memory.put_messages(messages, **options)
 
 
 class _Conversation:

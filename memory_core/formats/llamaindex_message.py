@@ -5,10 +5,13 @@ The form is that of `llama_index.core.llms.ChatMessage` as JSON: `role`, `blocks
 the machine that wrote them are not read and not kept.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.content import ToolResult, Unread, read_content, text_of
+from memory_core.formats.openai_message import OTHER
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -45,12 +48,19 @@ def message_from_llamaindex(data: Any) -> tuple[ChatMessage, tuple[str, ...]]:
         raise MessageError('"additional_kwargs" is not an object')
     notes = [f"{replaced} unstorable characters became \ufffd"] if replaced else []
     parts: list[Part] = []
+    other: list[Any] = []
     for number, block in enumerate(_blocks(data), 1):
-        found = list(_parts(block, number))
-        parts += [part for part in found if not isinstance(part, str)]
-        notes += [note for note in found if isinstance(note, str)]
+        for found in _parts(block, number):
+            if isinstance(found, str):
+                notes.append(found)
+            elif isinstance(found, Unread):
+                other.append(found.value)
+            else:
+                parts.append(found)
     if not isinstance(role, str):
         raise MessageError('"role" is not text')
+    if other:
+        kwargs = {**kwargs, OTHER: other}
     return ChatMessage(role=role, parts=parts, additional_kwargs=kwargs), tuple(notes)
 
 
@@ -68,8 +78,8 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
     return [{"block_type": "text", "text": content}]
 
 
-def _parts(block: Any, number: int) -> Iterator[Part | str]:
-    """Parts of a message from a content block, or notes on what cannot be converted."""
+def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
+    """Parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
     match block:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)
@@ -81,7 +91,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | str]:
         case {"block_type": "tool_call", "tool_name": str(name)}:
             arguments = block.get("tool_kwargs", {})
             if not isinstance(arguments, dict | str):
-                raise MessageError(f"part {number} is a tool call without arguments that can be read")
+                arguments = json.dumps(arguments, ensure_ascii=False)
             call_id = block.get("tool_call_id")
             call_id = call_id if call_id is None else str(call_id)
             yield ToolCallPart(tool_call_id=call_id, tool_name=name, tool_kwargs=arguments)
@@ -92,10 +102,13 @@ def _parts(block: Any, number: int) -> Iterator[Part | str]:
                 yield from _parts(inner, number)
         case {"block_type": "citation", "cited_content": dict(cited)}:
             yield from _parts(cited, number)
-        case {"block_type": str(kind)}:
-            yield f"part {number} has the type “{kind[:40]}”, which is not known"
-        case _:
-            raise MessageError(f"part {number} has no type")
+        case _:  # of a later version
+            kind = {"type": block["block_type"]} if isinstance(block, Mapping) and "block_type" in block else {}
+            for entry in read_content([{**block, **kind} if isinstance(block, Mapping) else block]):
+                if isinstance(entry, ToolResult):
+                    yield TextPart(text=text_of(entry.content))
+                else:
+                    yield Unread(block) if isinstance(entry, Unread) else entry
 
 
 def file_part(block: Mapping[str, Any], kind: str) -> Part | None:

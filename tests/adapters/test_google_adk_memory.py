@@ -279,3 +279,37 @@ def test_a_conversation_whose_session_is_deleted_is_recorded_again_from_then_on(
     record_prompt(lambda: memory, "monday", exchange)
     again = Memory.open("adk:app:ada:monday", memory.session.database, services=Services())
     assert [message.content for message in again.get_all()] == ["Hello"]
+
+
+PARTS = {
+    "image": types.Part(inline_data=types.Blob(mime_type="image/png", data=b"x")),
+    "file": types.Part(file_data=types.FileData(file_uri="gs://a/b.pdf", mime_type="application/pdf")),
+    "thought": types.Part(text="Hm.", thought=True),
+    "code": types.Part(executable_code=types.ExecutableCode(code="1 + 1", language="PYTHON")),
+    "result of code": types.Part(code_execution_result=types.CodeExecutionResult(outcome="OUTCOME_OK", output="2")),
+    "call": types.Part(function_call=types.FunctionCall(id="c", name="look", args={"at": "sky"})),
+    "result": types.Part(function_response=types.FunctionResponse(id="c", name="look", response={"result": "blue"})),
+    "empty": types.Part(),
+}
+
+
+def handed_over(service, *parts):
+    event = adk_events.Event(author="weather", content=types.Content(role="model", parts=list(parts)))
+    asyncio.run(service.add_events_to_memory(app_name="app", user_id="ada", events=[event], session_id="s"))
+    service.wait()
+    return service.of("app", "ada")
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_an_answer_with_any_part_is_kept_with_its_words(name, tmp_path):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/a.db")
+    memory = handed_over(service, PARTS[name], types.Part(text="By the ferry"))
+    assert any(message.content and "By the ferry" in message.content for message in memory.get_all())
+
+
+def test_a_memory_that_fails_does_not_end_the_agent_s_run(tmp_path, caplog):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/a.db")
+    service.of("app", "ada").close()
+    handed_over(service, types.Part(text="By the ferry"))
+    assert caplog.records
+    assert "ferry" not in caplog.text

@@ -1,14 +1,18 @@
 """LangChain's agent on this engine's memory, against a scripted endpoint."""
 
 import asyncio
+from types import SimpleNamespace
 
 import langchain.agents as agents
 import langchain_core.tools as tools
 import langchain_openai as openai
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
+from content_forms import CONTENT, UNREAD
+from langchain_core.messages import AIMessage, HumanMessage
 from models.scripted_server import ScriptedServer
 
+from memory_core import Memory
 from memory_core.adapters.langchain import InspectedHistory, InspectedMiddleware
 from memory_core.formats.chat_completions import to_openai
 
@@ -54,3 +58,46 @@ def test_a_history_keeps_and_gives_back_what_was_said(tmp_path):
     assert [(message.type, message.content) for message in history.messages] == [("human", "Hello"), ("ai", "Hi")]
     history.clear()
     assert history.messages == []
+
+
+class Asked:
+    """A model call's request, as the middleware uses it."""
+
+    def __init__(self, messages):
+        self.messages = messages
+
+    def override(self, messages):
+        return Asked(messages)
+
+
+def answered(memory, content, **fields):
+    """The middleware around a model that answers with some content; the answer, and the prompt it was given."""
+    answer = SimpleNamespace(result=[AIMessage(content=content, **fields)])
+    given = []
+
+    def model(request):
+        given.extend(request.messages)
+        return answer
+
+    assert InspectedMiddleware(memory).wrap_model_call(Asked([HumanMessage("Open?", id="h1")]), model) is answer
+    return given
+
+
+@pytest.mark.parametrize(
+    "entry", [*(entry for entry, _ in CONTENT.values()), *UNREAD, {"type": "later", "x": object()}]
+)
+def test_an_answer_with_any_part_reaches_the_agent_and_its_words_are_kept(entry):
+    with Memory.from_defaults() as memory:
+        answered(memory, [entry, {"type": "text", "text": "By the ferry"}], id="a1")
+        assert "By the ferry" in memory.get_all()[1].content
+        answered(memory, [entry, {"type": "text", "text": "By the ferry"}], id="a1")
+        assert len(memory.get_all()) == 2, "what has the same id is kept once"
+
+
+def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
+    memory = Memory.from_defaults()
+    memory.close()
+    given = answered(memory, "By the ferry")
+    assert [message.content for message in given] == ["Open?"]
+    assert len(caplog.records) == 3
+    assert "ferry" not in caplog.text

@@ -9,8 +9,9 @@ from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.llms.mock import MockFunctionCallingLLM
 from llama_index.core.workflow import Context
+from pydantic import BaseModel
 
-from memory_core import ConfigError, Database, FactExtractionMemoryBlock, Memory, NotFoundError, Services
+from memory_core import ConfigError, Database, FactExtractionMemoryBlock, Memory, NotFoundError, Services, StoreError
 from memory_core.adapters.llamaindex import InspectedMemory
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 
@@ -106,3 +107,29 @@ def test_a_chat_engine_talks_and_a_stored_context_joins_the_session_again(uri):
         InspectedMemory.from_dict(memory.to_dict() | {"session_id": "nobody"})
     with pytest.raises(ConfigError, match="database_uri"):
         InspectedMemory(session_id="agent", database="sqlite://")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # pydantic's, of a class that it does not know
+def test_an_answer_with_a_part_of_a_later_version_is_kept_with_its_words():
+    class Later(BaseModel):
+        block_type: str = "later"
+        text: str = "By the ferry"
+        more: int = 1
+
+    memory = InspectedMemory.from_defaults(session_id="later")
+    message = ChatMessage(role="assistant", blocks=[])
+    message.blocks.append(Later())
+    memory.put(message)
+    [kept] = memory.memory.get_all()
+    assert kept.content == "By the ferry"
+    assert kept.additional_kwargs["other_content"][0]["more"] == 1
+
+
+def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
+    memory = InspectedMemory.from_defaults(session_id="closed")
+    memory.memory.close()
+    memory.put(ChatMessage("By the ferry", role="assistant"))
+    assert len(caplog.records) == 1
+    assert "ferry" not in caplog.text
+    with pytest.raises(StoreError):
+        memory.put(ChatMessage("Open?", role="user"))

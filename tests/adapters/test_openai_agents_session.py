@@ -5,10 +5,11 @@ import asyncio
 import agents
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
+from content_forms import UNREAD
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
-from memory_core import ConfigError
+from memory_core import ConfigError, Memory
 from memory_core.adapters.openai_agents import InspectedSession
 from memory_core.formats.chat_completions import to_openai
 
@@ -141,12 +142,12 @@ def test_without_the_callback_nothing_is_lost(tmp_path):
     assert [m.content for m in restarted(uri).get_all() if m.role == "user"] == list(QUESTIONS)
 
 
-@pytest.mark.parametrize("wrong", [{"content": "x"}, "x"])
-def test_what_is_no_item_is_refused_and_nothing_is_stored(wrong, tmp_path):
+@pytest.mark.parametrize("wrong", [{"content": "x"}, "x", None])
+def test_what_is_no_item_costs_itself_alone(wrong, tmp_path, caplog):
     session = InspectedSession(memory(f"sqlite:///{tmp_path}/a.db"))
-    with pytest.raises(Exception, match="item 2 has neither"):
-        asyncio.run(session.add_items([ITEMS[0], wrong]))
-    assert session.memory.get_all() == []
+    asyncio.run(session.add_items([ITEMS[0], wrong]))
+    assert [message.content for message in session.memory.get_all()] == [ITEMS[0]["content"]]
+    assert len(caplog.records) == 1
 
 
 def test_a_callback_of_the_programs_own_is_refused_and_not_replaced_in_silence(tmp_path):
@@ -154,3 +155,22 @@ def test_a_callback_of_the_programs_own_is_refused_and_not_replaced_in_silence(t
     own = agents.RunConfig(session_input_callback=lambda history, new: new)
     with pytest.raises(ConfigError, match="session_input_callback"):
         session.for_run(own)
+
+
+@pytest.mark.parametrize(
+    "item", [*UNREAD[:5], {"type": "later", "x": 1}, {"type": "mcp_call", "name": "look", "output": "six"}]
+)
+def test_an_item_of_any_type_is_kept_beside_the_answer_and_comes_back_as_it_was(item):
+    session = InspectedSession(Memory.from_defaults())
+    said = {"role": "assistant", "content": "By the ferry"}
+    asyncio.run(session.add_items([{"role": "user", "content": "How?"}, item, said]))
+    assert any(message.content and "By the ferry" in message.content for message in session.memory.get_all())
+    assert item in asyncio.run(session.get_items())
+
+
+def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
+    session = InspectedSession(Memory.from_defaults())
+    session.memory.close()
+    asyncio.run(session.add_items([{"role": "assistant", "content": "By the ferry"}]))
+    assert len(caplog.records) == 1
+    assert "ferry" not in caplog.text
