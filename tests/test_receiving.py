@@ -178,8 +178,6 @@ UNFIT = {
     "key": memory("search_memory", records=[("r", {HALF: 1}, 0.5)]),
     "query": memory("search_memory", query={"a": [HALF]}),
     "store": memory("search_memory", store=json.dumps([HALF])),
-    "message key": sent("chat", {"gen_ai.operation.name": "chat", "gen_ai.input.messages": json.dumps([{
-        "role": "user", "parts": [{"type": "tool_call", "name": "f", "arguments": {HALF: 1}}]}])}),
     "digits that are no number": sent("chat", {"openinference.span.kind": "LLM", "llm.input_messages.²": "x",
         "llm.input_messages.².message.content": "x"}),
     "raw text": memory("search_memory", store=HALF),

@@ -383,7 +383,6 @@ def test_a_span_without_ids_or_too_large_is_refused_and_the_others_are_read():
             "gen_ai.input.messages is JSON that was cut",
         ),
         ({"gen_ai.input.messages": 7}, "gen_ai.input.messages holds no messages"),
-        ({"gen_ai.input.messages": json.dumps([message("oracle", "Hi")])}, 'gen_ai.input.messages role "oracle"'),
         ({"gen_ai.output.messages": "[[1]]"}, "gen_ai.output.messages holds no messages"),
     ],
 )
@@ -442,3 +441,142 @@ def test_a_tool_result_that_is_none_is_read_as_an_empty_one():
         Span("1" * 32, "2" * 16, attributes={"gen_ai.operation.name": "chat", "gen_ai.input.messages": parts})
     )
     assert report is not None
+
+
+def call_of(**attributes):
+    """What a span with these attributes reports; `__` stands for a dot."""
+    return reported(sent("chat", {name.replace("__", "."): value for name, value in attributes.items()}))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[INST] Name a river [/INST]",
+        "{{name}} asks for a river",
+        "[laughs] The Douro",
+        "{",
+        "[",
+        "[1, 2",
+        "{'a': 1}",
+        "[]",
+    ],
+)
+def test_a_text_that_begins_with_a_bracket_is_a_text(text):
+    asked = call_of(gen_ai__operation__name="text_completion", gen_ai__prompt=text, gen_ai__completion="Yes.")
+    told = call_of(gen_ai__operation__name="text_completion", gen_ai__prompt="A river?", gen_ai__completion=text)
+    wanted = [] if text == "[]" else [("user", text)]
+    assert said(asked.messages) == wanted
+    assert (told.answer.content if told.answer else "[]") == text
+
+
+@pytest.mark.parametrize("attribute", ["gen_ai__input__messages", "gen_ai__prompt"])
+def test_json_that_was_cut_off_is_said_to_be(attribute):
+    with pytest.raises(MessageError, match="cut off"):
+        call_of(gen_ai__operation__name="chat", **{attribute: '[{"role": "user", "content": "Name a ri'})
+
+
+def test_a_role_of_any_name_is_the_assistant_s_and_its_name_is_kept():
+    call = call_of(gen_ai__operation__name="chat", gen_ai__input__messages=json.dumps([message("oracle", "Hi")]))
+    assert said(call.messages) == [("assistant", "Hi")]
+    assert call.messages[0].additional_kwargs["role"] == "oracle"
+
+
+def test_parts_that_were_written_as_json_text_are_parts():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
+    content = json.dumps([{"type": "text", "text": "Who is it?"}, picture])
+    call = call_of(gen_ai__operation__name="chat", gen_ai__prompt__0__role="user", gen_ai__prompt__0__content=content)
+    assert said(call.messages) == [("user", "Who is it?")]
+    assert [part.type for part in call.messages[0].parts] == ["text", "image"]
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        "ai.generateText.doGenerate",
+        "ai.streamText.doStream",
+        "ai.generateObject.doGenerate",
+        "ai.streamObject.doStream",
+    ],
+)
+def test_a_call_of_the_vercel_ai_sdk_has_its_prompt_its_answer_and_its_calls(operation):
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Name a bridge"}]},
+        {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "t", "toolName": "look", "input": {}}]},
+        {
+            "role": "tool",
+            "content": [
+                {
+                    "type": "tool-result",
+                    "toolCallId": "t",
+                    "toolName": "look",
+                    "output": {"type": "text", "value": "old"},
+                }
+            ],
+        },
+    ]
+    attributes = {
+        "ai.operationId": operation,
+        "ai.model.id": "small",
+        "ai.prompt.messages": json.dumps(messages),
+        "ai.response.text": "The old one",
+        "ai.response.toolCalls": json.dumps([{"toolCallId": "u", "toolName": "cross", "input": {"at": "noon"}}]),
+        "ai.usage.promptTokens": 11,
+        "ai.usage.completionTokens": 3,
+        "ai.telemetry.metadata.sessionId": "visit-9",
+    }
+    (report,) = reports(sent(operation, attributes))
+    call = report.what
+    assert said(call.messages) == [
+        ("system", "Be brief."), ("user", "Name a bridge"), ("assistant", None), ("tool", "old")
+    ]  # fmt: skip
+    assert (call.model, call.input_tokens, call.output_tokens, report.session) == ("small", 11, 3, "visit-9")
+    assert call.answer.content == "The old one"
+    assert [(each.tool_name, each.tool_kwargs) for each in call.answer.tool_calls] == [("cross", {"at": "noon"})]
+
+
+def test_an_object_that_a_model_answered_with_is_its_json():
+    call = call_of(
+        ai__operationId="ai.generateObject.doGenerate", ai__prompt="A bridge?", ai__response__object='{"name": "old"}'
+    )
+    assert (said(call.messages), call.answer.content) == ([("user", "A bridge?")], '{"name": "old"}')
+
+
+def test_the_outer_span_of_the_vercel_ai_sdk_reports_nothing_as_its_call_does():
+    (span,) = read_export(as_json(sent("ai.generateText", {"ai.operationId": "ai.generateText"})), JSON).spans
+    assert read_span(span) is None
+
+
+def test_the_events_that_logfire_lists_in_one_attribute_are_messages():
+    events = [
+        {"event.name": "gen_ai.system.message", "role": "system", "content": "Be brief."},
+        {"event.name": "gen_ai.user.message", "role": "user", "content": "Open?"},
+        {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "Until six."}},
+    ]
+    call = call_of(gen_ai__operation__name="chat", gen_ai__request__model="m", events=json.dumps(events))
+    assert said(call.messages) == [("system", "Be brief."), ("user", "Open?")]
+    assert call.answer.content == "Until six."
+
+
+def test_a_call_as_logfire_s_own_instrumentation_writes_it():
+    call = call_of(
+        **{"logfire.msg_template": "Chat Completion with {request_data[model]!r}"},
+        gen_ai__request__model="m",
+        request_data=json.dumps({"model": "m", "messages": [{"role": "user", "content": "Open?"}]}),
+        response_data=json.dumps({"message": {"role": "assistant", "content": "Until six."}}),
+    )
+    assert said(call.messages) == [("user", "Open?")]
+    assert call.answer.content == "Until six."
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
+        "traceloop.association.properties.thread_id", "langfuse.session.id", "langsmith.metadata.session_id",
+        "ai.telemetry.metadata.sessionId",
+    ],
+)  # fmt: skip
+def test_the_attributes_that_name_a_conversation_in_each_dialect_are_read(name):
+    (report,) = reports(sent("chat", {"gen_ai.operation.name": "chat", name: "visit-9"}))
+    assert report.session == "visit-9"

@@ -14,10 +14,11 @@ Operation = Literal["reply", "embed"] | MemoryKind
 """What a span reports: a call of a model, as in `ModelCalled.purpose`, or something done with memory."""
 
 Field = Literal[
-    "model", "input_tokens", "output_tokens", "input", "output", "system",
+    "model", "input_tokens", "output_tokens", "input", "output", "calls", "system",
     "store", "record", "records", "ids", "texts", "query", "count", "best",
 ]  # fmt: skip
-"""`records` has ids and words together, `ids` and `texts` in two lists side by side; `best` is the highest score."""
+"""`records` has ids and words together, `ids` and `texts` in two lists side by side; `best` is the highest score;
+`calls` are the answer's calls of tools where they stand apart from its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
     "model": ("gen_ai.request.model", "gen_ai.response.model"),
     "input_tokens": ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     "output_tokens": ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-    "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*"),
-    "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*"),
+    "input": ("gen_ai.input.messages", "gen_ai.prompt", "gen_ai.prompt.*", "events"),
+    "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events"),
     "system": ("gen_ai.system_instructions",),
 }
-"""Messages as the conventions have them since 1.37, then as before, whole or written out."""
+"""Messages as the conventions have them since 1.37, then as before, whole or written out; `events` is Pydantic AI's."""
 
 # OpenTelemetry's own; Google ADK and Latitude's telemetry write it as it is.
 GENAI = Dialect(
@@ -144,8 +145,52 @@ OPENLLMETRY = Dialect(
     _CALLS,
 )
 
-DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY)
+# vercel/ai, packages/ai/src/telemetry; its outer spans (`ai.generateText`) hold what these inner ones do
+VERCEL = Dialect(
+    "ai.operationId",
+    {
+        "ai.generateText.doGenerate": "reply",
+        "ai.streamText.doStream": "reply",
+        "ai.generateObject.doGenerate": "reply",
+        "ai.streamObject.doStream": "reply",
+        "ai.embed.doEmbed": "embed",
+        "ai.embedMany.doEmbed": "embed",
+    },
+    {
+        "model": ("gen_ai.request.model", "ai.model.id", "gen_ai.response.model"),
+        "input_tokens": ("gen_ai.usage.input_tokens", "ai.usage.inputTokens", "ai.usage.promptTokens"),
+        "output_tokens": ("gen_ai.usage.output_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
+        "input": ("ai.prompt.messages", "ai.prompt"),
+        "output": ("ai.response.text", "ai.response.object", "ai.result.text", "ai.result.object"),
+        "calls": ("ai.response.toolCalls", "ai.result.toolCalls"),
+    },
+)
+
+# pydantic/logfire, its integrations of model clients before they wrote `gen_ai.operation.name`
+LOGFIRE = Dialect(
+    "logfire.msg_template",
+    {
+        "Chat Completion with {request_data[model]!r}": "reply",
+        "Message with {request_data[model]!r}": "reply",
+        "Completion with {request_data[model]!r}": "reply",
+        "Embedding Creation with {request_data[model]!r}": "embed",
+    },
+    {**_CALLS, "input": ("events", "request_data"), "output": ("events", "response_data")},
+)
+
+DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE)
 """In the order in which they are tried; a span is read in the first that knows its operation."""
 
-SESSION = ("gen_ai.conversation.id", "session.id", "gcp.vertex.agent.session_id", "agent.session.id")
+SESSION = (
+    "gen_ai.conversation.id",
+    "session.id",
+    "gcp.vertex.agent.session_id",
+    "agent.session.id",
+    "langfuse.session.id",
+    *(
+        f"{prefix}{name}"
+        for prefix in ("traceloop.association.properties.", "ai.telemetry.metadata.", "langsmith.metadata.")
+        for name in ("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "chatId")
+    ),
+)
 """Attributes that name a conversation, of the span or else of its program."""

@@ -4,21 +4,13 @@ What has no place in a message, as a kind of part that came up later, stands in 
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.messages import (
-    ChatMessage,
-    FilePart,
-    ImagePart,
-    MessageRole,
-    Part,
-    TextPart,
-    ThinkingPart,
-    ToolCallPart,
-    decode_arguments,
-)
+from memory_core.formats.any_message import read_messages
+from memory_core.messages import ChatMessage, MessageRole
 
 EVENTS = {
     "gen_ai.system.message": "system",
@@ -29,27 +21,36 @@ EVENTS = {
 }
 """Roles of the events that held one message each, before version 1.37 of the conventions."""
 
-_ROLES = {"human": "user", "ai": "assistant"}
-"""LangChain's names."""
-
 MAX_STEPS = 16
 """Steps in the name of a value that was written out; OpenInference has eight."""
 
-_FILES = {"audio": "audio", "video": "video"}
+_CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
+"""How JSON begins, and hardly ever a text: `[INST]`, `{{name}}` and `[laughs]` are texts."""
+_SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
+"""Fields of a message; an object without any of them is what was said."""
+_LISTS = ("messages", "message")
+"""Names under which an attribute's object holds its messages."""
 
 
 def decoded(value: Any) -> Any:
-    """A structured value, also where it was written as JSON text.
+    """A structured value, also where it was written as JSON text; a text that is no JSON as it is.
 
     Raises:
-        MessageError: it begins like JSON and is none, as what was cut off at a limit of the exporter.
+        MessageError: it is JSON that was cut off, as at a limit of the exporter.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
     try:
         return json.loads(value)
-    except (ValueError, RecursionError):
+    except json.JSONDecodeError as error:
+        at_end = error.pos >= len(value.rstrip()) - 1 or error.msg.startswith("Unterminated string")
+        if not (at_end and _CUT_OFF.match(value)):
+            return value
         raise MessageError("is JSON that was cut off: leave OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT unset") from None
+    except RecursionError:
+        raise MessageError("is nested too deep") from None
+    except ValueError:  # a number of more digits than Python reads
+        return value
 
 
 def messages_of(given: Any, role: str) -> list[ChatMessage]:
@@ -58,7 +59,12 @@ def messages_of(given: Any, role: str) -> list[ChatMessage]:
     Raises:
         MessageError: it holds no messages.
     """
-    return [message for entry in _each(given, "messages") for message in _messages(entry, role)]
+    entries = _each(given, "messages")
+    if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
+        # Logfire lists the events of the older conventions in one attribute.
+        events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
+        return messages_of_events(events, said=role == MessageRole.ASSISTANT)
+    return [message for entry in entries for message in _messages(entry, role)]
 
 
 def instructions(given: Any) -> list[ChatMessage]:
@@ -67,13 +73,19 @@ def instructions(given: Any) -> list[ChatMessage]:
     Raises:
         MessageError: they are no text and no parts.
     """
-    parts = [part for entry in _each(given, "instructions") if (part := _part(entry)) is not None]
-    return [ChatMessage(parts=parts, role=MessageRole.SYSTEM)] if parts else []
+    return list(_messages({"content": _each(given, "instructions")}, MessageRole.SYSTEM))
+
+
+def calls_of(given: Any) -> list[ChatMessage]:
+    """The answer that calls of tools are, given beside its words; none for no calls."""
+    return list(_messages({"tool_calls": given}, MessageRole.ASSISTANT))
 
 
 def _each(given: Any, what: str) -> list[Any]:
     """The entries of an attribute, which may be a single one."""
     entries = decoded(given)
+    if isinstance(entries, Mapping) and "role" not in entries:
+        entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), entries)
     if isinstance(entries, str | Mapping):
         return [entries]
     if not isinstance(entries, list):
@@ -110,92 +122,34 @@ def _objects(value: Any) -> Any:
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     """One message; of results of tools that stand together, one each, as they are told apart by their ids."""
+    if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
+        entry = json.dumps(entry, ensure_ascii=False)
     if isinstance(entry, str):
         entry = {"content": entry}
     if not isinstance(entry, Mapping):
         raise MessageError("holds no messages")
-    entry = entry.get("message", entry) if isinstance(entry.get("message"), Mapping) else entry
-    role = _ROLES.get(own := str(entry.get("role") or role), own)
-    parts: list[Part] = []
-    for each in _entries(entry):
-        if isinstance(each, Mapping) and (each.get("type") == "tool_call_response" or "toolResult" in each):
-            yield _result(each)
-            role = "user" if role == "tool" else role  # what else stands with results is none
-        elif (part := _part(each)) is not None:
-            parts.append(part)
-    parts += [_call(call) for call in _listed(entry.get("tool_calls"))]
-    if role in ("tool", "function"):
-        answers = entry.get("tool_call_id") or entry.get("id")
-        kwargs = {"tool_call_id": str(answers)} if answers else None
-        yield ChatMessage(parts=parts, role=role, additional_kwargs=kwargs)
-    elif parts:
-        yield ChatMessage(parts=parts, role=role)
+    inner = entry.get("message")
+    entry = inner if isinstance(inner, Mapping) else entry
+    named = str(entry.get("role") or role)
+    # A message's own id is its call's where it is a tool's result, and nothing that is read elsewhere.
+    answers = entry.get("tool_call_id") or (entry.get("id") if named in ("tool", "function") else None)
+    chat = {
+        "role": named,
+        "name": entry.get("name") if named not in ("tool", "function") else None,
+        "content": _content(entry),
+        "tool_calls": _objects(entry.get("tool_calls")),
+        "tool_call_id": answers,
+    }
+    for message in read_messages(chat, other_as_text=True):
+        if message.parts or message.role is MessageRole.TOOL:
+            yield message
 
 
-def _entries(entry: Mapping[str, Any]) -> list[Any]:
-    """The parts of a message, by whichever name."""
-    for name in ("parts", "contents", "content"):
-        found = entry.get(name)
-        if isinstance(found, list):
-            return [each.get("message_content", each) if isinstance(each, Mapping) else each for each in found]
-        if found is not None:
-            return [found]
-    return []
-
-
-def _result(part: Mapping[str, Any]) -> ChatMessage:
-    own = part["toolResult"] if isinstance(part.get("toolResult"), Mapping) else part
-    told = next((own[name] for name in ("response", "result", "content") if own.get(name) is not None), "")
-    answers = own.get("id") or own.get("toolUseId")
-    kwargs = {"tool_call_id": str(answers)} if answers else None
-    return ChatMessage(_text(told), role=MessageRole.TOOL, additional_kwargs=kwargs)
-
-
-def _part(part: Any) -> Part | None:
-    """One part; None for an empty text."""
-    if isinstance(part, str):
-        return TextPart(text=part) if part else None
-    match part:
-        case {"type": "tool_call"} | {"toolUse": {}}:
-            return _call(part.get("toolUse", part))
-        case {"type": "reasoning", "content": str(text)} | {"type": "thinking", "thinking": str(text)}:
-            return ThinkingPart(text=text)
-        case {"type": "text", "content": str(text)} | {"text": str(text)}:
-            return TextPart(text=text) if text else None
-        case {"type": "image", "image": {"image": {"url": str(url)}}} | {"image_url": {"url": str(url)}}:
-            return ImagePart(url=url)
-        case {"type": "blob", "content": str(data)}:
-            return _file(part, f"data:{part.get('mime_type') or ''};base64,{data}")
-        case {"type": "uri", "uri": str(url)} | {"type": "file", "file_id": str(url)}:
-            return _file(part, url)
-    return TextPart(text=_text(part))
-
-
-def _file(part: Mapping[str, Any], url: str) -> Part:
-    kind = str(part.get("modality") or "")
-    return ImagePart(url=url) if kind == "image" else FilePart(type=_FILES.get(kind, "document"), url=url)
-
-
-def _call(call: Any) -> ToolCallPart:
-    own = call.get("tool_call", call) if isinstance(call, Mapping) else {}
-    function = own["function"] if isinstance(own.get("function"), Mapping) else own
-    arguments = function.get("arguments", function.get("input"))
-    given = arguments if isinstance(arguments, str | dict | None) else _text(arguments)
-    id = own.get("id") or own.get("toolUseId")
-    return ToolCallPart(
-        tool_call_id=str(id) if id else None,
-        tool_name=str(function.get("name") or "unknown"),
-        tool_kwargs=decode_arguments(given),
+def _content(entry: Mapping[str, Any]) -> Any:
+    """The parts of a message, by whichever name, also where they were written as JSON."""
+    return next(
+        (_objects(entry[name]) for name in ("parts", "contents", "content") if entry.get(name) is not None), None
     )
-
-
-def _listed(given: Any) -> list[Any]:
-    found = decoded(given)
-    return found if isinstance(found, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def written_out(values: Mapping[str, Any], prefix: str) -> list[Any] | None:

@@ -13,7 +13,14 @@ from typing import Any
 
 from memory_core.attach.dialects import DIALECTS, SESSION, Dialect, Field, MemoryKind
 from memory_core.attach.otlp import Span
-from memory_core.attach.span_messages import decoded, instructions, messages_of, messages_of_events, written_out
+from memory_core.attach.span_messages import (
+    calls_of,
+    decoded,
+    instructions,
+    messages_of,
+    messages_of_events,
+    written_out,
+)
 from memory_core.attach.wire import Exchange
 from memory_core.errors import MessageError
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
@@ -149,6 +156,8 @@ def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage 
     prompt = prompt or messages_of_events(events, said=False)
     answers = _read(values, dialect, "output", lambda given: messages_of(given, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
+    if calls := _read(values, dialect, "calls", calls_of):
+        answers = [calls[0].with_parts([*(part for each in answers[:1] for part in each.parts), *calls[0].parts])]
     for message in (*prompt, *answers):
         message.to_json()  # raises for what cannot be stored, so that one span is refused and not its batch
     first = next((each for each in answers if each.role is MessageRole.ASSISTANT), None)

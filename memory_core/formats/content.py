@@ -44,7 +44,7 @@ _WRAPPED = {
     "functionCall": "tool_call", "function_call": "tool_call", "toolUse": "tool_call",
     "functionResponse": "tool_result", "function_response": "tool_result", "toolResult": "tool_result",
     "inlineData": "file", "inline_data": "file", "fileData": "file", "file_data": "file", "image": "image",
-    "document": "document", "video": "video", "reasoningContent": "reasoning", "message_content": "",
+    "document": "document", "video": "video", "reasoningContent": "reasoning", "message_content": "text",
 }  # fmt: skip
 """Type of an entry without one, by the field that holds it: Gemini's, Bedrock's and OpenInference's forms."""
 
@@ -151,6 +151,9 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     kind, own = given.replace("-", "_"), entry
     if not kind:
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
+        if field == "message_content":
+            yield from _entry(entry[field])
+            return
         if field is not None:
             kind, own = _WRAPPED[field], entry[field]
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
