@@ -1,5 +1,6 @@
 """The receiver of spans on a real loopback server, and what an exporter is told."""
 
+import base64
 import gzip
 import json
 import logging
@@ -11,9 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
+import span_kit
 import uvicorn
+from google.protobuf.json_format import ParseDict
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
@@ -22,7 +26,8 @@ from span_kit import as_json, as_protobuf, chat, memory
 from starlette.applications import Starlette
 
 from memory_core import Database, Memory, Services, StoreError
-from memory_core.attach.receiving import Receiver
+from memory_core.attach.otlp import LogRecord
+from memory_core.attach.receiving import LoggedEvents, Receiver
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
@@ -185,10 +190,72 @@ def test_spans_of_ten_megabytes_are_refused_and_the_others_of_their_request_stor
     assert receiving.recorded() == ["memory_searched"]
 
 
-def test_metrics_and_logs_of_the_same_exporter_are_taken_and_dropped(receiving):
-    for path in ("/v1/metrics", "/v1/logs"):
-        status, _, why = told(receiving.post(b"anything", path=path))
-        assert (status, why) == (200, "Only traces are read here.")
+def test_metrics_of_the_same_exporter_are_taken_and_dropped(receiving):
+    status, _, why = told(receiving.post(b"anything", path="/v1/metrics"))
+    assert status == 200
+    assert why
+
+
+def logged(form, span, *events):
+    """A request with log records that belong to a span; `events` as name, attributes and body."""
+    ids = {"traceId": span["traceId"], "spanId": span["spanId"]}
+    records = [
+        {**ids, "eventName": name, "attributes": span_kit._attributes(attributes), "body": span_kit._value(body)}
+        for name, attributes, body in events
+    ]
+    request = {"resourceLogs": [{"scopeLogs": [{"logRecords": records}]}]}
+    if form == JSON:
+        return json.dumps(request).encode()
+    for record in records:
+        for name, id in ids.items():
+            record[name] = base64.b64encode(bytes.fromhex(id)).decode()
+    return ParseDict(request, ExportLogsServiceRequest()).SerializeToString()
+
+
+LOGGED = {
+    "events of a message each": [
+        ("gen_ai.user.message", {}, {"content": "Open?"}),
+        ("gen_ai.choice", {}, {"index": 0, "message": {"role": "assistant", "content": "Until six."}}),
+    ],
+    "one event with all": [
+        (
+            "gen_ai.client.inference.operation.details",
+            {
+                "gen_ai.input.messages": json.dumps([span_kit.message("user", "Open?")]),
+                "gen_ai.output.messages": json.dumps([span_kit.message("assistant", "Until six.")]),
+            },
+            "",
+        )
+    ],
+}
+
+
+@pytest.mark.parametrize("form", [JSON, PROTOBUF])
+@pytest.mark.parametrize("events", LOGGED.values(), ids=LOGGED)
+def test_what_was_logged_for_a_span_is_its_content(receiving, form, events):
+    span = chat(None)
+    assert receiving.post(logged(form, span, *events), form, path="/v1/logs").status_code == 200
+    receiving.post(as_protobuf(span))
+    [context] = [record for record in receiving.history().records if is_context(record.event)]
+    log = Memory.open("c1", receiving.database, services=receiving.services).log
+    assert [message.content for message in log.prompt(context).messages] == ["Open?"]
+    assert receiving.receiver.logged._events == {}
+
+
+@pytest.mark.parametrize("form", [JSON, PROTOBUF])
+def test_what_is_no_request_for_logs_is_refused_in_a_sentence(receiving, form):
+    assert receiving.post(b"anything", form, path="/v1/logs").status_code == 400
+
+
+def test_logs_of_spans_that_never_come_are_forgotten(monkeypatch):
+    monkeypatch.setattr("memory_core.attach.receiving.MAX_LOGGED", 3)
+    monkeypatch.setattr("memory_core.attach.receiving.MAX_LOGGED_CHARACTERS", 200)
+    kept = LoggedEvents()
+    kept.add(LogRecord(f"t:{number}", "gen_ai.user.message", {"content": "x"}) for number in range(10))
+    assert list(kept._events) == ["t:7", "t:8", "t:9"]
+    kept.add([LogRecord("t:10", "gen_ai.user.message", {"content": "x" * 190})])
+    assert kept._events == {}
+    assert kept._characters == 0
 
 
 def test_what_cannot_be_stored_now_comes_again_and_is_stored_once(receiving, caplog):

@@ -1,4 +1,4 @@
-"""`POST /v1/traces`: spans of an agent, as OpenTelemetry's exporters send them (OTLP/HTTP), are recorded.
+"""`POST /v1/traces` and `/v1/logs`: spans of an agent and what was logged for them (OTLP/HTTP), are recorded.
 
 An agent is attached by one variable: `OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8501`. An answer says that what it
 acknowledges is stored: requests that come while a transaction runs are stored together by the next one. Where too much
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from memory_core.attach.otlp import Export
     from memory_core.attach.receiving import Receiver, Refusals
 
-TRACES, OTHERS = "/v1/traces", ("/v1/metrics", "/v1/logs")
-"""What an exporter sends by the same variable besides is taken, so that it does not complain, and dropped."""
+TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
+"""Metrics, which an exporter sends by the same variable, are taken, so that it does not complain, and dropped."""
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 """As in `memory_core.attach.otlp`, which is loaded with the first request."""
@@ -78,7 +78,7 @@ class SpanReceiver:
         self._threads: anyio.CapacityLimiter | None = None
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http" or scope["path"] not in (TRACES, *OTHERS):
+        if scope["type"] != "http" or scope["path"] not in (TRACES, LOGS, METRICS):
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
@@ -103,6 +103,8 @@ class SpanReceiver:
             else:
                 if body is not None and scope["path"] == TRACES:
                     await self._take(body, form, answer)
+                elif body is not None and scope["path"] == LOGS:
+                    await self._keep_logs(body, form, answer)
                 elif body is not None:
                     self._room.give_back(len(body))
                     await answer.dropped()
@@ -146,6 +148,22 @@ class SpanReceiver:
         except Exception as error:  # the words of an unforeseen error may be the conversation's
             _log.warning("Spans could not be stored: %s", type(error).__name__)
             await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
+
+    async def _keep_logs(self, body: bytes, content_type: str, answer: "_Answering") -> None:
+        """Keep what log records tell of a span until it comes."""
+        from memory_core import MessageError
+        from memory_core.attach.otlp import read_logs
+
+        try:
+            records = await anyio.to_thread.run_sync(read_logs, body, content_type, limiter=self._unpacking)
+            self._opened().logged.add(records)
+            await answer.kept()
+        except MessageError as error:
+            await answer.refuse(400, f"Nothing was kept: {error}")
+        except ImportError:
+            await answer.refuse(501, "Reading logs needs one more package: pip install 'memory-inspector[app]'")
+        finally:
+            self._room.give_back(len(body))
 
     def _stored(self, waiting: _Waiting) -> "Refusals":
         """What of a request was refused, once the rest is stored, by this thread or by one that came before."""
@@ -211,8 +229,11 @@ class _Answering:
     async def stored(self, refused: "Refusals") -> None:
         await self._succeed(refused.spans, "; ".join(refused.reasons))
 
+    async def kept(self) -> None:
+        await self._succeed(0, "")
+
     async def dropped(self) -> None:
-        await self._succeed(0, "Only traces are read here.")
+        await self._succeed(0, "Only traces and logs are read here.")
 
     async def _succeed(self, spans: int, reason: str) -> None:
         """A success, in part where spans were refused. Those of metrics and logs have the same fields."""

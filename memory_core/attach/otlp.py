@@ -129,6 +129,56 @@ def read_export(body: bytes, content_type: str) -> Export:
     return Export(tuple(spans), tuple(refused))
 
 
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """A log record that belongs to a span: where the conventions' events are written as logs, what was said."""
+
+    span: str
+    """Identity of the span, see `Span.key`."""
+    event: str
+    attributes: Mapping[str, Any]
+    """With the fields of its body, if that is an object."""
+
+
+def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
+    """Read the log records of one request that belong to a span and name an event.
+
+    Raises:
+        MessageError: it is no OTLP request for logs, or holds more than `MAX_ITEMS`.
+        ImportError: the package `opentelemetry-proto` is missing.
+    """
+    from google.protobuf import json_format
+    from google.protobuf.message import DecodeError
+    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
+    request = ExportLogsServiceRequest()
+    try:
+        if content_type == JSON:
+            if body.count(b"{") + body.count(b"[") > MAX_ITEMS:
+                raise otlp_wire.TooManyItemsError
+            written = _with_bytes(json.loads(body), "resourceLogs", "scopeLogs", "logRecords")
+            json_format.ParseDict(written, request, ignore_unknown_fields=True)
+        else:
+            otlp_wire.check_items(body, MAX_ITEMS, otlp_wire.LOGS)
+            request.ParseFromString(body)
+    except otlp_wire.TooManyItemsError:
+        raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
+    except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise MessageError(f"this is no OTLP request for logs ({type(error).__name__})") from None
+    found = []
+    for of_resource in request.resource_logs:
+        for of_scope in of_resource.scope_logs:
+            for each in of_scope.log_records:
+                attributes = _values(each.attributes)
+                said = _value(each.body)
+                event = each.event_name or str(attributes.get("event.name") or "")
+                if event and len(each.span_id) == len(NO_SPAN) and each.ByteSize() <= MAX_SPAN_BYTES:
+                    inside = said if isinstance(said, dict) else {} if said is None else {"content": said}
+                    key = f"{each.trace_id.hex()}:{each.span_id.hex()}"
+                    found.append(LogRecord(key, event, {**inside, **attributes}))
+    return found
+
+
 def _problem(span: Any) -> str | None:
     if len(span.trace_id) != len(NO_TRACE) or len(span.span_id) != len(NO_SPAN):
         return "a span has no trace id of 16 bytes and span id of 8"
@@ -167,11 +217,11 @@ def _value(value: Any) -> Any:
     return None if kind in (None, "bytes_value") else getattr(value, kind)
 
 
-def _with_bytes(request: Any) -> Any:
+def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", each: str = "spans") -> Any:
     """A request in JSON with its ids as protobuf's JSON writes bytes: OTLP writes them as hex digits."""
-    for of_resource in request.get("resourceSpans", ()):
-        for of_scope in of_resource.get("scopeSpans", ()):
-            for span in of_scope.get("spans", ()):
+    for of_resource in request.get(resources, ()):
+        for of_scope in of_resource.get(scopes, ()):
+            for span in of_scope.get(each, ()):
                 span.pop("links", None)
                 span.pop("parentSpanId", None)
                 for name in ("traceId", "spanId"):

@@ -16,16 +16,24 @@ _VALUE: dict[int, Mapping[int, object]] = {}
 _ATTRIBUTE = {2: _VALUE}
 _VALUE |= {5: {1: _VALUE}, 6: {1: _ATTRIBUTE}}
 _SPAN = {9: _ATTRIBUTE, 11: {3: _ATTRIBUTE}, 13: {4: _ATTRIBUTE}}
+_LOG_RECORD = {5: _VALUE, 6: _ATTRIBUTE}
 _RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
-_REQUEST = {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE, 3: {}}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: _SPAN}}}
+
+
+def _request(record: Mapping[int, object]) -> Mapping[int, object]:
+    """A request whose records, spans or log records, are these: both nest them alike."""
+    return {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE, 3: {}}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: record}}}
+
+
+TRACES, LOGS = _request(_SPAN), _request(_LOG_RECORD)
 
 
 class TooManyItemsError(ValueError):
     """A request holds more messages than one is read with."""
 
 
-def check_items(body: bytes, most: int) -> None:
-    """Count the messages in a request.
+def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) -> None:
+    """Count the messages in a request for traces or for logs.
 
     Raises:
         TooManyItemsError: there are more than `most`.
@@ -34,7 +42,7 @@ def check_items(body: bytes, most: int) -> None:
     if len(body) <= SHORT_BYTES:
         return
     count = 0
-    waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), _REQUEST)]
+    waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), request)]
     while waiting:
         message, inside = waiting.pop()
         for number, _, payload in _fields(message):

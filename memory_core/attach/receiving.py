@@ -5,12 +5,13 @@ span belongs to: the conversation that it names, or its program does; else the s
 before or with it; else one by the name of the service and the beginning of the trace.
 """
 
+import threading
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from memory_core.attach.otlp import Export
+from memory_core.attach.otlp import Export, LogRecord, Span
 from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
@@ -35,6 +36,9 @@ MAX_OPEN = 256
 """Sessions that are kept open; of more the one opened first is opened again."""
 
 
+MAX_LOGGED, MAX_LOGGED_CHARACTERS = 2_000, 32_000_000
+"""Spans whose log records are kept until the span comes, and characters of these in all; the oldest go first."""
+
 MAX_REASONS = 10
 """Reasons that are named of one request."""
 
@@ -53,12 +57,46 @@ class Refusals:
             self.reasons.setdefault(reason)
 
 
+class LoggedEvents:
+    """What log records tell of spans that have not come yet: exporters send logs first. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._events: dict[str, list[LogRecord]] = {}
+        self._characters = 0
+        self._lock = threading.Lock()
+
+    def add(self, records: Iterable[LogRecord]) -> None:
+        """Keep log records, and forget the oldest where there are too many."""
+        with self._lock:
+            for record in records:
+                self._events.setdefault(record.span, []).append(record)
+                self._characters += _characters(record)
+            while self._events and (len(self._events) > MAX_LOGGED or self._characters > MAX_LOGGED_CHARACTERS):
+                self._forget(next(iter(self._events)))
+
+    def completed(self, span: Span) -> Span:
+        """The span with the events that were logged for it, which are forgotten."""
+        with self._lock:
+            events = tuple((record.event, record.attributes) for record in self._forget(span.key))
+        return replace(span, events=(*span.events, *events)) if events else span
+
+    def _forget(self, key: str) -> list[LogRecord]:
+        records = self._events.pop(key, [])
+        self._characters -= sum(map(_characters, records))
+        return records
+
+
+def _characters(record: LogRecord) -> int:
+    return len(record.event) + len(str(record.attributes))
+
+
 class Receiver:
-    """Stores spans. Not thread-safe: whoever receives has one thread for it."""
+    """Stores spans. Not thread-safe but for `logged`: whoever receives has one thread for it."""
 
     def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
         self._database, self._opened = database, opened
         self._sessions: dict[str, tuple[Session, Past]] = {}
+        self.logged = LoggedEvents()
 
     def store(self, exports: Sequence[Export]) -> list[Refusals]:
         """Store what these requests hold; what could not be, of each.
@@ -73,7 +111,7 @@ class Receiver:
                 refused.add(reason)
             for span in export.spans:
                 try:
-                    report = read_span(span)
+                    report = read_span(self.logged.completed(span))
                 except Exception as error:  # a span may hold anything; the others of its batch are stored
                     refused.add(f"the span {span.name[:80]!r} cannot be read: {_reason(error)}")
                     continue
