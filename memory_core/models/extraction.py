@@ -79,6 +79,16 @@ _TAGGED = re.compile(r"<fact\b(?P<attributes>[^>\n]{0,200})>(?P<text>[^<]{1,2000
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']?([^\"'>]*)[\"']?")
 
 
+def _with_text(given: Any) -> Any:
+    """A fact as an object: some models give it as a text, or its text by another name."""
+    if isinstance(given, str):
+        return {"text": given}
+    if isinstance(given, Mapping) and "text" not in given:
+        name = next((name for name in ("fact", "content", "memory", "statement") if name in given), None)
+        return given if name is None else {**given, "text": given[name]}
+    return given
+
+
 class _Fact(BaseModel):
     text: str = Field(description="one short sentence")
     category: str = Field(default="other", description="one of the categories named in the task")
@@ -109,7 +119,7 @@ Remarks = Annotated[list[_Skipped], BeforeValidator(_well_formed)]
 class Facts(BaseModel):
     """The form of an extraction."""
 
-    facts: list[_Fact]
+    facts: list[Annotated[_Fact, BeforeValidator(_with_text)]]
     skipped: Remarks = Field(default_factory=list)
 
 
@@ -122,7 +132,7 @@ class _Joined(BaseModel):
 class CondensedFacts(BaseModel):
     """The form of a condensation."""
 
-    facts: list[_Joined]
+    facts: list[Annotated[_Joined, BeforeValidator(_with_text)]]
 
 
 Form = TypeVar("Form", Facts, CondensedFacts)

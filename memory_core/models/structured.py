@@ -12,9 +12,18 @@ from memory_core.models.base import Answer, json_schema
 
 SCAN_CHARACTERS = 200_000
 """Of a wordy answer that are searched for a JSON object."""
-CANDIDATES = 50
+CANDIDATES = 200
 """Opening braces tried in a wordy answer."""
-_THINK, _THOUGHT = "<think>", "</think>"
+
+_TAGS = "(?:seed:)?think(?:ing)?|thoughts?|reason(?:ing)?|reflection|scratchpad|analysis|antthinking"
+_THOUGHTS = re.compile(
+    rf"(?P<begin><\s?(?:{_TAGS})\s?>|\[THINK\]|◁think▷|<\|begin_of_thought\|>"
+    r"|<\|channel\|>(?:analysis|commentary).{0,80}?<\|message\|>)"
+    rf"|<\s?/\s?(?:{_TAGS})\s?>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|channel\|>final.{{0,80}}?<\|message\|>",
+    re.IGNORECASE,
+)
+"""Marks at the beginning and at the end of what a model thinks aloud: of DeepSeek and its kin, Mistral, Kimi, Seed,
+Skywork and gpt-oss, and tags that prompts ask for."""
 
 
 def instruction(answer: type[BaseModel]) -> str:
@@ -30,53 +39,73 @@ def as_data(text: str, tags: str) -> str:
 
 
 def parse_answer(text: str, answer: type[Answer]) -> Answer:
-    """The first JSON object in `text` that has the form of `answer`; prose and code fences around it are left out.
+    """The last JSON object behind all thinking in `text` that has the form of `answer`, or the last outside of it.
+
+    Prose and code fences around it are left out; an object within a thought is a draft, and is never the answer.
 
     Raises:
         ModelAnswerError: there is none.
     """
-    text = without_thinking(text).strip()
-    if not text:
+    if not without_thinking(text).strip():
         raise ModelAnswerError("The model gave an empty answer.")
     problem = "it holds no JSON object"
-    for value in _objects(text):
-        try:
-            return answer.model_validate(storable(value)[0])
-        except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(str(step) for step in first["loc"]) or "the object"
-            problem = f"{where}: {first['msg']}"
-        except MessageError as error:
-            problem = str(error).rstrip(".")
+    for part in (_behind_thinking(text), without_thinking(text, unfinished=True)):
+        for value in reversed(list(_objects(part))):
+            try:
+                return answer.model_validate(storable(value)[0])
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                where = ".".join(str(step) for step in first["loc"]) or "the object"
+                problem = f"{where}: {first['msg']}"
+            except MessageError as error:
+                problem = str(error).rstrip(".")
     raise ModelAnswerError(f"The model's answer is not in the asked form ({problem}).")
 
 
 def without_thinking(text: str, *, unfinished: bool = False) -> str:
     """`text` without what a model thought aloud; with `unfinished`, also without a thought that has no end.
 
-    >>> without_thinking("<think>Hm.</think>Yes. <think>Or"), without_thinking("Yes. <think>Or", unfinished=True)
+    Where only the end of a thought is marked, all before it was thought.
+
+    >>> without_thinking("<think>Hm.</think>Yes. <think>Or"), without_thinking("Yes. [THINK]Or", unfinished=True)
     ('Yes. <think>Or', 'Yes. ')
+    >>> without_thinking("Hm. Or not?</think>Yes.")
+    'Yes.'
     """
-    kept, start = [], 0
-    while (begin := text.find(_THINK, start)) >= 0:
-        end = text.find(_THOUGHT, begin)  # once: where there is none, nor is there for a later beginning
-        if end < 0:
-            break
-        kept.append(text[start:begin])
-        start = end + len(_THOUGHT)
-    return "".join(kept) + (text[start:begin] if unfinished and begin >= 0 else text[start:])
+    kept: list[str] = []
+    start, begun = 0, -1
+    for mark in _THOUGHTS.finditer(text):
+        if mark["begin"]:
+            begun = mark.start() if begun < 0 else begun
+            continue
+        if begun < 0:
+            kept.clear()
+        else:
+            kept.append(text[start:begun])
+        start, begun = mark.end(), -1
+    return "".join(kept) + (text[start:begun] if unfinished and begun >= 0 else text[start:])
+
+
+def _behind_thinking(text: str) -> str:
+    """What stands behind the last end of a thought, up to the next thought."""
+    start = max((mark.end() for mark in _THOUGHTS.finditer(text) if not mark["begin"]), default=0)
+    begun = next((mark.start() for mark in _THOUGHTS.finditer(text, start) if mark["begin"]), len(text))
+    return text[start:begun]
+
+
+_DECODER = json.JSONDecoder(strict=False)
+"""Reads line breaks and tabs in texts, which some models write as they are."""
 
 
 def _objects(text: str) -> Iterator[object]:
     """JSON objects in `text`, outermost first."""
-    decoder = json.JSONDecoder()
     text = text[:SCAN_CHARACTERS]
     position = text.find("{")
     for _ in range(CANDIDATES):
         if position < 0:
             return
         try:
-            value, end = decoder.raw_decode(text, position)
+            value, end = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
             end = position + 1
         else:
