@@ -136,6 +136,8 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             heading(f"Opened from {plain(short(attachment.name))}")
             follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
             st.markdown(f":small[:gray[{plain(engine().store_problem(session_id) or '') or follows}]]")
+            if note := engine().store_note(session_id):
+                st.markdown(f":small[:material/info: {plain(note)}]")
             return
         if framed:
             heading(CONNECT)

@@ -151,6 +151,10 @@ class Engine:
         """Why a session shows what its store was earlier, if its store is gone or cannot be read."""
         return self._stores.problems.get(session_id) if self._stores is not None else None
 
+    def store_note(self, session_id: str) -> str:
+        """What of a session's store is left out; empty for nothing."""
+        return self._stores.notes.get(session_id, "") if self._stores is not None else ""
+
     def close(self) -> None:
         """Wait for the running jobs and close the database."""
         self._closing.set()

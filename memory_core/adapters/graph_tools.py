@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.errors import MessageError, NotFoundError
-from memory_core.interop.located_json import problem, read_text, read_values
-from memory_core.interop.memory_stores import is_reference_memory
+from memory_core.interop.located_json import problem, read_text
+from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 
 RESOURCE = "memory://knowledge-graph"
@@ -189,12 +189,18 @@ class GraphTools:
             FormatError: it is no such file, or cannot be read.
             MessageError: something in it cannot be kept.
         """
-        values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
-        if not is_reference_memory(values):
+        memory = read_reference_memory(read_text(data, filename=filename, max_bytes=MAX_BYTES))
+        if memory is None:
             raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
-        rows = [value.value for value in values]
-        self.call("create_entities", {"entities": [row for row in rows if row["type"] == "entity"]})
-        self.call("create_relations", {"relations": [row for row in rows if row["type"] == "relation"]})
+        observed: dict[str, list[str]] = {name: [] for name, _ in memory.entities}
+        for said in memory.observations:
+            observed[said.entity].append(said.text)
+        entities = [
+            {"name": name, "entityType": kind, "observations": observed[name]} for name, kind in memory.entities
+        ]
+        relations = [{"from": start, "to": end, "relationType": kind} for start, kind, end in memory.relations]
+        self.call("create_entities", {"entities": entities})
+        self.call("create_relations", {"relations": relations})
 
     @staticmethod
     def text(result: Any) -> str:

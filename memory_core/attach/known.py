@@ -3,9 +3,11 @@
 A store has no numbers in common with the session: a fact is found by the newest of its texts that is known here.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
@@ -13,15 +15,17 @@ from memory_core.curation.facts import Curation
 from memory_core.curation.graph import GraphDesk
 from memory_core.curation.settings import put_in
 from memory_core.engine.session import Session
+from memory_core.messages import storable
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
-from memory_core.planning.facts import Fact
+from memory_core.planning.facts import Fact, same_words
 from memory_core.planning.graph import normal_name, normal_predicate
 from memory_core.planning.graph_changes import NamedRelation
 
 FACTS, GRAPH = "Memories", "Graph"
 """Names of the blocks that hold them."""
 GONE = "no longer in the store"
+_log = logging.getLogger(__name__)
 _MAX_FACTS = 10_000
 """Never reached: nothing is condensed in a session that only shows a store."""
 
@@ -48,37 +52,52 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
     desk = Curation(session, FACTS)
     changed, wanted = False, distinct(facts)
     # One text further in each round: a fact has a number only once its first text is stored.
-    while steps := plan_facts(desk.facts(), wanted):
+    for _ in range(max((len(fact.texts) for fact in wanted), default=0) + 1):
+        if not (steps := plan_facts(desk.facts(), wanted)):
+            return changed
         desk.apply(ChangeSet("import", tuple(steps), GONE), actor="agent")
         changed = True
+    if plan_facts(desk.facts(), wanted):
+        _log.warning("%r: some facts are stored otherwise than their store has them", session.id)
     return changed
 
 
 def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
-    """The facts so that no text belongs to two of them: one that shares any with another comes with its last alone."""
-    listed = list(facts)
-    uses = Counter(text for fact in listed for text in fact.texts)
+    """The facts with their texts as they are stored, so that no text belongs to two of them.
+
+    Texts that differ in letters' case alone are the same, as for every fact. A fact that shares any with another comes
+    with its last alone.
+    """
+    listed = [replace(fact, texts=texts) for fact in facts if (texts := _as_stored(fact.texts))]
+    uses = Counter(key for fact in listed for key in {same_words(text) for text in fact.texts})
     found: dict[str, MirroredFact] = {}
     for fact in listed:
-        if any(uses[text] > 1 for text in fact.texts):
+        if any(uses[same_words(text)] > 1 for text in fact.texts):
             fact = replace(fact, texts=fact.texts[-1:])
-        same = found.get(fact.texts[-1])
-        found[fact.texts[-1]] = fact if same is None or not same.active else same
+        key = same_words(fact.texts[-1])
+        same = found.get(key)
+        found[key] = fact if same is None or not same.active else same
     return list(found.values())
+
+
+def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
+    """Texts on one line and of characters that can be stored; what comes out as the one before it is that one."""
+    written = (" ".join(str(storable(text)[0]).split()) for text in texts)
+    return tuple(text for text, _ in groupby(filter(None, written)))
 
 
 def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
     """The next step of every fact towards what is wanted, which is `distinct`; none where it is as wanted."""
-    free = {fact.text: fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
+    free = {same_words(fact.text): fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
     steps: list[Step] = []
     for each in wanted:
-        number = next((n for n in range(len(each.texts) - 1, -1, -1) if each.texts[n] in free), -1)
-        following = each.texts[number + 1 :]
+        number = next((n for n in range(len(each.texts) - 1, -1, -1) if same_words(each.texts[n]) in free), -1)
         if number < 0:
-            state = "active" if each.active or len(following) > 1 else "retired"
-            steps.append(New(following[0], state=state, topics=each.topics))
+            state = "active" if each.active or len(each.texts) > 1 else "retired"
+            steps.append(New(each.texts[0], state=state, topics=each.topics))
             continue
-        fact = free.pop(each.texts[number])
+        fact = free.pop(same_words(each.texts[number]))
+        following = each.texts[number + 1 :] if fact.text == each.texts[number] else each.texts[number:]
         state = "active" if each.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state
         if following or change is not None:

@@ -17,7 +17,8 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.interop.located_json import Located, Place, check_size, place_words, problem, read_text, read_values
-from memory_core.interop.memory_stores import facts_of, is_reference_memory, observations
+from memory_core.interop.memory_stores import facts_of
+from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
@@ -190,9 +191,10 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
+    if (memory := read_reference_memory(text)) is not None:
+        return [(said.place, {"text": f"{said.entity}: {said.text}", "topics": [said.entity]})
+                for said in memory.observations]  # fmt: skip
     values = read_values(text, filename=filename)
-    if is_reference_memory(values):
-        return observations(values)
     if len(values) > 1:  # one fact a line
         return [(value.place, value.value) for value in values]
     found: Located | None = values[0]

@@ -19,7 +19,7 @@ from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, Place, check_size, problem, read_text, read_values
-from memory_core.interop.memory_stores import is_reference_memory
+from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
@@ -265,11 +265,11 @@ def _rows(values: Sequence[Mapping[str, object]]) -> str:
 
 
 def _read_json(text: str, name: str) -> GraphFile:
+    if (memory := read_reference_memory(text)) is not None:
+        return graph_of(memory, name)
     if not text.lstrip().startswith("{"):
         raise problem(name, f"is not {GRAPH.format('it does not start with {')}.")
     values = read_values(text, filename=name)
-    if is_reference_memory(values):
-        return _read_reference_memory(values, name)
     top = values[0]
     if len(values) != 1 or not isinstance(top.value.get("relations"), list):
         raise problem(name, 'is not a graph: it is not one object with "entities" and "relations".')
@@ -288,18 +288,32 @@ def _read_json(text: str, name: str) -> GraphFile:
     return checking.file()
 
 
-def _read_reference_memory(values: Sequence[Located], name: str) -> GraphFile:
-    """The graph of MCP's reference memory server, which names entities; what it observed of them are facts."""
-    checking = _Checking(name)
-    for row in values:
-        if row.value["type"] == "entity":
-            id = _id(row.value.get("name"), row, name)
-            checking.entity(row.place, id, {"name": id, "type": row.value["entityType"]})
-    for row in values:
-        if row.value["type"] == "relation":
-            ends = [_id(row.value.get(end), row, name) for end in ("from", "to")]
-            checking.relation(row.place, ends[0], ends[1], {"predicate": row.value.get("relationType")})
-    return checking.file()
+def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
+    """The graph of MCP's reference memory server; what it observed of its entities are facts.
+
+    A relation to an entity that is missing makes it; one of an entity to itself, and names that are too long for a
+    graph, are left out.
+    """
+    entities: dict[str, FileEntity] = {}
+    for given, kind in memory.entities:
+        _add_entity(entities, given, kind)
+    relations: dict[FileRelation, None] = {}
+    for subject, predicate, object in memory.relations:
+        ends = [_add_entity(entities, end) for end in (subject, object)]
+        fits = 0 < len(predicate) <= LONGEST and None not in ends and ends[0] != ends[1]
+        if fits and len(entities) + len(relations) <= MAX_ROWS:
+            relations[FileRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None
+    return GraphFile(name, tuple(entities.values()), tuple(relations))
+
+
+def _add_entity(entities: dict[str, FileEntity], name: str, kind: str = "other") -> str | None:
+    """The entity's name as it is there already, or now is; None for a name that a graph does not hold."""
+    text = _plain(name)
+    key = normal_name(clean_name(text))
+    if not key or len(text) > LONGEST:
+        return None
+    word = kind.strip().lower()
+    return entities.setdefault(key, FileEntity(text, word if word in TYPES else "other")).name
 
 
 def _elements(top: Located, member: str, name: str) -> Iterable[Located]:

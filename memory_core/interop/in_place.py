@@ -23,11 +23,12 @@ from memory_core.engine.session import Session
 from memory_core.errors import FormatError, MemoryInspectorError, StoreError
 from memory_core.events import AgentAttached
 from memory_core.interop.files import Preview, read_path
-from memory_core.interop.graph_files import named_relations, read_graph_file
-from memory_core.interop.located_json import problem, read_text, read_values
-from memory_core.interop.memory_stores import is_reference_memory, memories_of, observations
+from memory_core.interop.graph_files import graph_of, named_relations
+from memory_core.interop.located_json import problem, read_text
+from memory_core.interop.memory_stores import memories_of
 from memory_core.interop.notes import folder_fingerprint
 from memory_core.interop.openai_format import MAX_BYTES
+from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.services import Services
@@ -44,6 +45,14 @@ _Name = tuple[str, int]
 """What a part of a store is called there, and which of those that are called so."""
 _Bring = Callable[[Session], bool]
 """Brings a session to what a part of a store holds; whether anything had changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    bring: _Bring
+    note: str = ""
+    """What of it is left out, in a sentence."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -68,10 +77,13 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
         raise problem(path.name, f"has no conversation called {only!r}.")
     if len(picked) > MAX_OPENED:
         raise problem(path.name, f"holds {len(picked):,} conversations. Choose one of them with --only NAME.")
-    return [_open(path, name, bring, database, services) for name, bring in picked.items()]
+    for name, part in picked.items():
+        if part.note:
+            _log.warning("%s: %s", name[0], part.note)
+    return [_open(path, name, part.bring, database, services) for name, part in picked.items()]
 
 
-def _parts(path: Path) -> dict[_Name, _Bring]:
+def _parts(path: Path) -> dict[_Name, _Part]:
     """What a store holds, each part with how it is brought into a session.
 
     Raises:
@@ -90,33 +102,33 @@ def _parts(path: Path) -> dict[_Name, _Bring]:
         raise problem(path.name, f"is not opened where it lies: it is a {preview.label}. Import it in the app.")
     seen: Counter[str] = Counter()
     for number, listed in enumerate(preview.conversations):
-        parts[listed.title, seen[listed.title]] = partial(_bring_conversation, preview, number)
+        parts[listed.title, seen[listed.title]] = _Part(partial(_bring_conversation, preview, number))
         seen[listed.title] += 1
     return parts
 
 
-def _facts_tables(path: Path) -> dict[_Name, _Bring]:
+def _facts_tables(path: Path) -> dict[_Name, _Part]:
     """What memories know that keep facts in a database; none where it is no database, or damaged."""
     if _beginning(path, len(SQLITE_MAGIC)) != SQLITE_MAGIC:
         return {}
     try:
-        return {(name, 0): partial(_bring_facts, facts) for name, facts in memories_of(path).items()}
+        return {(name, 0): _Part(partial(_bring_facts, facts)) for name, facts in memories_of(path).items()}
     except (OSError, sqlite3.Error):  # said by who reads it as conversations
         return {}
 
 
-def _reference_memory(path: Path) -> dict[_Name, _Bring]:
+def _reference_memory(path: Path) -> dict[_Name, _Part]:
     """What MCP's reference memory server knows; nothing where the file is none of its."""
     data = _beginning(path, MAX_BYTES + 1)
     try:
-        values = read_values(read_text(data, filename=path.name, max_bytes=MAX_BYTES), filename=path.name)
+        memory = read_reference_memory(read_text(data, filename=path.name, max_bytes=MAX_BYTES))
     except FormatError:  # said by who reads it as conversations
         return {}
-    if not is_reference_memory(values):
+    if memory is None:
         return {}
-    facts = [MirroredFact((row["text"],)) for _, row in observations(values) if row is not None]
-    relations = named_relations(read_graph_file(data, path.name))
-    return {(path.stem, 0): partial(_bring_graph, facts, relations)}
+    facts = [MirroredFact((f"{said.entity}: {said.text}",)) for said in memory.observations]
+    relations = named_relations(graph_of(memory, path.name))
+    return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), " ".join(memory.notes))}
 
 
 def _beginning(path: Path, size: int) -> bytes:
@@ -176,6 +188,8 @@ class StoreFollower:
     services: Services
     problems: Mapping[str, str] = field(default_factory=dict)
     """By session, why it shows what its store was earlier: the store is gone, or cannot be read."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """By session, what of its store is left out; empty for nothing."""
     _seen: dict[Path, object] = field(default_factory=dict)
 
     def look(self) -> int:
@@ -212,14 +226,15 @@ class StoreFollower:
         parts = _parts(path)
         changed = 0
         for session_id, name in sessions.items():
-            bring = parts.get(name)
-            if bring is None:
+            part = parts.get(name)
+            if part is None:
                 problems[session_id] = f"{path.name} no longer holds this conversation."
                 continue
             problems.pop(session_id, None)
+            self.notes = {**self.notes, session_id: part.note}
             session = Session(self.database, session_id, services=self.services)
             session.open()
-            changed += bring(session)
+            changed += part.bring(session)
         return changed
 
 

@@ -1,16 +1,12 @@
-"""What Mem0, Agno and MCP's reference memory server know, as rows of facts or of a graph.
-
-The reference server's file is a graph whose entities have observations: relations go into a graph, observations into
-facts, each door taking its own.
-"""
+"""What Mem0 and Agno know, as rows of facts."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from memory_core.attach.known import MirroredFact
-from memory_core.interop.located_json import Located, Place, problem
+from memory_core.interop.located_json import Place, problem
 from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
 from memory_core.messages import storable
 from memory_core.planning.curation import each_topic
@@ -101,29 +97,3 @@ def _agno_rows(connection: sqlite3.Connection, table: str) -> list[Any]:
 def _said(memory: Any) -> Any:
     text = decoded(memory)
     return text.get("memory") if isinstance(text, dict) else text
-
-
-def is_reference_memory(values: Sequence[Located]) -> bool:
-    """Are these the lines of the reference server's file?"""
-    lines = [value.value for value in values]
-    return bool(lines) and all(
-        isinstance(line, dict)
-        and (
-            (line.get("type") == "entity" and "entityType" in line) or (line.get("type") == "relation" and "to" in line)
-        )
-        for line in lines
-    )
-
-
-def observations(values: Sequence[Located]) -> list[tuple[Place, dict[str, Any] | None]]:
-    """What that file says of each entity, a fact an observation, its name in front; None for what is no text."""
-    return [
-        (value.place, _observed(value.value.get("name"), said))
-        for value in values
-        if isinstance(value.value.get("observations"), list)
-        for said in value.value["observations"]
-    ]
-
-
-def _observed(name: Any, said: Any) -> dict[str, Any] | None:
-    return {"text": f"{name}: {said}", "topics": [name]} if isinstance(name, str) and isinstance(said, str) else None

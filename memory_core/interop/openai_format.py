@@ -312,10 +312,15 @@ def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:
     """What a careful reader should know of a message; `calls`: ids and names of the calls before it."""
     if message.role is MessageRole.TOOL and not calls & _answered(message):
         yield "this tool result has no call before it"
-    if kinds := other_kinds(message):
-        yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
+    yield from other_notes(message)
     if role := message.additional_kwargs.get("role"):
         yield f'the role "{role}" is not known, and became assistant'
+
+
+def other_notes(message: ChatMessage) -> Iterator[str]:
+    """A note on what a message keeps beside its words, if there is anything."""
+    if kinds := other_kinds(message):
+        yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
 
 
 def _says_nothing(message: ChatMessage) -> bool:

@@ -10,7 +10,7 @@ from memory_core.errors import MessageError
 from memory_core.formats.llamaindex_message import message_from_llamaindex, says_nothing
 from memory_core.formats.message_times import timed
 from memory_core.interop.located_json import problem
-from memory_core.interop.openai_format import Conversation, Listed, Note, Skipped, one_line
+from memory_core.interop.openai_format import Conversation, Listed, Note, Skipped, one_line, other_notes
 from memory_core.messages import ChatMessage, storable
 
 
@@ -57,7 +57,7 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
         except MessageError as error:
             skipped.append(Skipped(None, index, str(error).removesuffix(".")))
             continue
-        notes += [Note(None, index, note) for note in left_out]
+        notes += [Note(None, index, note) for note in (*left_out, *other_notes(message))]
         if says_nothing(message):
             skipped.append(Skipped(None, index, "no text"))
             continue

@@ -25,7 +25,7 @@ from memory_core.models.base import (
 )
 from memory_core.models.learners import ModelBased
 from memory_core.models.offline.condensing import condense_by_rules
-from memory_core.models.structured import as_data
+from memory_core.models.structured import as_data, without_thinking
 
 _TAGS = "transcript|known|facts?"
 FACT_CHARACTERS = 500
@@ -246,7 +246,7 @@ class ModelExtractor(ModelBased):
             found, call = self.answered(structured, answer, purpose=purpose)
         except ModelAnswerError:
             text, calls = self.written(tagged, purpose=purpose)
-            return _from_tags(text, answer), calls
+            return _from_tags(without_thinking(text, unfinished=True), answer), calls
         return found, (call,)
 
 

@@ -79,9 +79,7 @@ def test_a_file_of_the_reference_server_is_brought_along_once(tools):
     }
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"hello", b'{"facts": []}', json.dumps({**LINES[0], "observations": "x"}).encode()]
-)
+@pytest.mark.parametrize("data", [b"", b"hello", b'{"facts": []}', b'{"type": "entity"}'])
 def test_another_file_is_refused_in_a_sentence(tools, data):
     with pytest.raises(MemoryInspectorError):
         tools.bring(data, filename="memory.jsonl")

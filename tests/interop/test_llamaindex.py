@@ -190,19 +190,18 @@ def test_messages_that_cannot_be_read_are_left_out_with_the_reason():
         {"role": "user", "blocks": [{"block_type": "hologram"}, {"block_type": "text", "text": "kept"}]},
     ]
     found = imported(json.dumps({"store": {"k": bad}}))
-    assert [message.content for message in found.messages] == ["good", "kept"]
-    assert [(skipped.index, skipped.line) for skipped in found.skipped] == [(n, None) for n in (1, 2, 3, 4, 5, 6, 7, 8)]
+    assert [message.content for message in found.messages] == ["good", "no type", "kept"]
+    assert [(skipped.index, skipped.line) for skipped in found.skipped] == [(n, None) for n in (1, 2, 4, 5, 6, 7, 8)]
     assert [skipped.reason for skipped in found.skipped] == [
         'role "wizard" is not known: use system, user, assistant, tool',
         '"blocks" is not a list',
-        "part 1 has no type",
         "no text",
         "it is not an object",
         '"content" is not text',
         '"role" is not text',
         '"additional_kwargs" is not an object',
     ]
-    assert [note.text for note in found.notes] == ["part 1 has the type “hologram”, which is not known"]
+    assert [note.text for note in found.notes] == ["block_type cannot be shown and is kept with the message"]
 
 
 def test_a_store_without_anything_is_refused_in_one_sentence():

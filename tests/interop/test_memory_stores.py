@@ -1,15 +1,22 @@
 """What Mem0, Agno and MCP's reference memory know, taken into facts and graphs; their files stay as they are."""
 
+import itertools
 import json
 import sqlite3
+import tempfile
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from shared_data import shared
 
-from memory_core import FactExtractionMemoryBlock, FormatError, GraphMemoryBlock, Memory
+from memory_core import Database, FactExtractionMemoryBlock, FormatError, GraphMemoryBlock, Memory, Services
+from memory_core.attach.known import FACTS, GRAPH
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
+from memory_core.interop.in_place import StoreFollower, open_store
 from memory_core.interop.memory_stores import memories_of
 
 REFERENCE = [
@@ -95,7 +102,97 @@ def test_the_reference_memory_s_relations_go_into_a_graph_and_its_observations_i
     assert [(r.subject, r.predicate, r.object) for r in file.relations] == [("Ana", "works_at", "Casa Lume")]
     import_graph(desk, file)
     assert {entity.name for entity in desk.graph().entities.values()} == {"Ana", "Casa Lume"}
-    wrong = read_facts_file(lines({"type": "entity", "entityType": "x", "observations": ["a", 3]}), filename="m.json")
-    assert (len(wrong.facts), len(wrong.problems)) == (0, 2)
-    with pytest.raises(FormatError, match="no entity of this file"):
-        read_graph_file(lines(REFERENCE[0], REFERENCE[2]), "memory.jsonl")
+
+
+ODD = {
+    "a relation to no entity": {"type": "relation", "from": "Ana", "to": "Rui", "relationType": "knows"},
+    "a marker of the file": {"type": "_aim", "source": "mcp-knowledge-graph"},
+    "a relation of an entity to itself": {"type": "relation", "from": "Ana", "to": "Ana", "relationType": "knows"},
+    "an entity twice": {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["allergic to nuts"]},
+    "a name that differs by a capital": {"type": "entity", "name": "ana", "entityType": "person", "observations": []},
+    "a long name": {"type": "entity", "name": "A" * 500, "entityType": "x", "observations": ["is long"]},
+    "a long name in a relation": {"type": "relation", "from": "Ana", "to": "B" * 500, "relationType": "knows"},
+    "no observations": {"type": "entity", "name": "Faro", "entityType": "place"},
+    "observations that are no texts": {"type": "entity", "name": "Faro", "observations": [3, None]},
+    "an observation as an object": {"type": "entity", "name": "Faro", "observations": [{"content": "lies south"}]},
+    "NUL and half a character": {"type": "entity", "name": "P", "entityType": "x", "observations": ["a\x00b \ud800"]},
+    "an observation of two lines": {"type": "entity", "name": "P", "entityType": "x", "observations": ["a\nb"]},
+    "another kind of line": {"type": "note", "text": "?"},
+    "no object": [1],
+}  # fmt: skip
+
+
+def opened_memory(path):
+    """The active facts and the relations of the session that shows a memory file, opened and looked at again."""
+    database, services = Database.open(None), Services()
+    [session_id] = open_store(path, database, services=services)
+    memory = Memory.open(session_id, database, services=services)
+    follower = StoreFollower(database, services)
+    assert follower.look() == 0, "a second look changes nothing"
+    assert follower.problems == {}
+    facts = [fact.text for fact in memory.facts.read(FACTS) if fact.state == "active"]
+    relations = memory.blocks.graph(GRAPH).relations() if any(b.kind == "graph" for b in memory.blocks) else []
+    return facts, [each.predicate for each in relations], follower.notes[session_id]
+
+
+@pytest.mark.parametrize("row", ODD.values(), ids=ODD)
+def test_a_line_that_is_odd_costs_itself_alone_where_a_memory_file_is_opened(row, tmp_path):
+    path = tmp_path / "memory.jsonl"
+    path.write_bytes(lines(row, *REFERENCE))
+    facts, relations, note = opened_memory(path)
+    assert {"Ana: allergic to nuts", "Ana: lives in Faro"} <= set(facts)
+    assert "works_at" in relations or "works at" in relations
+    assert bool(note) == (isinstance(row, list) or row["type"] == "note")
+    assert read_facts_file(lines(row, *REFERENCE), filename="m.jsonl").facts
+    assert read_graph_file(lines(row, *REFERENCE), "m.jsonl").relations
+
+
+@pytest.mark.parametrize("form", ["array", "read_graph", "cut off"])
+def test_a_memory_file_as_an_array_an_answer_or_half_written_is_opened(form, tmp_path):
+    path = tmp_path / "memory.json"
+    kinds = {"entities": "entity", "relations": "relation"}
+    answer = {
+        name: [{key: value for key, value in row.items() if key != "type"} for row in REFERENCE if row["type"] == kind]
+        for name, kind in kinds.items()
+    }
+    whole = {
+        "array": json.dumps(REFERENCE).encode(),
+        "read_graph": json.dumps(answer).encode(),
+        "cut off": lines(*REFERENCE) + b'\n{"type": "entity", "name": "Ru',
+    }
+    path.write_bytes(whole[form])
+    facts, relations, note = opened_memory(path)
+    assert facts == ["Ana: allergic to nuts", "Ana: lives in Faro"]
+    assert len(relations) == 1
+    assert bool(note) == (form == "cut off")
+
+
+TEXTS = st.text(st.sampled_from("aA \n\x00\ud800ßİ"), max_size=4)
+
+
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, max_size=3)), min_size=1, max_size=4), st.lists(TEXTS, max_size=3))
+@settings(max_examples=40, deadline=None)
+def test_any_memory_file_is_opened_once_and_then_changes_nothing(entities, ends):
+    rows = [{"type": "entity", "name": "x", "entityType": "", "observations": []}]
+    rows += [{"type": "entity", "name": name, "entityType": "t", "observations": said} for name, said in entities]
+    rows += [{"type": "relation", "from": a, "to": b, "relationType": "r"} for a, b in itertools.pairwise(ends)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "memory.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)))
+        opened_memory(path)
+
+
+@pytest.mark.parametrize("pair", [("Plays the oboe", "plays the oboe"), ("Straße", "STRASSE"), ("a  b", "A B")])
+def test_memories_that_differ_by_a_capital_are_one_and_the_rest_is_seen(pair, tmp_path):
+    path = tmp_path / "history.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE history (id, memory_id, old_memory, new_memory, event)")
+        for number, text in enumerate([*pair, "Rehearses"]):
+            connection.execute("INSERT INTO history VALUES (?, ?, NULL, ?, 'ADD')", (number, f"m{number}", text))
+        connection.execute(
+            "INSERT INTO history VALUES (9, 'm2', ?, ?, 'UPDATE')", ("Rehearses on Tuesdays", "rehearses on tuesdays")
+        )
+        connection.commit()
+    facts, _, _ = opened_memory(path)
+    assert len(facts) == 2
+    assert "rehearses on tuesdays" in facts

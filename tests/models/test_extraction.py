@@ -274,3 +274,9 @@ def test_of_two_prompts_the_one_that_is_not_given_stays_the_engines():
     chat = FakeChat({"facts": []})
     ModelExtractor(chat).with_prompts(extract=None, condense="Shorter!").extract(TALK, known=[])
     assert chat.asked[0][0].content.startswith("You keep the long-term memory")
+
+
+def test_tagged_facts_within_a_thought_are_no_facts():
+    thought = '<think><fact source="1">Has a draft.</fact></think><fact source="1">Has a boat.</fact>'
+    found = ModelExtractor(FakeChat(ModelAnswerError("no"), text=thought)).extract(TALK, known=[])
+    assert [fact.text for fact in found.facts] == ["Has a boat."]

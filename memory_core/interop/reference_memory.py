@@ -1,0 +1,122 @@
+"""The file of MCP's reference memory server and its relatives: entities with observations, and relations between them.
+
+One object a line, a JSON array of them, or the answer of `read_graph`. A line that cannot be read, as a marker or the
+half-written last one, costs itself alone: it is noted, and everything else is read.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.interop.located_json import Place
+from memory_core.messages import storable
+
+_FIRST = 20
+"""Lines that are looked at to tell this form from others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One observation of an entity."""
+
+    place: Place
+    entity: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceMemory:
+    entities: tuple[tuple[str, str], ...]
+    """Name and type of each, in order; an entity that is there twice is one."""
+    observations: tuple[Observed, ...]
+    relations: tuple[tuple[str, str, str], ...]
+    """Ends and type: from, relation, to. An end may be no entity of the file, and both may be the same."""
+    notes: tuple[str, ...]
+    """What was left out, a sentence each."""
+
+
+def read_reference_memory(text: str) -> ReferenceMemory | None:
+    """What a file of this form holds; None where it is of another.
+
+    >>> line = '{"type": "entity", "name": "Ana", "entityType": "person", "observations": ["rows"]}'
+    >>> read_reference_memory(line).observations
+    (Observed(place=1, entity='Ana', text='rows'),)
+    """
+    rows = list(_rows(text))
+    if not any(_is_entity(row) or _is_relation(row) for _, row in rows):
+        return None
+    entities: dict[str, str] = {}
+    observations: list[Observed] = []
+    relations: list[tuple[str, str, str]] = []
+    unread: list[Place] = []
+    for place, row in rows:
+        if _is_entity(row):
+            name, kind = _text(row["name"]), _text(row.get("entityType"))
+            entities.setdefault(name, kind)
+            said = row.get("observations")
+            texts = [_text(each) for each in (said if isinstance(said, list) else [said])]
+            observations += [Observed(place, name, each) for each in texts if each]
+        elif _is_relation(row):
+            relations.append((_text(row["from"]), _text(row.get("relationType")) or "related to", _text(row["to"])))
+        elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # a marker of the file's own
+            unread.append(place)
+    notes = []
+    if unread:
+        lines = "1 line was" if len(unread) == 1 else f"{len(unread):,} lines were"
+        notes.append(f"{lines} left out, as no entity or relation can be read there: {_listed(unread)}.")
+    return ReferenceMemory(tuple(entities.items()), tuple(observations), tuple(dict.fromkeys(relations)), tuple(notes))
+
+
+def _rows(text: str) -> Iterator[tuple[Place, Any]]:
+    """The objects of a file with their places; None for a line that is no JSON."""
+    whole = _decoded(text)
+    if isinstance(whole, list):
+        yield from ((f"[{n}]", row) for n, row in enumerate(whole))
+        return
+    if isinstance(whole, dict) and not _is_entity(whole):
+        for name in ("entities", "relations"):
+            rows = whole.get(name)
+            yield from ((f"{name}[{n}]", row) for n, row in enumerate(rows if isinstance(rows, list) else ()))
+        return
+    seen = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip():
+            row = _decoded(line)
+            seen = seen or _is_entity(row) or _is_relation(row)
+            if not seen and number > _FIRST:
+                return
+            yield number, row
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_entity(row: Any) -> bool:
+    return isinstance(row, Mapping) and bool(_text(row.get("name"))) and ("entityType" in row or "observations" in row)
+
+
+def _is_relation(row: Any) -> bool:
+    return isinstance(row, Mapping) and bool(_text(row.get("from"))) and bool(_text(row.get("to")))
+
+
+def _text(value: Any) -> str:
+    """A text on one line, of characters that can be stored; of an object what it says, of anything else its JSON."""
+    if value is None or value in ({}, []):
+        return ""
+    if isinstance(value, Mapping):
+        value = next((value[key] for key in ("content", "text", "observation") if value.get(key)), value)
+    try:
+        written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return ""
+    return " ".join(str(storable(written)[0]).split())
+
+
+def _listed(places: list[Place]) -> str:
+    first = ", ".join(str(place) for place in places[:5])
+    return f"{first} and {len(places) - 5:,} more" if len(places) > 5 else first
