@@ -12,7 +12,6 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages
 from memory_core.formats.openai_items import messages_from_items
-from memory_core.formats.openai_message import message_from_openai
 from memory_core.interop.sqlite_file import decoded, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
 from memory_core.messages import ChatMessage
@@ -23,6 +22,10 @@ Read = ChatMessage | MessageError
 _ITEM_TYPES = ("reasoning", "compaction", "item_reference", "mcp_list_tools")
 _ITEM_ENDINGS = ("_call", "_output", "_request", "_response")
 """Types of items of the Responses API beside messages, and endings of the others'."""
+
+
+_BRANCHES, _MAIN = frozenset({"session_id", "message_id", "branch_id", "sequence_number"}), "main"
+"""Columns of the table in which the Agents SDK keeps the branch of each message, and the branch that comes first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +65,25 @@ def _is_item(kind: str) -> bool:
 
 def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
     sessions: dict[str, list[Any]] = {}
+    if table.read is _items and (branches := tables_with(connection, _BRANCHES)):
+        return _by_branch(connection, name, branches[0])
     query = f"SELECT session_id, {quoted(table.data)} FROM {quoted(name)} ORDER BY {table.order}"
     for session, data in connection.execute(query):
         sessions.setdefault(str(session), []).append(decoded(data))
+    return sessions
+
+
+def _by_branch(connection: sqlite3.Connection, name: str, branches: str) -> dict[str, list[Any]]:
+    """The messages of each branch of each session; those of no branch belong to the main one."""
+    query = (
+        f"SELECT m.session_id, b.branch_id, m.message_data FROM {quoted(name)} m LEFT JOIN {quoted(branches)} b "
+        "ON b.session_id = m.session_id AND b.message_id = m.id "
+        "ORDER BY b.sequence_number IS NULL, b.sequence_number, m.id"
+    )
+    sessions: dict[str, list[Any]] = {}
+    for session, branch, data in connection.execute(query):
+        title = str(session) if branch in (None, _MAIN) else f"{session} (branch {branch})"
+        sessions.setdefault(title, []).append(decoded(data))
     return sessions
 
 
@@ -84,23 +103,23 @@ def _items(rows: list[Any]) -> list[Read]:
 
 
 def _langchain(rows: list[Any]) -> list[Read]:
-    read: list[Read] = []
-    for row in rows:
-        try:
-            read += read_messages(row)
-        except MessageError as error:
-            read.append(error)
-    return read
+    return [message for row in rows for message in _each(read_messages, row)]
 
 
 def _agno(rows: list[Any]) -> list[Read]:
     """The messages of runs; what a run repeated of earlier ones, and Agno's own instructions, are left out silently."""
     return [
-        _one(_from_agno, message)
+        read
         for run in rows
         for message in _said_in(run)
         if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
+        for read in _each(_from_agno, message)
     ]
+
+
+def _agno_sessions(rows: list[Any]) -> list[Read]:
+    """The messages of Agno 2, which keeps all runs of a session in one column."""
+    return _agno([run for row in rows for run in (row if isinstance(row, list) else [])])
 
 
 def _said_in(run: Any) -> Iterable[Any]:
@@ -108,23 +127,24 @@ def _said_in(run: Any) -> Iterable[Any]:
     return messages if isinstance(messages, list) else ()
 
 
-def _from_agno(message: Any) -> ChatMessage:
-    fields = ("role", "content", "tool_calls", "tool_call_id")
+def _from_agno(message: Any) -> list[ChatMessage]:
+    fields = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "created_at")
     named = {"name": message.get("tool_name")} if isinstance(message, dict) else {}
-    return message_from_openai({key: message[key] for key in fields if message.get(key) is not None} | named)
+    return read_messages({key: message[key] for key in fields if message.get(key) is not None} | named)
 
 
-def _one(read: Callable[[Any], ChatMessage], value: Any) -> Read:
+def _each(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
     try:
-        return read(value)
+        return list(read(value))
     except MessageError as error:
-        return error
+        return [error]
     except (AttributeError, TypeError):
-        return MessageError("it is not an object")
+        return [MessageError("it is not an object")]
 
 
 _TABLES = (
     _Table(frozenset({"id", "session_id", "message_data"}), "message_data", "id", _items),
     _Table(frozenset({"id", "session_id", "message"}), "message", "id", _langchain),
     _Table(frozenset({"run_id", "session_id", "run_data"}), "run_data", "created_at, rowid", _agno),
+    _Table(frozenset({"session_id", "session_type", "runs"}), "runs", "created_at, rowid", _agno_sessions),
 )

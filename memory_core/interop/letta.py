@@ -16,6 +16,8 @@ from memory_core.interop.stored import BlockNames, StoredConversation, counted
 from memory_core.messages import ChatMessage, storable
 
 _FIELDS = ("role", "name", "tool_calls", "tool_call_id")
+_ROLES = {"approval": "assistant", "summary": "system"}
+"""Roles of Letta's own: a call that waits for a person, and what stands for messages that left the context."""
 _UNREADABLE = ("redacted_reasoning", "omitted_reasoning")
 """Parts of a message in which there is nothing to read."""
 
@@ -81,7 +83,8 @@ def _message(entry: Mapping[str, Any]) -> ChatMessage | MessageError:
     content = entry.get("content")
     parts = [*_parts(content)] if isinstance(content, list) else content
     try:
-        message, _ = storable({**fields, "content": parts})
+        role = _ROLES.get(str(fields.get("role")), fields.get("role"))
+        message, _ = storable({**fields, "role": role, "content": parts})
         return message_from_openai(message)
     except MessageError as error:
         return error
@@ -91,12 +94,8 @@ def _parts(content: Sequence[Any]) -> Iterator[Any]:
     """The parts of a message's content in OpenAI's form; calls are read from the message's own list of them."""
     for part in content:
         match part:
-            case {"type": "reasoning", "reasoning": str(thought)}:
-                yield {"type": "thinking", "thinking": thought}
             case {"type": "tool_return", "content": str(text)}:
                 yield {"type": "text", "text": text}
-            case {"type": "image", "source": {"media_type": str(kind), "data": str(data)}}:
-                yield {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}"}}
             case {"type": "tool_call"}:
                 continue
             case {"type": str(kind)} if kind in _UNREADABLE:

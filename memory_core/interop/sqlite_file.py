@@ -126,9 +126,10 @@ def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> lis
 
 
 def decoded(data: Any) -> Any:
-    """A row's message; what is not JSON stays what it is, and is then no message."""
+    """A row's value as JSON, also where it is JSON in a JSON text; None for what is none."""
     try:
-        return json.loads(data)
+        found = json.loads(data)
+        return json.loads(found) if isinstance(found, str) and found[:1] in ("[", "{") else found
     except (ValueError, TypeError, RecursionError):
         return None
 

@@ -93,3 +93,59 @@ def test_what_cannot_be_read_is_left_out_with_its_reason(tmp_path):
         connection.execute("DELETE FROM chats")
     with pytest.raises(FormatError, match="SQLite database without"):
         read_file("empty.db", path.read_bytes())
+
+
+RUN = {
+    "run_id": "r1",
+    "messages": [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "I row on Sundays", "created_at": 1_740_000_000},
+        {"role": "assistant", "content": [{"type": "hologram"}, {"type": "text", "text": "Noted"}]},
+        {"role": "user", "content": "I row on Sundays", "from_history": True},
+        5,
+    ],
+}
+
+
+@pytest.mark.parametrize("runs", [json.dumps([RUN]), json.dumps(json.dumps([RUN])), json.dumps([RUN, None, {"x": 1}])])
+def test_agno_2_keeps_the_runs_of_a_session_in_one_column(runs, tmp_path):
+    path = tmp_path / "agno.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE mine (session_id, session_type, user_id, runs, created_at)")
+        connection.execute("INSERT INTO mine VALUES ('s1', 'agent', 'u', ?, 1), ('s2', 'team', 'u', NULL, 2)", (runs,))
+    found = read_file("agno.db", path.read_bytes())
+    assert [listed.title for listed in found.conversations] == ["s1", "s2"]
+    conversation = found.conversation(0)
+    assert said(conversation) == [("user", "I row on Sundays", 0), ("assistant", "Noted", 0)]
+    assert conversation.messages[0].additional_kwargs["time"].startswith("2025-02-19")
+    assert len(conversation.skipped) == 1
+
+
+def branched(path, branches):
+    """A database of the Agents SDK with branches, each with the numbers of its messages."""
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT)")
+        connection.execute("CREATE TABLE message_structure (session_id, message_id, branch_id, sequence_number)")
+        for number in range(1, 7):
+            item = {"role": "user" if number % 2 else "assistant", "content": str(number)}
+            connection.execute("INSERT INTO agent_messages VALUES (?, 'walk', ?)", (number, json.dumps(item)))
+        rows = [(branch, id) for branch, ids in branches.items() for id in ids]
+        for place, (branch, id) in enumerate(rows):
+            connection.execute("INSERT INTO message_structure VALUES ('walk', ?, ?, ?)", (id, branch, place))
+    found = read_file("walk.db", path.read_bytes())
+    return {
+        listed.title: [message.content for message in found.conversation(n).messages]
+        for n, listed in enumerate(found.conversations)
+    }
+
+
+def test_each_branch_of_an_agents_session_is_a_conversation_of_its_own(tmp_path):
+    assert branched(tmp_path / "a.db", {"main": [1, 2, 3, 4], "hills": [1, 2, 5, 6]}) == {
+        "walk": ["1", "2", "3", "4"],
+        "walk (branch hills)": ["1", "2", "5", "6"],
+    }
+    assert branched(tmp_path / "b.db", {"main": [1, 2, 3, 4, 5, 6]}) == {"walk": ["1", "2", "3", "4", "5", "6"]}
+    assert branched(tmp_path / "c.db", {"main": [1, 2], "other": [3, 4]}) == {
+        "walk": ["1", "2", "5", "6"],
+        "walk (branch other)": ["3", "4"],
+    }

@@ -136,3 +136,23 @@ def test_an_agent_file_cut_in_half_is_one_sentence(name, data_file):
         read_file(name, data[: len(data) // 2])
     assert "ends too early" in str(error.value)
     assert str(error.value).endswith("Nothing was imported.")
+
+
+def test_a_call_that_waits_for_a_person_and_a_summary_are_messages():
+    call = {"id": "c", "type": "function", "function": {"name": "book", "arguments": '{"at": "noon"}'}}
+    messages = [
+        {"id": "1", "role": "user", "content": [{"type": "text", "text": "Book it"}]},
+        {"id": "2", "role": "approval", "content": [{"type": "reasoning", "reasoning": "Ask."}], "tool_calls": [call]},
+        {"id": "3", "role": "summary", "content": [{"type": "text", "text": "They booked."}]},
+        {"id": "4", "role": "assistant", "content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "Done"}]},
+    ]
+    found = read_file("a.af", agent_file(messages=messages)).conversation()
+    said = [(str(message.role), message.content, len(message.tool_calls)) for message in found.messages]
+    assert said == [
+        ("user", "Book it", 0),
+        ("assistant", None, 1),
+        ("system", "They booked.", 0),
+        ("assistant", "Done", 0),
+    ]
+    assert found.skipped == ()
+    assert any("hologram" in note.text for note in found.notes)
