@@ -4,6 +4,7 @@
     ├── ConfigError            a setting is impossible: change it
     ├── MessageError           a message, or another text, cannot be stored: correct it
     ├── FormatError            a file is not in the expected form: correct the named line
+    │   └── LimitError             it is larger, holds more or takes longer than is read
     ├── NotFoundError          no such session, block, fact or turn
     ├── ConflictError          it was changed elsewhere since it was read
     ├── ContextOverflowError   `when_over="raise"` and the context is over the limit
@@ -58,6 +59,10 @@ class MessageError(MemoryInspectorError, ValueError):
 
 class FormatError(MemoryInspectorError, ValueError):
     """A file or text is not in the expected form; none of it was stored."""
+
+
+class LimitError(FormatError):
+    """An input unpacks to more bytes, holds more items or takes more seconds than are read; none of it was stored."""
 
 
 class NotFoundError(MemoryInspectorError, LookupError):

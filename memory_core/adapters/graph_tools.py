@@ -13,7 +13,6 @@ from memory_core.systems.knowledge_graph import KnowledgeGraph
 RESOURCE = "memory://knowledge-graph"
 """The whole graph, as a resource."""
 
-MAX_BYTES = 20 * 1024 * 1024
 """Of a file that is brought along."""
 
 Schema = dict[str, Any]
@@ -189,7 +188,7 @@ class GraphTools:
             FormatError: it is no such file, or cannot be read.
             MessageError: something in it cannot be kept.
         """
-        memory = read_reference_memory(read_text(data, filename=filename, max_bytes=MAX_BYTES))
+        memory = read_reference_memory(read_text(data, filename=filename))
         if memory is None:
             raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
         observed: dict[str, list[str]] = {name: [] for name, _ in memory.entities}

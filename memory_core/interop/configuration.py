@@ -17,7 +17,7 @@ from memory_core.errors import ConfigError, sentence
 from memory_core.events import current_settings
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.interop.located_json import problem, read_text
-from memory_core.interop.openai_format import MAX_BYTES
+from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.store.blocks import BlockRecord
 
@@ -103,7 +103,8 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
     Raises:
         FormatError: it is not a configuration, or an impossible one.
     """
-    text = read_text(data, filename=name, max_bytes=MAX_BYTES)
+    text = read_text(data, filename=name)
+    Budget(name).take_json(text)
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.errors import MessageError
-from memory_core.interop.located_json import Located, Place, check_size, place_words, problem, read_text, read_values
+from memory_core.interop.located_json import Located, Place, place_words, problem, read_text, read_values
 from memory_core.interop.memory_stores import facts_of
 from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
@@ -25,7 +25,6 @@ from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 
-MAX_BYTES = 20 * 1024 * 1024
 MAX_FACTS = 10_000
 """In one file: more than any list of facts that a model should be given, few enough for one transaction."""
 MAX_CHARACTERS = 2_000
@@ -181,9 +180,8 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
 
 def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
     if isinstance(data, bytes) and data.startswith(SQLITE_MAGIC):
-        check_size(len(data), MAX_BYTES)
         return facts_of(data, filename=filename)
-    text = read_text(data, filename=filename, max_bytes=MAX_BYTES)
+    text = read_text(data, filename=filename)
     is_json = text.lstrip().startswith(("[", "{"))
     if not is_json and filename.lower().endswith(".json"):
         raise problem(filename, "is not a list of facts: it starts with neither [ nor {.")

@@ -1,7 +1,6 @@
 """One way in for every file: what it is shows in its content, whatever it is called."""
 
 import json
-import sqlite3
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Literal
@@ -12,11 +11,12 @@ from memory_core.interop.configuration import Configuration, is_configuration, r
 from memory_core.interop.langgraph import threads_of
 from memory_core.interop.letta import is_agent_file, read_agent_file
 from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
-from memory_core.interop.located_json import check_size, problem, read_text, read_values
+from memory_core.interop.located_json import problem, read_text, read_values
 from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
-from memory_core.interop.openai_format import MAX_BYTES, Conversation, Listed, list_conversations, read_conversation
-from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.interop.openai_format import Conversation, Listed, list_conversations, read_conversation
+from memory_core.interop.sqlite_file import SQLITE_MAGIC, StoreConnection
 from memory_core.interop.stored import StoredConversation, read_stored
+from memory_core.limits import MAX_FILE_BYTES, check_size
 
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]
 
@@ -30,9 +30,6 @@ _LABELS: dict[Kind, str] = {
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
-MAX_STORE_BYTES = 500 * 1024 * 1024
-"""The largest database that is read where it lies: each time that it has changed it is copied."""
-
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -75,15 +72,15 @@ def read_file(name: str, data: bytes) -> Preview:
         FormatError: it is none of these, is damaged, or is too large; one sentence says which.
     """
     name = PureWindowsPath(name).name or "The file"
-    if data.startswith(_ZIP_MAGICS) and is_notes_archive(data):
-        check_size(len(data), MAX_BYTES)
-        return _notes(name, read_archive(data, filename=name))
-    if data.startswith(_ZIP_MAGICS):
+    archive = data.startswith(_ZIP_MAGICS)
+    if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
-    check_size(len(data), MAX_BYTES)
+    check_size(len(data))
+    if archive:
+        return _notes(name, read_archive(data, filename=name))
     if data.startswith(SQLITE_MAGIC):
-        return _tables(data, name, MAX_BYTES)
-    text = _unwrapped(read_text(data, filename=name, max_bytes=MAX_BYTES), name)
+        return _tables(data, name)
+    text = _unwrapped(read_text(data, filename=name), name)
     values = read_values(text, filename=name)
     if len(values) == 1:
         value = values[0].value
@@ -106,20 +103,28 @@ def read_path(path: Path) -> Preview:
     Raises:
         FormatError: it is not there, cannot be read, or is none of the kinds that `read_file` knows.
     """
+    check_files(path)
     try:
         if path.is_dir():
             return _notes(path.name, read_folder(path))
         with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(MAX_FILE_BYTES + 1)
         if data.startswith(SQLITE_MAGIC):
-            return _tables(path, path.name, MAX_STORE_BYTES)
+            return _tables(path, path.name)
     except OSError as error:
         raise problem(path.name, f"cannot be read: {error.strerror or type(error).__name__}.") from error
     return read_file(path.name, data)
 
 
-def _tables(data: bytes | Path, name: str, max_bytes: int) -> Preview:
-    stored = read_table(data, filename=name, max_bytes=max_bytes, others=lambda table: _of_frameworks(table, name))
+def check_files(path: Path) -> None:
+    """Raise `FormatError` if a file or a log of it is a pipe or a device: reading it may have no end."""
+    for each in (path, Path(f"{path}-wal"), Path(f"{path}-journal")):
+        if each.exists() and not (each.is_file() or each.is_dir()):
+            raise problem(each.name, "is no file, but a pipe or a device.")
+
+
+def _tables(data: bytes | Path, name: str) -> Preview:
+    stored = read_table(data, filename=name, others=lambda table: _of_frameworks(table, name))
     kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
     return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
 
@@ -128,7 +133,7 @@ def _notes(name: str, stored: StoredConversation) -> Preview:
     return Preview(name, "notes", (stored.listed,), _stored=(stored,))
 
 
-def _of_frameworks(connection: sqlite3.Connection, name: str) -> list[StoredConversation]:
+def _of_frameworks(connection: StoreConnection, name: str) -> list[StoredConversation]:
     return [*conversations_of(connection), *threads_of(connection, name)]
 
 

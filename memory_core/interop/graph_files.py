@@ -18,8 +18,9 @@ from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.interop.graphml import read_graphml
-from memory_core.interop.located_json import GRAPH, Located, Place, check_size, problem, read_text, read_values
+from memory_core.interop.located_json import GRAPH, Located, Place, problem, read_text, read_values
 from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
+from memory_core.limits import check_size
 from memory_core.messages import storable
 from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
@@ -28,7 +29,6 @@ from memory_core.text import shortened
 Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
 
-MAX_BYTES = 20 * 1024 * 1024
 MAX_ROWS = 100_000
 """Entities and relations together that one file may hold."""
 
@@ -118,7 +118,7 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
     Raises:
         FormatError: it cannot be read, or not all of it is a graph; one sentence, with the place.
     """
-    check_size(len(data), MAX_BYTES)
+    check_size(len(data))
     if (_READ.get(PurePath(name).suffix.lower()) or _form_of(data)) == "graphml":
         checking = _Checking(name)
         for node in read_graphml(data, name):
@@ -127,7 +127,7 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
             else:
                 checking.relation(node.line, *node.ends, node.values)
         return checking.file()
-    return _read_json(read_text(data, filename=name, max_bytes=MAX_BYTES, wanted=GRAPH), name)
+    return _read_json(read_text(data, filename=name, wanted=GRAPH), name)
 
 
 def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> AppliedChangeSet | None:

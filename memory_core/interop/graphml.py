@@ -12,6 +12,7 @@ from xml.parsers import expat
 
 from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
+from memory_core.limits import Budget
 
 MAX_DEPTH = 32
 MAX_CHARACTERS = 20_000
@@ -58,7 +59,7 @@ class _Reading:
     """The state of one parse."""
 
     def __init__(self, filename: str) -> None:
-        self._filename = filename
+        self._filename, self._budget = filename, Budget(filename)
         self.nodes: list[Element] = []
         self.edges: list[Element] = []
         self._keys: dict[str, str] = {}
@@ -86,6 +87,7 @@ class _Reading:
         raise self._wrong("a document type or an entity is declared, and files with one are not read.")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._budget.take(items=1 + len(attributes))
         name = tag.rpartition(":")[2]
         if not self._path and name != "graphml":
             raise self._wrong("this is XML, but not GraphML.")

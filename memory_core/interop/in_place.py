@@ -22,14 +22,14 @@ from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
 from memory_core.errors import FormatError, MemoryInspectorError, StoreError
 from memory_core.events import AgentAttached
-from memory_core.interop.files import Preview, read_path
+from memory_core.interop.files import Preview, check_files, read_path
 from memory_core.interop.graph_files import graph_of, named_relations
 from memory_core.interop.located_json import problem, read_text
 from memory_core.interop.memory_stores import memories_of
 from memory_core.interop.notes import folder_fingerprint
-from memory_core.interop.openai_format import MAX_BYTES
 from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.services import Services
 from memory_core.store.database import Database
@@ -69,9 +69,6 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
     path = path.expanduser().resolve()
     if database.is_sqlite and str(path) == str(Path(database.engine.url.database or "").resolve()):
         raise problem(path.name, "is the database that it would be shown in. Give another --database.")
-    for each in (path, *(Path(f"{path}-{name}") for name in ("wal", "journal"))):
-        if each.exists() and not (each.is_file() or each.is_dir()):  # reading a pipe or a device has no end
-            raise problem(each.name, "is no file, but a pipe or a device.")
     picked = {name: part for name, part in _parts(path).items() if only in (None, name[0])}
     if not picked:
         raise problem(path.name, f"has no conversation called {only!r}.")
@@ -89,6 +86,7 @@ def _parts(path: Path) -> dict[_Name, _Part]:
     Raises:
         FormatError: it cannot be read, or holds nothing that can be shown.
     """
+    check_files(path)
     if graph := _reference_memory(path):
         return graph
     parts = _facts_tables(path)
@@ -119,9 +117,9 @@ def _facts_tables(path: Path) -> dict[_Name, _Part]:
 
 def _reference_memory(path: Path) -> dict[_Name, _Part]:
     """What MCP's reference memory server knows; nothing where the file is none of its."""
-    data = _beginning(path, MAX_BYTES + 1)
+    data = _beginning(path, MAX_FILE_BYTES + 1)
     try:
-        memory = read_reference_memory(read_text(data, filename=path.name, max_bytes=MAX_BYTES))
+        memory = read_reference_memory(read_text(data, filename=path.name))
     except FormatError:  # said by who reads it as conversations
         return {}
     if memory is None:

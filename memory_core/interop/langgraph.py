@@ -5,18 +5,19 @@ no module is imported and nothing is unpickled, whatever the file says.
 """
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from memory_core.errors import MessageError
+from memory_core.errors import LimitError, MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import problem
-from memory_core.interop.sqlite_file import quoted, tables_with
+from memory_core.interop.sqlite_file import StoreConnection, quoted, tables_with
 from memory_core.interop.stored import StoredConversation, counted
-from memory_core.messages import ChatMessage
+from memory_core.limits import Budget
+from memory_core.messages import MAX_DEPTH, ChatMessage
 
 _COLUMNS = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint"})
 _MODELS = (4, 5)
@@ -40,7 +41,7 @@ class _Checkpoint:
     state: Mapping[str, Any]
 
 
-def threads_of(connection: sqlite3.Connection, filename: str) -> list[StoredConversation]:
+def threads_of(connection: StoreConnection, filename: str) -> list[StoredConversation]:
     """Every thread of LangGraph's tables in a SQLite file.
 
     Raises:
@@ -55,9 +56,9 @@ def threads_of(connection: sqlite3.Connection, filename: str) -> list[StoredConv
     ]
 
 
-def _thread(connection: sqlite3.Connection, table: str, thread: str, filename: str) -> StoredConversation:
+def _thread(connection: StoreConnection, table: str, thread: str, filename: str) -> StoredConversation:
     """A thread at its newest checkpoint; what an earlier one of its line had and this one has not is archived."""
-    line = [_decoded(*row, filename=filename) for row in _line(connection, table, thread)]
+    line = [_decoded(*row, filename=filename, budget=connection.budget) for row in _line(connection, table, thread)]
     last = line[-1]
     given = _given(last.state)
     found: dict[str, tuple[Any, float | None]] = {}
@@ -86,7 +87,7 @@ def _thread(connection: sqlite3.Connection, table: str, thread: str, filename: s
     )
 
 
-def _line(connection: sqlite3.Connection, table: str, thread: str) -> list[tuple[Any, Any]]:
+def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[Any, Any]]:
     """Type and bytes of the newest checkpoint and of those before it, oldest first; other branches are left out."""
     query = (
         f"SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint FROM {quoted(table)} "
@@ -102,15 +103,17 @@ def _line(connection: sqlite3.Connection, table: str, thread: str) -> list[tuple
     return line[::-1]
 
 
-def _decoded(kind: Any, data: Any, *, filename: str) -> _Checkpoint:
+def _decoded(kind: Any, data: Any, *, filename: str, budget: Budget) -> _Checkpoint:
     if kind not in ("msgpack", "json"):
         raise problem(
             filename,
             f"holds checkpoints of the type “{str(kind)[:40]}”, which are not read: only msgpack and JSON are.",
         )
-    unpack = json.loads if kind == "json" else _unpacker(filename)
+    unpack = json.loads if kind == "json" else _unpacker(filename, budget)
     try:
         value = unpack(bytes(data) if kind == "msgpack" else data)
+    except LimitError:
+        raise
     except (ValueError, TypeError, RecursionError) as error:
         raise problem(filename, "cannot be read: one of its checkpoints is damaged.") from error
     state = value.get("channel_values") if isinstance(value, dict) else None
@@ -119,7 +122,7 @@ def _decoded(kind: Any, data: Any, *, filename: str) -> _Checkpoint:
     return _Checkpoint(seconds_of(value.get("ts")), {str(name): content for name, content in state.items()})
 
 
-def _unpacker(filename: str) -> Unpack:
+def _unpacker(filename: str, budget: Budget) -> Unpack:
     try:
         import msgpack
     except ImportError as error:
@@ -128,14 +131,21 @@ def _unpacker(filename: str) -> Unpack:
             "holds LangGraph's checkpoints, and reading them needs msgpack: pip install 'memory-inspector[stores]'.",
         ) from error
 
-    def unpack(data: bytes) -> Any:
-        return msgpack.unpackb(data, ext_hook=of_extension, strict_map_key=False)
+    def counted(container: Any) -> Any:
+        budget.take(items=1 + len(container))
+        return container
 
-    def of_extension(code: int, data: bytes) -> Any:
+    def unpack(data: bytes, depth: int = 0) -> Any:
+        if depth > MAX_DEPTH:  # each is unpacked on top of the one around it
+            raise RecursionError
+        hooks = {"ext_hook": partial(model, depth + 1), "object_hook": counted, "list_hook": counted}
+        return msgpack.unpackb(data, strict_map_key=False, **hooks)
+
+    def model(depth: int, code: int, data: bytes) -> Any:
         """Fields of a pydantic model; anything else that stands for an object is nothing here."""
         if code not in _MODELS:
             return None
-        written = unpack(data)
+        written = unpack(data, depth)
         fields = written[2] if isinstance(written, list) and len(written) > 2 else None
         return _Model(fields) if isinstance(fields, dict) else None
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.formats.message_times import seconds_of
-from memory_core.interop.located_json import check_size, problem
-from memory_core.interop.openai_format import MAX_BYTES, one_line
-from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
+from memory_core.interop.located_json import problem
+from memory_core.interop.openai_format import one_line
+from memory_core.interop.sqlite_file import StoreConnection, decoded, opened, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
 from memory_core.messages import ChatMessage
 
@@ -57,8 +57,7 @@ def read_table(
     data: bytes | Path,
     *,
     filename: str,
-    max_bytes: int = MAX_BYTES,
-    others: Callable[[sqlite3.Connection], list[StoredConversation]] | None = None,
+    others: Callable[[StoreConnection], list[StoredConversation]] | None = None,
 ) -> tuple[StoredConversation, ...]:
     """The conversations of LlamaIndex's SQL chat store in a SQLite file. The file is only ever read.
 
@@ -69,9 +68,8 @@ def read_table(
     Raises:
         FormatError: it is not a SQLite database, is damaged, or has no such table.
     """
-    check_size(len(data) if isinstance(data, bytes) else data.stat().st_size, max_bytes)
     try:
-        with opened(data) as connection:
+        with opened(data, filename=filename) as connection:
             # LlamaIndex's own name first.
             tables = sorted(tables_with(connection, _COLUMNS), key=lambda name: name != DEFAULT_TABLE)
             if not tables and others is not None and (foreign := others(connection)):

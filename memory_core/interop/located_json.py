@@ -14,9 +14,8 @@ from pathlib import PureWindowsPath
 from typing import Any
 
 from memory_core.errors import FormatError
+from memory_core.limits import Budget, check_size
 
-_BYTES_PER_MB = 1024 * 1024
-"""As Streamlit's `file_uploader` counts megabytes."""
 _MAX_DIGITS = sys.int_info.str_digits_check_threshold
 """Digits of a whole number that Python reads and writes under every setting (640)."""
 _BINARY_KINDS = {
@@ -63,30 +62,17 @@ GRAPH = "a graph: {}. Choose a JSON or GraphML file"
 """What a file should be and is not, because of what it is; and what to do."""
 
 
-def read_text(data: bytes | str, *, filename: str, max_bytes: int, wanted: str = CONVERSATION) -> str:
+def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -> str:
     """The text of a file: UTF-8, or the encoding that its byte order mark names. `wanted`: what it should be.
 
     Raises:
-        FormatError: larger than `max_bytes`, binary, empty, or not in its encoding.
+        FormatError: too large, binary, empty, or not in its encoding.
     """
-    check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")), max_bytes)
+    check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")))
     text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename, wanted)
     if not text.strip():
         raise problem(filename, "is empty.")
     return text
-
-
-def check_size(size: int, max_bytes: int) -> None:
-    """Raise `FormatError`, with both sizes, if a file of `size` bytes is too large."""
-    if size > max_bytes:
-        raise FormatError(
-            f"File is {_megabytes(size)} MB. The most is {_megabytes(max_bytes)} MB. Nothing was imported."
-        )
-
-
-def _megabytes(size: int) -> str:
-    """Rounded up to a tenth, so that a file just above the limit does not read as equal to it."""
-    return f"{math.ceil(size * 10 / _BYTES_PER_MB) / 10:g}"
 
 
 def _decoded(data: bytes, filename: str, wanted: str) -> str:
@@ -144,11 +130,13 @@ def read_values(text: str, *, filename: str) -> list[Located]:
     """Every JSON value of a text: the one of a JSON file, or one a line of a JSONL file.
 
     Raises:
-        FormatError: it starts with neither a list nor an object, is not valid JSON, or is nested too deeply.
+        FormatError: it starts with neither a list nor an object, is not valid JSON, is nested too deeply, or holds too
+            many values.
     """
     position = _after_space(text, 0)
     if not text.startswith(("[", "{"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
+    Budget(filename).take_json(text)
     found: list[tuple[Any, int]] = []
     line, counted = 1, 0
     while position < len(text):

@@ -22,7 +22,7 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
         FormatError: it is damaged, is of none of these, or holds what is known of several users.
     """
     try:
-        with opened(data) as connection:
+        with opened(data, filename=filename) as connection:
             for name in tables_with(connection, _MEM0):
                 return list(_mem0(connection, name))
             for name in tables_with(connection, _AGNO):
@@ -32,14 +32,14 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
     raise problem(filename, "is not a list of facts: it is a SQLite database of neither Mem0 nor Agno.")
 
 
-def memories_of(data: bytes | Path) -> dict[str, list[MirroredFact]]:
+def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
     """What Mem0 or Agno know in a SQLite file, with the texts that each had, by whose it is; none of others.
 
     Raises:
         sqlite3.Error: it is damaged.
     """
     found: dict[str, list[MirroredFact]] = {}
-    with opened(data) as connection:
+    with opened(path, filename=path.name) as connection:
         for name in tables_with(connection, _MEM0):
             chains = _chains(connection, name).values()
             found["memories"] = [

@@ -18,9 +18,6 @@ from memory_core.interop.located_json import Located, problem, read_text, read_v
 from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
 
-MAX_BYTES = 20 * 1024 * 1024
-"""The largest file, 20 MB: also what the app's file picker accepts."""
-
 _MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items")
 """Names under which an object holds its messages: OpenAI's, tau-bench's, Claude's, ShareGPT's and its relatives'."""
 _STATES = ("values", "channel_values", "state")
@@ -132,7 +129,7 @@ class _Source:
 
 
 def _sources(data: bytes | str, filename: str) -> list[_Source]:
-    values = read_values(read_text(data, filename=filename, max_bytes=MAX_BYTES), filename=filename)
+    values = read_values(read_text(data, filename=filename), filename=filename)
     name = one_line(PureWindowsPath(filename).stem) or "Conversation"
     if len(values) == 1 and isinstance(values[0].value, list):
         values = values[0].elements()

@@ -12,22 +12,40 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.interop.located_json import problem
+from memory_core.limits import BYTES_PER_VALUE, MAX_FILE_BYTES, Budget, check_size, values_in
 from memory_core.process import scratch_folder
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
-_MAX_STEPS = 20_000
-"""Thousands of instructions of SQLite's machine that reading one file may take: about a minute."""
+MAX_SECONDS = 60
+"""That reading one file may take."""
+MAX_STORE_BYTES = 500 * 1024 * 1024
+"""The largest database that is read where it lies: each time that it has changed it is copied."""
+TIMES_UNPACKED = 4
+"""How many times its own size its rows may have: defaults, and pages that are used twice, are read for every row."""
 COPY_ATTEMPTS, COPY_PAUSE_SECONDS = 10, 0.02
 """Attempts at a copy between two writes; by how many seconds each waits longer than the one before: 0.9 s in all."""
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _WAL_HEADER = 32
-MAX_VALUE_BYTES = 2 * 20 * 1024 * 1024
+MAX_DEFAULT = 1_000
+"""Characters of the default of a column."""
+MAX_VALUE_BYTES = 2 * MAX_FILE_BYTES
 """Of one value in it."""
 
 
+class StoreConnection(sqlite3.Connection):
+    """A connection whose rows are counted as they are read."""
+
+    budget: Budget
+
+    def counted(self, _: sqlite3.Cursor, row: tuple[Any, ...]) -> tuple[Any, ...]:
+        texts = [value for value in row if isinstance(value, str | bytes)]
+        self.budget.take(bytes=sum(map(len, texts)), items=1 + sum(map(values_in, texts)))
+        return row
+
+
 @contextmanager
-def opened(data: bytes | Path) -> Iterator[sqlite3.Connection]:
+def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
     """The file in a connection that can only read it, and not for ever.
 
     A file at a path is copied with its write-ahead log, and the copy is read: SQLite would take locks on it, write into
@@ -35,31 +53,40 @@ def opened(data: bytes | Path) -> Iterator[sqlite3.Connection]:
 
     Raises:
         FormatError: the file at the path was left in the middle of a write, or is written all the time.
+        LimitError: more is read of it than may be, or for longer.
         OSError: it cannot be read.
     """
+    uploaded = isinstance(data, bytes)
+    size = len(data) if isinstance(data, bytes) else data.stat().st_size
+    check_size(size, MAX_FILE_BYTES if uploaded else MAX_STORE_BYTES)
     with scratch_folder() as folder:
         path = folder / "copy.db"
         if isinstance(data, bytes):
             path.write_bytes(data)
         else:
             _copy(data, path)
-        uri = f"{path.as_uri()}?mode={'ro&immutable=1' if isinstance(data, bytes) else 'rw'}"
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            steps = 0
-
-            def still_allowed() -> int:
-                nonlocal steps
-                steps += 1
-                return int(steps > _MAX_STEPS)
-
-            connection.set_progress_handler(still_allowed, 1000)
+        uri = f"{path.as_uri()}?mode={'ro&immutable=1' if uploaded else 'rw'}"
+        with closing(sqlite3.connect(uri, uri=True, factory=StoreConnection)) as connection:
+            size = max(MAX_FILE_BYTES, size)
+            items = size // BYTES_PER_VALUE
+            budget = Budget(filename, bytes=TIMES_UNPACKED * size, items=items, seconds=MAX_SECONDS)
+            connection.budget = budget
+            connection.row_factory = connection.counted
+            connection.set_progress_handler(lambda: budget.out_of_time, 100)
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA ignore_check_constraints=ON")
             connection.execute("PRAGMA cell_size_check=ON")
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(_only_reading)
-            yield connection
+            try:
+                if uploaded and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                    raise sqlite3.DatabaseError("its pages do not fit together")  # used twice, they may fill a disk
+                yield connection
+            except sqlite3.OperationalError:
+                budget.take()  # interrupted, perhaps, as it had no more time
+                raise
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -116,12 +143,17 @@ def _only_reading(action: int, *_: str | None) -> int:
 
 
 def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> list[str]:
-    """Names of the ordinary tables that have these columns, in order."""
+    """Names of the ordinary tables that have these columns, in order; none with a long default, read for every row."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%' ORDER BY name"
     return [
         name
         for (name,) in connection.execute(query).fetchall()
-        if {row[1] for row in connection.execute(f"PRAGMA table_info({quoted(name)})")} >= set(columns)
+        if {
+            row[1]
+            for row in connection.execute(f"PRAGMA table_info({quoted(name)})")
+            if len(row[4] or "") < MAX_DEFAULT
+        }
+        >= set(columns)
     ]
 
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from memory_core import FactExtractionMemoryBlock, FormatError, Memory
 from memory_core.interop.facts_file import (
-    MAX_BYTES,
     MAX_FACTS,
     FileFact,
     Problem,
@@ -20,6 +19,7 @@ from memory_core.interop.facts_file import (
     plan_import,
     read_facts_file,
 )
+from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.curation import ChangeSet, New
 from memory_core.planning.facts import STATES
 
@@ -170,7 +170,7 @@ def test_a_row_longer_than_the_heading_is_a_problem():
                            "Nothing was imported."),
         (b'{"messages": []}', 'facts.csv is not a list of facts: the object has no list called "facts". '
                               "Nothing was imported."),
-        (b"x" * (MAX_BYTES + 1), "File is 20.1 MB. The most is 20 MB. Nothing was imported."),
+        (b"x" * (MAX_FILE_BYTES + 1), "File is 20.1 MB. The most is 20 MB. Nothing was imported."),
         (b"text\n" + b"a\n" * (MAX_FACTS + 1), "facts.csv holds more than 10,000 facts, the most that can be imported "
                                                 "at once. Nothing was imported."),
     ],

@@ -14,6 +14,7 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import ConfigError, FormatError
 from memory_core.interop import graph_files
 from memory_core.interop.graph_files import FORMS, file_of, import_graph, read_graph_file, write_graph
+from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.graph import TYPES, Entity, Graph, Relation, clean_name, normal_name
 
 READ = ("json", "graphml")
@@ -309,9 +310,7 @@ def test_what_is_no_graph_is_refused_in_one_sentence(text, name, why):
 
 
 def test_a_large_file_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr(graph_files, "MAX_BYTES", 100)
-    assert refused(write_graph(ALPHA, "json")).startswith("File is ")
-    monkeypatch.undo()
+    assert refused(" " * (MAX_FILE_BYTES + 1)).startswith("File is ")
     monkeypatch.setattr(graph_files, "MAX_ROWS", 5)
     for form in READ:
         assert "more than 5 entities and relations" in refused(write_graph(ALPHA, form), f"graph.{form}")

@@ -11,6 +11,7 @@ from shared_data import shared
 from memory_core import Database, FormatError
 from memory_core.interop.files import read_file
 from memory_core.interop.standing import import_standing
+from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 from memory_core.services import Services
 
@@ -143,3 +144,15 @@ def test_without_what_unpacks_them_the_extra_is_named(monkeypatch, data_file):
     with pytest.raises(FormatError) as error:
         read_file(NAME, data_file(f"stores/{NAME}").read_bytes())
     assert "needs msgpack: pip install 'memory-inspector[stores]'. Nothing was imported." in str(error.value)
+
+
+def test_objects_packed_inside_each_other_without_end_are_a_damaged_checkpoint(tmp_path):
+    data = b"\xc0"
+    for _ in range(3_000):
+        data = msgpack.packb(msgpack.ExtType(5, data))
+    assert "one of its checkpoints is damaged" in refused(tmp_path, "msgpack", data)
+
+
+def test_a_checkpoint_of_more_values_than_are_read_is_refused(tmp_path):
+    many = msgpack.packb({"channel_values": {"messages": [{}] * MAX_VALUES}})
+    assert "holds more than 1,048,576 items" in refused(tmp_path, "msgpack", many)

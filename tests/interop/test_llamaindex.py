@@ -1,6 +1,7 @@
 import asyncio
 import json
 import sqlite3
+import struct
 import time
 
 import pytest
@@ -25,6 +26,7 @@ from memory_core.interop import sqlite_file
 from memory_core.interop.exporting import export_chat_store
 from memory_core.interop.files import read_file
 from memory_core.interop.llamaindex import read_table, write_chat_store
+from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 
 TALK = [
@@ -333,18 +335,16 @@ def test_views_and_virtual_tables_are_not_read(tmp_path):
 
 
 def test_a_column_that_runs_for_ever_is_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite_file, "_MAX_STEPS", 3)
+    monkeypatch.setattr(sqlite_file, "MAX_SECONDS", 0)
     rows = ", ".join(f"({n}, 'k', {n}, 'user', 'active', '{{}}')" for n in range(3000))
     data = database(tmp_path, f"CREATE TABLE t {COLUMNS}", f"INSERT INTO t VALUES {rows}")
-    assert refused(data, "x.db") == (
-        "x.db cannot be read: it is a damaged SQLite database (interrupted). Nothing was imported."
-    )
+    assert refused(data, "x.db") == ("x.db takes more than 0 seconds to read, which is the most. Nothing was imported.")
 
 
 @pytest.mark.parametrize("statement", ["DELETE FROM t", "CREATE TABLE u (a)", "ATTACH 'other.db' AS o", "VACUUM"])
 def test_a_database_can_only_be_read(tmp_path, statement):
     data = database(tmp_path, f"CREATE TABLE t {COLUMNS}")
-    with sqlite_file.opened(data) as connection, pytest.raises(sqlite3.Error):
+    with sqlite_file.opened(data, filename="x.db") as connection, pytest.raises(sqlite3.Error):
         connection.execute(statement)
 
 
@@ -372,3 +372,29 @@ def test_what_we_export_they_read(tmp_path):
 def test_a_store_of_several_keys_is_written():
     written = write_chat_store({"a": OURS, "b": [user("Hello")]})
     assert [listed.title for listed in read_file("x", written.encode()).conversations] == ["a", "b"]
+
+
+def test_a_database_of_more_values_than_are_read_is_refused(tmp_path):
+    many = "[" + "{}," * MAX_VALUES + "{}]"
+    data = database(tmp_path, f"CREATE TABLE t {COLUMNS}", f"INSERT INTO t VALUES (1, 'k', 1, '', '', '{many}')")
+    assert refused(data, "x.db") == "x.db holds more than 1,048,576 items, which is the most. Nothing was imported."
+
+
+def test_rows_with_a_long_default_are_not_read_for_each_of_them(tmp_path):
+    short = COLUMNS.replace(", data", "")
+    long = f"ALTER TABLE t ADD COLUMN data DEFAULT '{'x' * 900_000}'"
+    data = database(tmp_path, f"CREATE TABLE t {short}", "INSERT INTO t VALUES (1, 'k', 1, '', '')", long)
+    assert "without a table of messages" in refused(data, "x.db")
+
+
+def test_a_database_whose_pages_are_used_twice_is_refused(tmp_path):
+    data = bytearray(database(tmp_path, f"CREATE TABLE t {COLUMNS}", "INSERT INTO t VALUES (1, 'k', 1, '', '', '{}')"))
+    leaf, page = bytes(data[4096:8192]), bytearray(4096)
+    page[:12] = struct.pack(">BHHHBI", 5, 0, 400, 4096 - 5 * 400, 0, 3)
+    for number in range(400):
+        at = 4096 - 5 * (number + 1)
+        page[12 + 2 * number : 14 + 2 * number] = struct.pack(">H", at)
+        page[at : at + 5] = struct.pack(">IB", 3, 1)
+    data[4096:] = bytes(page) + leaf
+    data[28:32] = struct.pack(">I", 3)
+    assert "its pages do not fit together" in refused(bytes(data), "x.db")

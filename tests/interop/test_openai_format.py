@@ -10,7 +10,6 @@ from shared_data import shared
 
 from memory_core.errors import FormatError
 from memory_core.interop.openai_format import (
-    MAX_BYTES,
     Conversation,
     Listed,
     Note,
@@ -18,6 +17,7 @@ from memory_core.interop.openai_format import (
     list_conversations,
     read_conversation,
 )
+from memory_core.limits import MAX_FILE_BYTES
 from memory_core.messages import ChatMessage, ImagePart, MessageRole, TextPart, ToolCallPart
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -435,7 +435,7 @@ def test_a_byte_that_is_not_text_is_named_by_line_and_place():
 @pytest.mark.parametrize("kind", [bytes, bytes.decode], ids=["bytes", "text"])
 def test_a_file_may_be_as_large_as_the_limit_and_no_larger(kind):
     head, tail = b'[{"role": "user", "content": "', b'"}]'
-    full = head + b"x" * (MAX_BYTES - len(head + tail)) + tail
+    full = head + b"x" * (MAX_FILE_BYTES - len(head + tail)) + tail
     assert read_conversation(kind(full), filename="a.json").turns == 1
     assert error_of(kind(full + b" ")) == "File is 20.1 MB. The most is 20 MB. Nothing was imported."
 

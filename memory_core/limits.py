@@ -1,0 +1,94 @@
+"""Limits of what is read from outside: bytes, items and seconds, counted in one budget for each input.
+
+Every reader that unpacks or parses foreign bytes takes from a budget before the work is done: a few kilobytes may
+unpack to gigabytes, and a few megabytes of JSON may become gigabytes of objects.
+"""
+
+import math
+import re
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import PureWindowsPath
+from typing import IO, Any
+
+from memory_core.errors import FormatError, LimitError
+
+MAX_FILE_BYTES = 20 * 1024 * 1024
+"""The largest file that is read whole, 20 MB: also what the app's file pickers accept."""
+BYTES_PER_VALUE = 20
+"""JSON with more than a value in every 20 bytes is denser than any conversation."""
+MAX_VALUES = MAX_FILE_BYTES // BYTES_PER_VALUE
+"""JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
+
+_BYTES_PER_MB = 1024 * 1024
+"""As Streamlit's `file_uploader` counts megabytes."""
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
+_MARK = rf'(?:[^",[{{]++|{_STRING})*+(?:([,[{{])|\Z)'
+"""The next mark outside of strings, or the end; possessive, so that no text is looked through twice."""
+_TEXT, _BYTES = re.compile(_MARK, re.DOTALL), re.compile(_MARK.encode(), re.DOTALL)
+
+
+class Budget:
+    """Bytes, items and seconds that reading one input may take; the seconds run from its making."""
+
+    def __init__(self, name: str, *, bytes: float = math.inf, items: int = MAX_VALUES, seconds: float = math.inf):
+        self._name = PureWindowsPath(name).name or "The file"
+        self._bytes, self._items, self._seconds = bytes, items, seconds
+        self._bytes_left, self._items_left, self._ends = bytes, items, time.monotonic() + seconds
+
+    @property
+    def out_of_time(self) -> bool:
+        return time.monotonic() > self._ends
+
+    def take(self, *, bytes: int = 0, items: int = 0) -> None:
+        """Count what is about to be read; raise `LimitError` if it is more than is left."""
+        if bytes > self._bytes_left:
+            over = f"unpacks to more than {self._bytes // _BYTES_PER_MB:,.0f} MB"
+        elif items > self._items_left:
+            over = f"holds more than {self._items:,} items"
+        elif self.out_of_time:
+            over = f"takes more than {self._seconds:,} seconds to read"
+        else:
+            self._bytes_left -= bytes
+            self._items_left -= items
+            return
+        raise LimitError(f"{self._name} {over}, which is the most. Nothing was imported.")
+
+    def take_json(self, text: str | bytes) -> None:
+        """Count the values of a JSON text before it is parsed; raise `LimitError` if they are more than are left."""
+        self.take(items=values_in(text, self._items_left))
+
+    def pieces(self, file: IO[bytes]) -> Iterator[bytes]:
+        """Read a file that unpacks as it is read; raise `LimitError` if it has more bytes than are left."""
+        while piece := file.read(_BYTES_PER_MB):
+            self.take(bytes=len(piece))
+            yield piece
+
+
+def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
+    """Count what a value of a JSON text begins with or follows, to one above `most`.
+
+    Where these marks are not dense, those in its strings are counted as well, which is faster.
+
+    >>> values_in('{"a": [1, 2], "b": ", [ {"}')
+    4
+    """
+    marks = sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
+    if marks * BYTES_PER_VALUE <= len(text):
+        return marks
+    found: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
+    return sum(each.lastindex is not None for each in islice(found, most + 1))
+
+
+def check_size(size: int, max_bytes: int = MAX_FILE_BYTES) -> None:
+    """Raise `FormatError`, with both sizes, if a file of `size` bytes is too large."""
+    if size > max_bytes:
+        raise FormatError(
+            f"File is {_megabytes(size)} MB. The most is {_megabytes(max_bytes)} MB. Nothing was imported."
+        )
+
+
+def _megabytes(size: int) -> str:
+    """Rounded up to a tenth, so that a file just above the limit does not read as equal to it."""
+    return f"{math.ceil(size * 10 / _BYTES_PER_MB) / 10:g}"
