@@ -14,6 +14,7 @@ from hashlib import sha256
 
 from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
+from memory_core.limits import Budget
 from memory_core.text import listed
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
@@ -22,6 +23,10 @@ MAX_TIMES = 200
 """How many times its own size an archive may unpack to, beyond `SMALL_BYTES`: sessions unpack to some 14 times."""
 SMALL_BYTES = 200 * 1024 * 1024
 MAX_LINE_BYTES = 256 * 1024 * 1024
+MAX_LINES = 20_000_000
+"""Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
+MAX_FILES = 50_000
+"""Of any kind, in one archive."""
 MAX_MEMBERS = 64
 
 _DATE = (1980, 1, 1, 0, 0, 0)
@@ -68,10 +73,12 @@ class Unpacking:
         infos: Mapping[str, zipfile.ZipInfo],
         labels: Mapping[str, str],
         filename: str,
-        most: int,
+        budget: Budget,
     ) -> None:
         self._archive, self._infos, self._labels, self._filename = archive, infos, labels, filename
-        self._left = self._most = most
+        self._budget = budget
+        self.by_line = True
+        """Whether what comes next is wanted line by line, and not only for its digest."""
         self.digests: dict[str, str] = {}
         """SHA-256 of every member that was read to its end."""
 
@@ -94,10 +101,10 @@ class Unpacking:
         digest = sha256()
         try:
             with self._archive.open(info) as member:
-                while line := member.readline(min(MAX_LINE_BYTES, self._left) + 1):  # whatever size it claims
-                    self._left -= len(line)
-                    if self._left < 0 or len(line) > MAX_LINE_BYTES:
-                        raise too_large(self._filename, self._most)
+                while line := member.readline(MAX_LINE_BYTES + 1) if self.by_line else member.read(1 << 20):
+                    self._budget.take(bytes=len(line), items=self.by_line)
+                    if len(line) > MAX_LINE_BYTES:
+                        raise problem(self._filename, f"unpacks to more than {MAX_LINE_BYTES >> 20} MB in one line.")
                     digest.update(line)
                     yield line
         except _UNREADABLE as error:
@@ -118,6 +125,7 @@ def unpacking(
         FormatError: it is cut off or damaged, too large, or not an archive with these members.
     """
     first = next(iter(labels))
+    check_entries(data, filename)
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
@@ -139,13 +147,14 @@ def unpacking(
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
         check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
-        if sum(info.file_size for info in chosen) > most:
-            raise too_large(filename, most)
-        yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, most)
+        Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # as they claim
+        budget = Budget(filename, bytes=most, items=MAX_LINES)
+        yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
 
 
-def too_large(filename: str, most: int) -> FormatError:
-    return problem(filename, f"unpacks to more than {most // (1024 * 1024):,} MB, which is the most.")
+def check_entries(data: bytes, filename: str) -> None:
+    """Raise `LimitError` if an archive holds too many files, before the list of them is read."""
+    Budget(filename, items=MAX_FILES).take(items=data.count(b"PK\x01\x02"))
 
 
 def check_complete(names: Collection[str], labels: Mapping[str, str], *, filename: str) -> None:

@@ -28,9 +28,10 @@ from memory_core.blocks.vector_parts.units import parse_unit
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, FormatError, StoreError
 from memory_core.events import SessionImported, expand
-from memory_core.interop.archive import Packing, check_complete, unpacking
+from memory_core.interop.archive import MAX_LINES, Packing, check_complete, unpacking
 from memory_core.interop.bundle_checks import RowChecks, WrongRowError, WrongRowsError, first_problem
-from memory_core.interop.located_json import check_size, problem
+from memory_core.interop.located_json import problem
+from memory_core.limits import Budget, check_size
 from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
 from memory_core.store.copies import (
@@ -58,9 +59,6 @@ from memory_core.store.writing import read_session
 
 FORMAT = "memory-inspector-session"
 VERSION = 2
-
-MAX_LINES = 20_000_000
-"""Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
 
 LINES_AT_ONCE, BYTES_AT_ONCE = 500, 16 * 1024 * 1024
 """Read from a bundle before they are staged: with what is made of them, all that is in memory at a time."""
@@ -205,9 +203,10 @@ def read_bundle(data: bytes, name: str) -> Bundle:
                 continue
             told, wrong, unread = manifest.members.get(member), None, archive.lines(member)
             try:
-                lines[field_name] = _stage(unread, model, member, staged, checks, MAX_LINES - sum(lines.values()))
+                lines[field_name] = _stage(unread, model, member, staged, checks, name)
             except WrongRowsError as error:
                 wrong = error
+                archive.by_line = False
                 deque(unread, maxlen=0)  # was it changed since it was written?
             if told is None or told.sha256 != archive.digests[member]:
                 raise problem(name, f"is damaged: {label} were changed since it was written.")
@@ -223,12 +222,13 @@ def read_bundle(data: bytes, name: str) -> Bundle:
 
 
 def _stage(
-    unread: Iterator[bytes], model: type[BaseModel], member: str, staged: Staging, checks: RowChecks, most: int
+    unread: Iterator[bytes], model: type[BaseModel], member: str, staged: Staging, checks: RowChecks, filename: str
 ) -> int:
     """Check the lines of a member and stage what they say, some at a time; how many there were.
 
     Raises:
-        WrongRowsError: one is wrong, or there are too many.
+        WrongRowsError: one is wrong.
+        LimitError: one holds too many values.
     """
     number, copies, size = 0, list[BaseModel](), 0
 
@@ -242,6 +242,7 @@ def _stage(
         copies.clear()
 
     for number, line in enumerate(unread, 1):
+        Budget(filename).take_json(line)
         try:
             copies.append(model.model_validate_json(line))
             checks.check(copies[-1])
@@ -252,8 +253,6 @@ def _stage(
         if len(copies) == LINES_AT_ONCE or size > BYTES_AT_ONCE:
             stage()
             size = 0
-        if number > most:
-            raise WrongRowsError(f"it holds more than {MAX_LINES:,} lines, which is the most")
     stage()
     return number
 
@@ -371,6 +370,7 @@ def _previewed(name: str, staged: Staging, checks: RowChecks, lines: Mapping[str
 
 
 def _manifest(data: bytes, filename: str) -> _Manifest:
+    Budget(filename).take_json(data)
     try:
         told: Any = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from memory_core.attach.mirroring import TextVersion
+from memory_core.errors import LimitError
 from memory_core.interop.git_packs import PackSizes, pack_sizes
 from memory_core.interop.openai_format import one_line
+from memory_core.limits import Budget
 from memory_core.store.blocks import Written
 
 MAX_COMMITS = 50_000
@@ -21,7 +23,9 @@ MAX_OBJECT_BYTES = 16 * 1024 * 1024
 MAX_KEPT_BYTES = 256 * 1024 * 1024
 """Maximum bytes of all versions of a repository's files; older ones are left out."""
 MAX_UNPACKED_BYTES = 4 * 1024 * 1024 * 1024
-"""Maximum bytes unpacked in all: some minutes of work. Commits before are not read."""
+"""Maximum bytes unpacked in all. Commits before are not read."""
+MAX_SECONDS = 60
+"""Maximum seconds that reading a history takes. Commits before are not read."""
 MAX_VERSIONS = 500
 """Maximum number of versions of one file: the newest."""
 
@@ -53,6 +57,9 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
         return FileHistory(
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
+    read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects" / "pack").glob("*")]
+    if any(each.exists() and not (each.is_file() or each.is_dir()) for each in read):  # reading a pipe has no end
+        return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:
         store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
@@ -73,16 +80,13 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
     return FileHistory(found, tuple(notes))
 
 
-class _TooLargeError(Exception):
-    """An object is larger than one is read, or more than is read of a repository."""
-
-
 class _BoundedStore:
     """The objects of a repository, within the limits above, and what of them is left out."""
 
     def __init__(self, store: Any, sizes: PackSizes) -> None:
         self._store, self._sizes = store, sizes
-        self._unpacked = self._kept = self._too_large = 0
+        self._unpacked = Budget("history", bytes=MAX_UNPACKED_BYTES, seconds=MAX_SECONDS)
+        self._kept, self._full, self._too_large = Budget("history", bytes=MAX_KEPT_BYTES), False, 0
         self.ends: list[str] = []
 
     @property
@@ -91,7 +95,7 @@ class _BoundedStore:
         if self._too_large:
             several = "versions are" if self._too_large > 1 else "version is"
             found.append(f"{self._too_large:,} {several} too large to be read")
-        if self._kept > MAX_KEPT_BYTES:
+        if self._full:
             found.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
         return found
 
@@ -100,23 +104,27 @@ class _BoundedStore:
 
     def __getitem__(self, id: bytes) -> Any:
         size = self._sizes.largest(id)
-        if size > MAX_OBJECT_BYTES or self._unpacked + size > MAX_UNPACKED_BYTES:
-            raise _TooLargeError
+        Budget("object", bytes=MAX_OBJECT_BYTES).take(bytes=size)
+        self._unpacked.take(bytes=size)
         found = self._store[id]
-        self._unpacked += max(size, found.raw_length())
+        self._unpacked.take(bytes=max(0, found.raw_length() - size))
         return found
 
     def text(self, id: bytes, text_of: TextOf) -> str | None:
         """Return the text of a file's content; None if it is none, or beyond a limit."""
-        if self._kept > MAX_KEPT_BYTES:
+        if self._full:
             return None
         try:
             data = self[id].data
-        except _TooLargeError:
+        except LimitError:
             self._too_large += 1
             return None
-        self._kept += len(data)
-        return text_of(data) if self._kept <= MAX_KEPT_BYTES else None
+        try:
+            self._kept.take(bytes=len(data))
+        except LimitError:
+            self._full = True
+            return None
+        return text_of(data)
 
 
 def _versions(store: _BoundedStore, newest: bytes, wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
@@ -140,17 +148,16 @@ def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tupl
 def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[Any, dict[str, bytes]]]:
     """Yield each commit and its files along first parents, newest first; `store.ends` says why they end early."""
     known: dict[tuple[bytes, str], dict[str, bytes]] = {}
-    read, parents = 0, [newest]
+    read, parents, commits = 0, [newest], Budget("history", items=MAX_COMMITS)
     while parents:
         if read and parents[0] not in store:
             store.ends.append("its git history begins late: it is a shallow copy")
             return
         try:
-            if read >= MAX_COMMITS:
-                raise _TooLargeError
+            commits.take(items=1)
             commit = store[parents[0]]
             files = _files(store, commit.tree, wanted, "", known)
-        except _TooLargeError:
+        except LimitError:
             store.ends.append(f"the newest {read:,} commits are read")
             return
         read += 1

@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path, PurePosixPath
 
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.config import DEFAULT_TOKEN_LIMIT
-from memory_core.interop.git_history import FileHistory, read_history
+from memory_core.interop.archive import MAX_FILES, check_entries
+from memory_core.interop.git_history import MAX_OBJECT_BYTES, FileHistory, read_history
 from memory_core.interop.located_json import problem
 from memory_core.interop.stored import BlockNames, StoredConversation
+from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder
 from memory_core.store.blocks import Written
@@ -30,8 +33,6 @@ ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org",
 MAX_NOTES = 300
 MAX_NOTE_BYTES = 256 * 1024
 """Of one note: some 60,000 tokens, more than a prompt takes."""
-MAX_FILES = 50_000
-"""Files of any kind that are looked at by name."""
 MAX_GIT_BYTES = 200 * 1024 * 1024
 """Of a repository inside a zip archive, unpacked."""
 CHARACTERS_PER_TOKEN = 3
@@ -103,6 +104,7 @@ def _repository(folder: Path) -> Path | None:
 def is_notes_archive(data: bytes) -> bool:
     """Is this a zip archive with notes in it, and no bundle?"""
     try:
+        check_entries(data, "")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
@@ -118,14 +120,11 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
     """
     left_out = _LeftOut()
     with zipfile.ZipFile(io.BytesIO(data)) as archive, scratch_folder() as scratch:
-        infos = archive.infolist()
-        if len(infos) > MAX_FILES:
-            raise problem(filename, f"holds {len(infos):,} files. The most is {MAX_FILES:,}.")
-        members = _members(infos, left_out)
+        members = _members(archive.infolist(), left_out)
         try:
             git = _unpacked_git(archive, members, scratch, filename)
             files = [
-                _File(path, info.file_size, _changed(info), _reader(archive, info))
+                _File(path, info.file_size, _changed(info), partial(archive.read, info))
                 for path, info in members.items()
                 if not _SKIPPED_FOLDERS.intersection(PurePosixPath(path).parts[:-1])
             ]
@@ -138,13 +137,11 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
 
 
 def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
-    seen = 0
+    budget = Budget(folder.name, items=MAX_FILES)
     for where, folders, names in os.walk(folder, onerror=_raise):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED_FOLDERS)
         for name in sorted(names):
-            seen += 1
-            if seen > MAX_FILES:
-                raise problem(folder.name, f"holds more than {MAX_FILES:,} files. Give the folder of the notes alone.")
+            budget.take(items=1)
             path = Path(where) / name
             about = path.lstat()
             if not stat.S_ISREG(about.st_mode):
@@ -186,32 +183,22 @@ def _changed(info: zipfile.ZipInfo) -> float | None:
         return None
 
 
-def _reader(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[], bytes]:
-    def read() -> bytes:
-        with archive.open(info) as member:  # whatever size it claims
-            return member.read(MAX_NOTE_BYTES + 1)
-
-    return read
-
-
 def _unpacked_git(
     archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], scratch: Path, filename: str
 ) -> Path | None:
     """A folder with the parts of the archive's repository that are read; None where it has none."""
     git = scratch / ".git"
-    left = MAX_GIT_BYTES
+    budget = Budget(filename, bytes=MAX_GIT_BYTES)
     for path, info in members.items():
         inside = path.removeprefix(".git/")
         if inside == path or not _GIT_FILES.fullmatch(inside):
             continue
+        if not inside.startswith("objects/pack/") and info.file_size > MAX_OBJECT_BYTES:  # no more of it is unpacked
+            raise problem(filename, f"has {path}, which is larger than {MAX_OBJECT_BYTES >> 20} MB.")
         target = git / inside
         target.parent.mkdir(parents=True, exist_ok=True)
-        with archive.open(info) as member:
-            data = member.read(left + 1)
-        left -= len(data)
-        if left < 0:
-            raise problem(filename, f"unpacks to a git repository of more than {MAX_GIT_BYTES // 1024**2} MB.")
-        target.write_bytes(data)
+        with archive.open(info) as member, target.open("wb") as file:
+            file.writelines(budget.pieces(member))
     return git if git.is_dir() else None
 
 

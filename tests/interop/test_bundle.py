@@ -713,6 +713,19 @@ def test_a_line_without_an_end_is_not_read_whole(notes, monkeypatch):
     assert "unpacks to more than" in refused(packed(members))
 
 
+def test_a_line_of_more_values_than_are_read_is_refused_before_it_is_parsed(notes):
+    members = members_of(notes)
+    members["session.jsonl"] = b'{"a": [' + b"{}," * 1_050_000 + b"{}]}\n"
+    assert refused(packed(members)).startswith("notes.zip holds more than 1,048,576 items")
+
+
+def test_after_a_wrong_line_the_others_are_counted_as_bytes_and_not_as_lines(notes, monkeypatch):
+    monkeypatch.setattr(archive, "MAX_LINES", 100)
+    members = members_of(notes)
+    members["session.jsonl"] = b"\n" * 1_000
+    assert "line 1 of session.jsonl is wrong" in refused(packed(members))
+
+
 @pytest.mark.slow
 def test_what_is_exported_opens_again_at_any_size():
     chance = random.Random(5)

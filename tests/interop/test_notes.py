@@ -10,7 +10,7 @@ import pytest
 from dulwich import porcelain
 
 from memory_core import Database, FormatError
-from memory_core.interop import notes
+from memory_core.interop import git_history, notes
 from memory_core.interop.files import read_file
 from memory_core.interop.notes import read_folder
 from memory_core.interop.standing import import_standing
@@ -238,3 +238,31 @@ def test_without_the_library_the_notes_come_without_history_and_the_extra_is_nam
     found = read_folder(repository)
     assert [len(each) for each in versions(found).values()] == [1, 1]
     assert "memory-inspector[stores]" in notes_of(found)[0]
+
+
+def test_refs_that_differ_in_case_or_contradict_packed_ones_are_read_as_git_does(repository):
+    head = (repository / ".git/refs/heads/master").read_text()
+    packed = f"{'1' * 40} refs/heads/master\n"
+    data = zipped(repository, **{"memory/.git/packed-refs": packed, "memory/.git/refs/heads/MASTER": "2" * 40})
+    assert len(versions(read_file("m.zip", data).conversation())["people/mira.md"]) == 2
+    assert head.strip() != "1" * 40
+
+
+def test_an_archive_of_more_files_than_are_read_is_refused_before_they_are_listed():
+    data = archive_of(("a.md", "# A")) + b"PK\x01\x02" * 50_000
+    with pytest.raises(FormatError, match="holds more than 50,000 items"):
+        read_file("notes.zip", data)
+
+
+@pytest.mark.parametrize("place", ["HEAD", "packed-refs", "refs/heads/other", "objects/pack/pack-1.idx"])
+def test_a_pipe_in_a_repository_leaves_the_history_out_and_the_notes_are_read(repository, place):
+    (repository / ".git" / place).unlink(missing_ok=True)
+    os.mkfifo(repository / ".git" / place)
+    found = read_folder(repository)
+    assert "its git history cannot be read: a file of it is a pipe or a device" in found.notes
+    assert {block.name for block in found.blocks} >= {"CLAUDE.md"}
+
+
+def test_a_history_that_takes_too_long_ends_early(repository, monkeypatch):
+    monkeypatch.setattr(git_history, "MAX_SECONDS", -1)
+    assert "the newest 0 commits are read" in read_folder(repository).notes
