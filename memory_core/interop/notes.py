@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
@@ -27,6 +28,7 @@ from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder
 from memory_core.store.blocks import Written
+from memory_core.text import shortened
 
 ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})
 """Of files that are notes; an agent's memory folder holds no others, and a repository holds much else."""
@@ -120,7 +122,7 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
     """
     left_out = _LeftOut()
     with zipfile.ZipFile(io.BytesIO(data)) as archive, scratch_folder() as scratch:
-        members = _members(archive.infolist(), left_out)
+        members = _members(archive.infolist(), left_out, filename)
         try:
             git = _unpacked_git(archive, members, scratch, filename)
             files = [
@@ -154,8 +156,12 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut) -> dict[str, zipfile.ZipInfo]:
-    """The ordinary files of an archive by their paths, without the one folder that all may lie in."""
+def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str) -> dict[str, zipfile.ZipInfo]:
+    """Return the ordinary files of an archive by their paths, without the one folder that all may lie in.
+
+    Raises:
+        FormatError: two of them have one path, or one lies inside another.
+    """
     found: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         name = info.filename.replace("\\", "/")
@@ -167,8 +173,15 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut) -> dict[str, 
             left_out["its path leads out of the folder"] += 1
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             left_out["a link, or no ordinary file"] += 1
+        elif path.as_posix() in found:
+            raise problem(filename, f"holds {shortened(path.as_posix(), 80)} twice. Pack the folder again.")
         else:
             found[path.as_posix()] = info
+    ordered = sorted(path.replace("/", "\0") for path in found)  # what lies inside a path comes right after it
+    for outer, inner in pairwise(ordered):
+        if inner.startswith(f"{outer}\0"):
+            shown = shortened(outer.replace("\0", "/"), 80)
+            raise problem(filename, f"holds {shown} as a file and as a folder. Pack the folder again.")
     tops = {PurePosixPath(path).parts[0] for path in found if not path.startswith("__MACOSX/")}
     top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
     if top and all("/" in path for path in found) and top != ".git/":

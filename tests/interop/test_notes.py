@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import stat
 import zipfile
 
@@ -238,6 +239,29 @@ def test_without_the_library_the_notes_come_without_history_and_the_extra_is_nam
     found = read_folder(repository)
     assert [len(each) for each in versions(found).values()] == [1, 1]
     assert "memory-inspector[stores]" in notes_of(found)[0]
+
+
+REFS = "notes/.git/refs/heads"
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([(f"{REFS}/a", "1"), (f"{REFS}/a/b", "2")], f"holds {REFS}/a as a file and as a folder"),
+        ([(f"{REFS}/a/b", "1"), (f"{REFS}/a-c", "2"), (f"{REFS}/a", "3")], f"holds {REFS}/a as a file and as a folder"),
+        ([(f"{REFS}/a", "1"), (f"{REFS}/a", "2")], f"holds {REFS}/a twice"),
+        ([("notes/b.md", "1"), ("notes\\b.md", "2")], "holds notes/b.md twice"),
+        ([("notes/b.md", "1"), ("notes/b.md/c.md", "2")], "holds notes/b.md as a file and as a folder"),
+        ([("notes/.git/packed-refs", "1" * (17 << 20))], ".git/packed-refs, which is larger than 16 MB"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_an_archive_whose_paths_clash_is_one_sentence(members, why):
+    data = archive_of(("notes/a.md", "# A"), *members)
+    with pytest.raises(FormatError, match=re.escape(why)) as error:
+        read_file("notes.zip", data)
+    assert str(error.value).startswith("notes.zip ")
+    assert str(error.value).endswith("Nothing was imported.")
 
 
 def test_refs_that_differ_in_case_or_contradict_packed_ones_are_read_as_git_does(repository):
