@@ -8,6 +8,7 @@ import math
 import re
 import time
 from collections.abc import Iterator
+from io import BufferedIOBase
 from itertools import islice
 from pathlib import PureWindowsPath
 from typing import IO, Any
@@ -59,7 +60,7 @@ class Budget:
         """Count the values of a JSON text before it is parsed; raise `LimitError` if they are more than are left."""
         self.take(items=values_in(text, self._items_left))
 
-    def pieces(self, file: IO[bytes]) -> Iterator[bytes]:
+    def pieces(self, file: IO[bytes] | BufferedIOBase) -> Iterator[bytes]:
         """Read a file that unpacks as it is read; raise `LimitError` if it has more bytes than are left."""
         while piece := file.read(_BYTES_PER_MB):
             self.take(bytes=len(piece))
@@ -83,12 +84,6 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
 
 def check_size(size: int, max_bytes: int = MAX_FILE_BYTES) -> None:
     """Raise `FormatError`, with both sizes, if a file of `size` bytes is too large."""
-    if size > max_bytes:
-        raise FormatError(
-            f"File is {_megabytes(size)} MB. The most is {_megabytes(max_bytes)} MB. Nothing was imported."
-        )
-
-
-def _megabytes(size: int) -> str:
-    """Rounded up to a tenth, so that a file just above the limit does not read as equal to it."""
-    return f"{math.ceil(size * 10 / _BYTES_PER_MB) / 10:g}"
+    if size > max_bytes:  # a tenth is rounded up, so that a file just above the limit does not read as equal to it
+        given, most = (f"{math.ceil(each * 10 / _BYTES_PER_MB) / 10:g} MB" for each in (size, max_bytes))
+        raise FormatError(f"File is {given}. The most is {most}. Nothing was imported.")

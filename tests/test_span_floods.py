@@ -14,8 +14,10 @@ from starlette.applications import Starlette
 from memory_core import MessageError
 from memory_core.attach import otlp
 from memory_core.attach.otlp import JSON, PROTOBUF, read_export
-from memory_core.attach.otlp_wire import TooManyItemsError, check_items, one_by_one
+from memory_core.attach.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_one
 from memory_core.attach.receiving import Refusals
+from memory_core.errors import LimitError
+from memory_core.limits import MAX_VALUES
 from ui.attaching import Room
 from ui.span_receiver import MAX_WAITING_BYTES, SpanReceiver
 
@@ -91,11 +93,21 @@ def flood(what, number):
 
 @pytest.mark.parametrize("what", FLOODS)
 def test_more_items_than_a_request_is_read_with_are_refused_before_they_are_parsed(what):
-    with pytest.raises(TooManyItemsError):
+    with pytest.raises(LimitError):
         check_items(flood(what, otlp.MAX_ITEMS + 1), otlp.MAX_ITEMS)
     check_items(flood(what, 60_000), otlp.MAX_ITEMS)
     with pytest.raises(MessageError, match="250,000 items"):
         read_export(flood(what, otlp.MAX_ITEMS + 1), PROTOBUF)
+
+
+def test_fields_that_otlp_does_not_know_are_counted_as_well():
+    with pytest.raises(MessageError, match="250,000 items"):
+        read_export(b"\xa0\x06\x01" * (FIELDS_PER_ITEM * otlp.MAX_ITEMS + 1), PROTOBUF)
+
+
+def test_keys_in_json_are_counted_as_well():
+    with pytest.raises(MessageError, match="250,000 items"):
+        read_export(b"{" + b'"a":0,' * (MAX_VALUES + 1) + b'"b":0}', JSON)
 
 
 @pytest.mark.parametrize("item", ["{},", "[],", '{"a":[]},'])

@@ -91,12 +91,14 @@ class SpanReceiver:
         elif form not in (PROTOBUF, JSON):
             await answer.refuse(415, f"Send spans as {PROTOBUF} or {JSON}.")
         else:
+            from memory_core.errors import LimitError
+
             encoding = headers.get("content-encoding", "identity").strip().lower()
             try:
                 body = await self._body(receive, encoding)
             except NoRoomError:
                 await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
-            except _TooLargeError:
+            except LimitError:
                 await answer.refuse(413, f"A request has at most {MAX_BODY_BYTES >> 20} MB: send fewer spans at once.")
             except ValueError as error:
                 await answer.refuse(400, str(error))
@@ -113,7 +115,7 @@ class SpanReceiver:
         """Read and unpack a request, one at a time and beside the pages; its bytes are taken from the room.
 
         Raises:
-            NoRoomError, _TooLargeError, ValueError: see `whole_body` and `_unpacked`.
+            NoRoomError, LimitError, ValueError: see `whole_body` and `_unpacked`.
         """
         if self._unpacking is None:
             self._unpacking = anyio.CapacityLimiter(1)
@@ -216,10 +218,6 @@ class SpanReceiver:
         return self._receiver
 
 
-class _TooLargeError(Exception):
-    pass
-
-
 class _Answering:
     """Answers in the form of the request."""
 
@@ -282,13 +280,18 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
     """The body as it was before it was compressed.
 
     Raises:
+        LimitError: it is larger than a request may be.
         ValueError: it is not compressed so, or in another way.
     """
+    from memory_core.limits import Budget
+
+    budget = Budget("request", bytes=MAX_BODY_BYTES)
     if encoding == "identity":
+        budget.take(bytes=len(body))
         unpacked = body
     elif encoding == "gzip":
         try:  # every member of it, as some compress in pieces; never more than the bound
-            unpacked = gzip.GzipFile(fileobj=io.BytesIO(body)).read(MAX_BODY_BYTES + 1)
+            unpacked = b"".join(budget.pieces(gzip.GzipFile(fileobj=io.BytesIO(body))))
         except EOFError:
             raise ValueError("The request was cut off.") from None
         except (OSError, zlib.error):  # of the first member or of what follows it
@@ -299,10 +302,9 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
             unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
         except zlib.error:
             raise ValueError("The request is not compressed with deflate, as it says.") from None
-        if len(unpacked) <= MAX_BODY_BYTES and (not unpacking.eof or unpacking.unused_data):
+        budget.take(bytes=len(unpacked))
+        if not unpacking.eof or unpacking.unused_data:
             raise ValueError("The request was cut off, or something follows it.")
     else:
         raise ValueError("Compress requests with gzip, or not at all.")
-    if len(unpacked) > MAX_BODY_BYTES:
-        raise _TooLargeError
     return unpacked

@@ -11,7 +11,8 @@ from functools import cached_property
 from typing import Any
 
 from memory_core.attach import otlp_wire
-from memory_core.errors import MessageError
+from memory_core.errors import LimitError, MessageError
+from memory_core.limits import Budget
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 """The two forms of a request, by content type."""
@@ -81,8 +82,8 @@ def read_export(body: bytes, content_type: str) -> Export:
     refused: list[str] = []
     try:
         if content_type == JSON:
-            if body.count(b"{") + body.count(b"[") > MAX_ITEMS:
-                raise otlp_wire.TooManyItemsError
+            Budget("request", items=MAX_ITEMS).take(items=body.count(b"{") + body.count(b"["))
+            Budget("request").take_json(body)
             # Bytes that are no UTF-8 become characters that no text can hold: they are refused with their span.
             written = _with_bytes(json.loads(body.decode("utf-8", "surrogateescape")))
             try:
@@ -112,7 +113,7 @@ def read_export(body: bytes, content_type: str) -> Export:
                     raise
         if not request.resource_spans and request.ByteSize():  # all of it are fields that OTLP does not know
             raise ValueError
-    except otlp_wire.TooManyItemsError:
+    except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer spans at once") from None
     except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         form = "JSON" if content_type == JSON else "protobuf"
@@ -154,14 +155,14 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
     request = ExportLogsServiceRequest()
     try:
         if content_type == JSON:
-            if body.count(b"{") + body.count(b"[") > MAX_ITEMS:
-                raise otlp_wire.TooManyItemsError
+            Budget("request", items=MAX_ITEMS).take(items=body.count(b"{") + body.count(b"["))
+            Budget("request").take_json(body)
             written = _with_bytes(json.loads(body), "resourceLogs", "scopeLogs", "logRecords")
             json_format.ParseDict(written, request, ignore_unknown_fields=True)
         else:
             otlp_wire.check_items(body, MAX_ITEMS, otlp_wire.LOGS)
             request.ParseFromString(body)
-    except otlp_wire.TooManyItemsError:
+    except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
     except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise MessageError(f"this is no OTLP request for logs ({type(error).__name__})") from None

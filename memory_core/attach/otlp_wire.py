@@ -6,6 +6,8 @@ format is described at protobuf.dev/programming-guides/encoding.
 
 from collections.abc import Iterator, Mapping
 
+from memory_core.limits import Budget
+
 SHORT_BYTES = 100_000
 """A request below this is not counted: however it is filled, it takes a few megabytes."""
 
@@ -28,29 +30,28 @@ def _request(record: Mapping[int, object]) -> Mapping[int, object]:
 TRACES, LOGS = _request(_SPAN), _request(_LOG_RECORD)
 
 
-class TooManyItemsError(ValueError):
-    """A request holds more messages than one is read with."""
+FIELDS_PER_ITEM = 8
+"""What a message has at most on average: attributes have two, the few spans of a request a dozen."""
 
 
 def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) -> None:
-    """Count the messages in a request for traces or for logs.
+    """Count the messages in a request for traces or for logs, and the fields that are gone through for them.
 
     Raises:
-        TooManyItemsError: there are more than `most`.
+        LimitError: there are more than `most`.
         ValueError: it is not in the wire format.
     """
     if len(body) <= SHORT_BYTES:
         return
-    count = 0
+    messages, fields = Budget("request", items=most), Budget("request", items=FIELDS_PER_ITEM * most)
     waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), request)]
     while waiting:
         message, inside = waiting.pop()
         for number, _, payload in _fields(message):
+            fields.take(items=1)
             within = inside.get(number)
             if payload is not None and isinstance(within, Mapping):
-                count += 1
-                if count > most:
-                    raise TooManyItemsError
+                messages.take(items=1)
                 waiting.append((payload, within))
 
 
