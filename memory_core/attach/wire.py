@@ -13,6 +13,7 @@ from memory_core.errors import MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.openai_items import ITEMS, messages_from_items
 from memory_core.formats.openai_message import message_from_openai
+from memory_core.limits import Budget
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 from memory_core.tokens import reported
 
@@ -203,6 +204,7 @@ def _joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _object(data: bytes) -> dict[str, Any] | None:
     try:
+        Budget("request").take_json(data)
         found = json.loads(data)
     except (ValueError, RecursionError):
         return None
