@@ -188,7 +188,7 @@ class GraphTools:
             FormatError: it is no such file, or cannot be read.
             MessageError: something in it cannot be kept.
         """
-        memory = read_reference_memory(read_text(data, filename=filename))
+        memory = read_reference_memory(read_text(data, filename=filename), filename=filename)
         if memory is None:
             raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
         observed: dict[str, list[str]] = {name: [] for name, _ in memory.entities}

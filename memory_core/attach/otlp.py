@@ -24,6 +24,9 @@ MAX_ITEMS = 250_000
 """Messages or JSON objects and lists in one request, attributes and their values included: 500 spans with the 128
 attributes that OpenTelemetry allows have half of it. Empty ones are a few bytes each and take memory all the same."""
 
+_UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError, SystemError)
+"""What protobuf raises of a request that is none, beside its own errors; `SystemError` of half a character in a key."""
+
 NO_TRACE, NO_SPAN = bytes(16), bytes(8)
 
 
@@ -88,13 +91,13 @@ def read_export(body: bytes, content_type: str) -> Export:
             written = _with_bytes(json.loads(body.decode("utf-8", "surrogateescape")))
             try:
                 json_format.ParseDict(written, request, ignore_unknown_fields=True)
-            except (json_format.ParseError, ValueError):  # of one span, perhaps: a number or a text no value can hold
+            except (json_format.ParseError, ValueError, SystemError):  # of one span, perhaps
                 request.Clear()
                 for one in _one_by_one(written):
                     try:
                         alone = json_format.ParseDict(one, ExportTraceServiceRequest(), ignore_unknown_fields=True)
                         request.MergeFrom(alone)
-                    except (json_format.ParseError, ValueError) as error:
+                    except (json_format.ParseError, ValueError, SystemError) as error:
                         refused.append(f"a span cannot be read ({type(error).__name__})")
                 if not request.resource_spans:
                     raise
@@ -115,7 +118,7 @@ def read_export(body: bytes, content_type: str) -> Export:
             raise ValueError
     except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer spans at once") from None
-    except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (DecodeError, json_format.ParseError, *_UNREADABLE) as error:
         form = "JSON" if content_type == JSON else "protobuf"
         raise MessageError(f"this is no OTLP request for traces in {form} ({type(error).__name__})") from None
     spans = []
@@ -164,7 +167,7 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
             request.ParseFromString(body)
     except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
-    except (DecodeError, json_format.ParseError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (DecodeError, json_format.ParseError, *_UNREADABLE) as error:
         raise MessageError(f"this is no OTLP request for logs ({type(error).__name__})") from None
     found = []
     for of_resource in request.resource_logs:

@@ -88,7 +88,8 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
     chat: dict[str, Any] = {"role": _LANGCHAIN.get(role, role)}
     chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
     chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}
-    calls = [*(fields.get("tool_calls") or ()), *(fields.get("invalid_tool_calls") or ())]
+    listed = [fields.get(name) for name in ("tool_calls", "invalid_tool_calls")]
+    calls = [call for each in listed if isinstance(each, list) for call in each]
     return chat | ({"tool_calls": calls} if calls else {})
 
 
@@ -100,7 +101,11 @@ def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mappin
     said = [each if isinstance(each, str) else _chatgpt_part(each) for each in said]
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
-        texts = [str(each.get("content") or "") for each in thoughts or () if isinstance(each, Mapping)]
+        texts = [
+            str(each.get("content") or "")
+            for each in (thoughts if isinstance(thoughts, list) else ())
+            if isinstance(each, Mapping)
+        ]
         said = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, said)])}]
     if kind == "user_editable_context":
         said = [content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)]
@@ -128,9 +133,10 @@ def _is_text(value: Any) -> bool:
 def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """A message of Claude's export, with the texts that were pasted as attachments."""
     said = data.get("content") or data.get("text")
+    attached = data.get("attachments")
     pasted = [
         each["extracted_content"]
-        for each in data.get("attachments") or ()
+        for each in (attached if isinstance(attached, list) else ())
         if isinstance(each, Mapping) and isinstance(each.get("extracted_content"), str)
     ]
     return {"role": sender, "content": [*(said if isinstance(said, list) else [said]), *pasted]}

@@ -189,7 +189,7 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
-    if (memory := read_reference_memory(text)) is not None:
+    if (memory := read_reference_memory(text, filename=filename)) is not None:
         return [(said.place, {"text": f"{said.entity}: {said.text}", "topics": [said.entity]})
                 for said in memory.observations]  # fmt: skip
     values = read_values(text, filename=filename)

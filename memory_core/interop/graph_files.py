@@ -265,7 +265,7 @@ def _rows(values: Sequence[Mapping[str, object]]) -> str:
 
 
 def _read_json(text: str, name: str) -> GraphFile:
-    if (memory := read_reference_memory(text)) is not None:
+    if (memory := read_reference_memory(text, filename=name)) is not None:
         return graph_of(memory, name)
     if not text.lstrip().startswith("{"):
         raise problem(name, f"is not {GRAPH.format('it does not start with {')}.")

@@ -119,7 +119,7 @@ def _reference_memory(path: Path) -> dict[_Name, _Part]:
     """What MCP's reference memory server knows; nothing where the file is none of its."""
     data = _beginning(path, MAX_FILE_BYTES + 1)
     try:
-        memory = read_reference_memory(read_text(data, filename=path.name))
+        memory = read_reference_memory(read_text(data, filename=path.name), filename=path.name)
     except FormatError:  # said by who reads it as conversations
         return {}
     if memory is None:

@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from memory_core.attach.mirroring import MirroredBlock, TextVersion
 from memory_core.config import DEFAULT_TOKEN_LIMIT
+from memory_core.errors import FormatError
 from memory_core.interop.archive import MAX_FILES, check_entries
 from memory_core.interop.git_history import MAX_OBJECT_BYTES, FileHistory, read_history
 from memory_core.interop.located_json import problem
@@ -103,13 +104,17 @@ def _repository(folder: Path) -> Path | None:
     return next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
 
 
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
+"""What `zipfile` raises of an archive or a member that it cannot read, beside `ValueError` and `OSError`."""
+
+
 def is_notes_archive(data: bytes) -> bool:
     """Is this a zip archive with notes in it, and no bundle?"""
     try:
         check_entries(data, "")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError):
+    except (*_UNREADABLE, ValueError, OSError):
         return False
     return "manifest.json" not in names and any(PurePosixPath(name).suffix.lower() in ENDINGS for name in names)
 
@@ -131,7 +136,9 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
                 if not _SKIPPED_FOLDERS.intersection(PurePosixPath(path).parts[:-1])
             ]
             return _notes(PurePosixPath(filename).stem, files, left_out, git=git, inside="")
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+        except (*_UNREADABLE, ValueError, OSError) as error:
+            if isinstance(error, FormatError):
+                raise
             raise problem(filename, "is damaged or protected: a file in it cannot be unpacked.") from error
 
 

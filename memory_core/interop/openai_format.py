@@ -221,9 +221,9 @@ def _paths(found: Located) -> Iterator[list[Located]]:
     tree = found.member("mapping")
     assert tree is not None
     nodes: dict[str, Any] = tree.value
-    parents = {node.get("parent") for node in nodes.values()}
+    parents = {parent for node in nodes.values() if isinstance(parent := node.get("parent"), str)}
     current = found.value.get("current_node")
-    opened = [current] if current in nodes else []
+    opened = [current] if isinstance(current, str) and current in nodes else []
     ends = [id for id in reversed(nodes) if id not in parents and id != current]
     ordered = [*opened, *ends] or list(nodes)[-1:]  # a circle has no end
     paths = [_path(tree, end) for end in ordered[:_MAX_BRANCHES]]

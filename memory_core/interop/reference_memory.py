@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_core.interop.located_json import Place
+from memory_core.limits import Budget
 from memory_core.messages import storable
 
 _FIRST = 20
@@ -36,13 +37,17 @@ class ReferenceMemory:
     """What was left out, a sentence each."""
 
 
-def read_reference_memory(text: str) -> ReferenceMemory | None:
+def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory | None:
     """What a file of this form holds; None where it is of another.
 
     >>> line = '{"type": "entity", "name": "Ana", "entityType": "person", "observations": ["rows"]}'
     >>> read_reference_memory(line).observations
     (Observed(place=1, entity='Ana', text='rows'),)
+
+    Raises:
+        LimitError: it holds too many values.
     """
+    Budget(filename).take_json(text)
     rows = list(_rows(text))
     if not any(_is_entity(row) or _is_relation(row) for _, row in rows):
         return None
