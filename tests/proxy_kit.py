@@ -5,15 +5,25 @@ import threading
 import time
 
 import uvicorn
+from hypothesis import strategies as st
 from openai import OpenAI
 from starlette.applications import Starlette
 
-from memory_core import Memory, Services
+from memory_core import Memory, Services, list_sessions
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from ui.recording_proxy import RecordingProxy
 
 KEY = "sk-never-kept-anywhere"
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(exclude_categories=()), max_size=9),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["id", "type", "text", "index", "name", "x"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+"""Any JSON, under names that calls have."""
 
 
 class Attached:
@@ -57,6 +67,11 @@ class Attached:
         """The session, once everything that ended was recorded."""
         self.settle()
         return Memory.open(session_id, self.database, services=self.services)
+
+    def known(self, session_id):
+        """Whether a call was recorded in a session of this name."""
+        self.settle()
+        return session_id in {each.session_id for each in list_sessions(self.database)}
 
     def prompts(self, session_id="agent"):
         """The messages of every recorded prompt, as (role, words)."""

@@ -169,15 +169,13 @@ def test_what_may_not_be_recorded_is_refused_before_it_is_sent(attached, endpoin
     assert own.get_all() == []
 
 
-def test_a_call_that_cannot_be_read_is_passed_on_with_one_warning(attached, endpoint, caplog):
+def test_a_part_of_an_unknown_kind_does_not_keep_its_call_out_of_the_record(attached, endpoint):
+    part = {"type": "hologram", "of": "a gate"}
     with endpoint(completion("Hi."), Step(body={"data": []})):
-        ask = {"model": "m", "messages": [{"role": "user", "content": [{"type": "hologram", "secret words": 1}]}]}
+        ask = {"model": "m", "messages": [said("user", [part]), said("user", "What is it?")]}
         assert httpx.post(f"{attached.url()}/chat/completions", json=ask).json()["choices"]
-        attached.settle()
         assert httpx.post(f"{attached.url()}/batches", json={}).status_code == 200
-    (warning,) = [record for record in caplog.records if record.name.startswith("ui")]
-    assert "hologram" in warning.getMessage()
-    assert "secret words" not in caplog.text
+    assert attached.prompts() == [[("user", json.dumps(part)), ("user", "What is it?")]]
 
 
 words = st.sampled_from(["yes", "no", "more", "why"])

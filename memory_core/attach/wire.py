@@ -3,7 +3,6 @@
 Pure. Headers never come here, so no key can be kept; of an endpoint's refusal only its code is, as some repeat the key.
 """
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,9 +10,8 @@ from typing import Any, Literal
 
 from memory_core.errors import MessageError
 from memory_core.events import Knowledge
-from memory_core.formats.openai_items import ITEMS, messages_from_items
-from memory_core.formats.openai_message import message_from_openai
-from memory_core.limits import Budget
+from memory_core.formats.json_values import read_json, storable_value
+from memory_core.formats.prompt_messages import read_items, read_message
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 from memory_core.tokens import reported
 
@@ -72,7 +70,7 @@ def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exc
     if asked is None:
         raise MessageError("the request is no JSON object")
     purpose = "embed" if endpoint == "embeddings" else "reply"
-    said = Exchange(purpose, str(asked.get("model") or "unknown")[:200], _prompt(endpoint, asked))
+    said = Exchange(purpose, storable_value(str(asked.get("model") or "unknown"))[:200], _prompt(endpoint, asked))
     said = replace(said, seconds=answered.seconds, error=_problem(answered))
     if answered.status is None or answered.status >= 400:
         return said
@@ -110,22 +108,15 @@ def _problem(answered: Answered) -> str | None:
 def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, ...]:
     if endpoint == "embeddings":
         return ()
-    given = asked.get("messages" if endpoint == "chat/completions" else "input")
     if endpoint == "responses":
-        said = [ChatMessage(role="system", content=str(asked["instructions"]))] if asked.get("instructions") else []
-        if isinstance(given, str):
-            return (*said, ChatMessage(role="user", content=given))
-        return (*said, *_from_items(given if isinstance(given, list) else ()))
+        front, given = asked.get("instructions"), asked.get("input")
+        instructions = front if isinstance(front, list) else [{"role": "system", "content": front}] if front else []
+        items = given if isinstance(given, list) else [] if given is None else [given]
+        return tuple(read_items(storable_value([*instructions, *items])))
+    given = asked.get("messages")
     if not isinstance(given, list):
         raise MessageError('the request has no list of "messages"')
-    return tuple(message_from_openai(message) for message in given)
-
-
-def _from_items(items: Iterable[Any]) -> Iterator[ChatMessage]:
-    """Messages of items, without the frames in which items differ though they say the same."""
-    for message in messages_from_items(items):
-        kwargs = {key: value for key, value in message.additional_kwargs.items() if key != ITEMS}
-        yield ChatMessage(parts=message.parts, role=message.role, additional_kwargs=kwargs)
+    return tuple(message for entry in given for message in read_message(storable_value(entry)))
 
 
 # -- the answer ------------------------------------------------------------------------------------
@@ -139,14 +130,13 @@ def _answer(endpoint: Endpoint, body: Mapping[str, Any]) -> ChatMessage | None:
         choices = body.get("choices")
         first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
         message = first.get("message")
-        found = [message_from_openai(message)] if isinstance(message, dict) else []
+        found = read_message(storable_value(message)) if isinstance(message, dict) else []
     else:
         output = body.get("output")
-        found = list(_from_items(output if isinstance(output, list) else ()))
-    if not found or found[-1].role is not MessageRole.ASSISTANT:
-        return None
-    parts = [part for part in found[-1].parts if not isinstance(part, ThinkingPart)]
-    return found[-1].with_parts(parts) if parts else None
+        found = read_items(storable_value(output if isinstance(output, list) else []))
+    said = next((each for each in reversed(found) if each.role is MessageRole.ASSISTANT), None)
+    parts = [part for part in said.parts if not isinstance(part, ThinkingPart)] if said is not None else []
+    return said.with_parts(parts) if said is not None and parts else None
 
 
 def _events(body: bytes) -> Iterator[dict[str, Any]]:
@@ -203,9 +193,5 @@ def _joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _object(data: bytes) -> dict[str, Any] | None:
-    try:
-        Budget("request").take_json(data)
-        found = json.loads(data)
-    except (ValueError, RecursionError):
-        return None
+    found = read_json(data)
     return found if isinstance(found, dict) else None

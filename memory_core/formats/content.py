@@ -33,6 +33,7 @@ _CALLS = frozenset(
 _RESULTS = frozenset({"tool_result", "tool_call_response", "function_call_output", "custom_tool_call_output"})
 _FILES = {
     "image": "image", "image_url": "image", "input_image": "image",
+    "computer_screenshot": "image",
     "audio": "audio", "audio_url": "audio", "input_audio": "audio",
     "video": "video", "video_url": "video", "input_video": "video",
     "file": "document", "input_file": "document", "document": "document", "document_url": "document",

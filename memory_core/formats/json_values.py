@@ -1,0 +1,54 @@
+"""JSON of other programs, read without losing a value to one that cannot be stored. Pure."""
+
+import json
+import math
+from typing import Any
+
+from memory_core.errors import UNSTORABLE
+from memory_core.limits import MAX_VALUES, Budget
+from memory_core.messages import MAX_DEPTH
+
+_DEPTH = MAX_DEPTH - 10
+"""How deep a value may be nested, with room for the message around it."""
+
+
+def read_json(data: bytes) -> Any:
+    """The value of a JSON text; None where it is none, or of too many values. Bytes of no character become U+FFFD."""
+    try:
+        if len(data) > MAX_VALUES:  # what is shorter holds fewer
+            Budget("request").take_json(data)
+        return json.loads(data.decode("utf-8-sig", "replace"))
+    except (ValueError, RecursionError):
+        return None
+
+
+def storable_value(value: Any, depth: int = _DEPTH) -> Any:
+    r"""A JSON value that can be stored: what is nested too deep, and a number without an end, is its JSON text.
+
+    Two halves of a character that were sent one after the other are that character; a half alone becomes U+FFFD.
+
+    >>> storable_value(["\ud83d" + "\ude00", "\ud83d", float("inf")])
+    ['😀', '�', 'Infinity']
+    """
+    if isinstance(value, str):
+        return _whole_characters(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return json.dumps(value)
+    if not isinstance(value, dict | list):
+        return value
+    if depth == 0:
+        try:
+            return _whole_characters(json.dumps(value, ensure_ascii=False))
+        except RecursionError:
+            return "(nested too deep to be kept)"
+    if isinstance(value, list):
+        return [storable_value(each, depth - 1) for each in value]
+    return {_whole_characters(key): storable_value(each, depth - 1) for key, each in value.items()}
+
+
+def _whole_characters(text: str) -> str:
+    if UNSTORABLE.search(text) is None:
+        return text
+    # Only in UTF-16 two halves make a character.
+    text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    return UNSTORABLE.sub("\ufffd", text)

@@ -1,0 +1,75 @@
+"""The messages of a prompt as the model read them, of chat completions and of the Responses API.
+
+Nothing is refused, and what has no place in a message stands in it as its JSON. Unlike what `openai_items` reads, these
+messages cannot be given back in the form they came in.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from memory_core.errors import MessageError
+from memory_core.formats.content import Unread, first_text
+from memory_core.formats.openai_message import messages_from_openai
+from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
+
+_FRAME = frozenset({"type", "id", "call_id", "name", "status"})
+"""Fields of an item around what it says."""
+
+
+def read_message(data: Any) -> list[ChatMessage]:
+    """The messages that one entry stands for. One that is no message is a user's, with its JSON as its text."""
+    if isinstance(data, Mapping) and "role" not in data and "content" in data:
+        data = {"role": "user", **data}
+    try:
+        return messages_from_openai(data, any_role=True, other_as_text=True)
+    except MessageError:
+        return [ChatMessage(data if isinstance(data, str) else Unread(data).text)]
+
+
+def read_items(items: Iterable[Any]) -> list[ChatMessage]:
+    """The messages that items make together. Only reasoning that has no words is left out."""
+    messages: list[ChatMessage] = []
+    for item in items:
+        for message in _read_item(item):
+            if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
+                message = messages[-1].with_parts([*messages.pop().parts, *message.parts])
+            messages.append(message)
+    return messages
+
+
+def _read_item(item: Any) -> list[ChatMessage]:
+    kind = item.get("type", "message") if isinstance(item, Mapping) else "message"
+    if kind == "message" or not isinstance(kind, str):
+        return read_message(item)
+    if kind == "reasoning":
+        thought = read_message({"role": "assistant", "content": [item]})
+        return [each for each in thought if isinstance(next(iter(each.parts), None), ThinkingPart)]
+    answers = first_text(item, "call_id", "approval_request_id", "id")
+    if kind.endswith("_output"):
+        output = item.get("output")
+        rest = {key: value for key, value in item.items() if key not in _FRAME} if output is None else output
+        return read_message({"role": "tool", "tool_call_id": answers, "content": rest})
+    if kind.endswith("_call"):
+        picture = _picture(kind, item)
+        left = {key: value for key, value in item.items() if key != "result"} if picture else item
+        return read_message({"role": "assistant", "content": picture, "tool_calls": [_called(kind, left)]})
+    from_user = kind.startswith("input_") or kind.endswith("_response")
+    return read_message({"role": "user" if from_user else "assistant", "content": [item]})
+
+
+def _picture(kind: str, item: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The picture that was made, which is no text to be counted."""
+    if kind != "image_generation_call" or not (data := first_text(item, "result")):
+        return []
+    return [{"type": "image", "data": data, "mime_type": f"image/{first_text(item, 'output_format') or 'png'}"}]
+
+
+def _called(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
+    """A call; one of a tool that runs at the endpoint with what it brought, as both stand in one item."""
+    call = {
+        "call_id": first_text(item, "call_id", "id"),
+        "name": first_text(item, "name") or kind.removesuffix("_call"),
+    }
+    if kind in ("function_call", "custom_tool_call"):
+        return {**call, "arguments": item.get("arguments", item.get("input"))}
+    return {**call, "arguments": {key: value for key, value in item.items() if key not in _FRAME}}
