@@ -4,22 +4,22 @@ Pure. Headers never come here, so no key can be kept; of an endpoint's refusal o
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from memory_core.attach.answer_report import reported_tokens
+from memory_core.attach.streamed_answer import joined_chunks, joined_events, objects_in, stream_events
 from memory_core.errors import MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.json_values import read_json, storable_value
 from memory_core.formats.prompt_messages import read_items, read_message
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
-from memory_core.tokens import reported
 
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
 ENDPOINTS: tuple[Endpoint, ...] = ("chat/completions", "responses", "embeddings")
 """The paths whose calls are recorded; others are passed on only."""
 
-_EVENT_END = re.compile(rb"\r?\n\r?\n")
 _CODE = re.compile(r"[a-z0-9_.]{1,60}")
 
 
@@ -66,37 +66,31 @@ def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exc
     Raises:
         MessageError: the request is none of this endpoint's.
     """
-    asked = _object(request)
-    if asked is None:
+    asked = read_json(request)
+    if not isinstance(asked, dict):
         raise MessageError("the request is no JSON object")
     purpose = "embed" if endpoint == "embeddings" else "reply"
-    said = Exchange(purpose, storable_value(str(asked.get("model") or "unknown"))[:200], _prompt(endpoint, asked))
-    said = replace(said, seconds=answered.seconds, error=_problem(answered))
+    answers = _answers(answered.body)
+    model = storable_value(str(asked.get("model") or "unknown"))[:200]
+    said = Exchange(purpose, model, _prompt(endpoint, asked), seconds=answered.seconds, error=_problem(answered))
     if answered.status is None or answered.status >= 400:
         return said
-    body = _object(answered.body)
-    if body is None:
-        events = list(_events(answered.body))
-        body = _joined_chunks(events) if endpoint == "chat/completions" else _joined_events(events)
-    usage = body.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
-    answer = None
-    try:
-        answer = _answer(endpoint, body)
-    except MessageError as error:
-        said = replace(said, error=said.error or f"its answer could not be read: {error}")
-    return replace(
-        said,
-        answer=answer,
-        input_tokens=reported(usage.get("prompt_tokens", usage.get("input_tokens"))),
-        output_tokens=reported(usage.get("completion_tokens", usage.get("output_tokens"))),
-    )
+    input_tokens, output_tokens = reported_tokens(answers)
+    answer = _answer(endpoint, answers)
+    return replace(said, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _answers(body: bytes) -> list[dict[str, Any]]:
+    """The answer as one object, or its events."""
+    whole = objects_in(read_json(body))
+    return whole or list(stream_events(body))
 
 
 def _problem(answered: Answered) -> str | None:
     if answered.status is None or answered.status < 400:
         return answered.problem
-    error = (_object(answered.body) or {}).get("error")
+    [body] = objects_in(read_json(answered.body))[:1] or [{}]
+    error = body.get("error")
     named = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
     code = next((name for name in named if isinstance(name, str) and _CODE.fullmatch(name)), "")
     return " ".join(["the endpoint refused it:", str(answered.status), code]).rstrip()
@@ -122,76 +116,20 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
 # -- the answer ------------------------------------------------------------------------------------
 
 
-def _answer(endpoint: Endpoint, body: Mapping[str, Any]) -> ChatMessage | None:
+def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | None:
     """What the model said, without its reasoning: that does not go into the next prompt, which is compared with it."""
     if endpoint == "embeddings":
         return None
+    whole = answers[0] if len(answers) == 1 else {}
     if endpoint == "chat/completions":
-        choices = body.get("choices")
-        first = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
-        message = first.get("message")
-        found = read_message(storable_value(message)) if isinstance(message, dict) else []
+        choices = objects_in(whole.get("choices"))
+        if not (choices and isinstance(choices[0].get("message"), dict)):
+            choices = joined_chunks(answers)["choices"]
+        found = read_message(storable_value(choices[0]["message"])) if choices else []
     else:
-        output = body.get("output")
-        found = read_items(storable_value(output if isinstance(output, list) else []))
+        output = whole.get("output")
+        output = output if isinstance(output, list) else joined_events(answers)["output"]
+        found = read_items(storable_value(output))
     said = next((each for each in reversed(found) if each.role is MessageRole.ASSISTANT), None)
     parts = [part for part in said.parts if not isinstance(part, ThinkingPart)] if said is not None else []
     return said.with_parts(parts) if said is not None and parts else None
-
-
-def _events(body: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of server-sent events; one that was cut off is left out."""
-    for block in _EVENT_END.split(body):
-        lines = [line[5:].strip() for line in block.splitlines() if line.startswith(b"data:")]
-        if (event := _object(b"\n".join(lines))) is not None:
-            yield event
-
-
-def _joined_chunks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of chat completions that these pieces of its first choice make, as far as they came."""
-    texts = {"content": "", "refusal": ""}
-    calls: dict[int, dict[str, Any]] = {}
-    usage: Any = None
-    for event in events:
-        usage = event.get("usage") or usage
-        for choice in event.get("choices") or ():
-            delta = choice.get("delta") or {}
-            if choice.get("index", 0) != 0:
-                continue
-            for name in texts:
-                texts[name] += delta.get(name) or ""
-            for piece in delta.get("tool_calls") or ():
-                call = calls.setdefault(piece.get("index", len(calls)), {"id": None, "name": "", "arguments": ""})
-                call["id"] = piece.get("id") or call["id"]
-                function = piece.get("function") or {}
-                call["name"] += function.get("name") or ""
-                call["arguments"] += function.get("arguments") or ""
-    made = [
-        {"id": call["id"], "function": {"name": call["name"], "arguments": call["arguments"]}}
-        for _, call in sorted(calls.items())
-        if call["name"]
-    ]
-    message = {"role": "assistant", **{name: text or None for name, text in texts.items()}, "tool_calls": made}
-    return {"choices": [{"message": message}], "usage": usage}
-
-
-def _joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of the Responses API: its last event holds it whole; before that, the items and the text that came."""
-    done: list[Any] = []
-    text = ""
-    for event in events:
-        response = event.get("response")
-        if event.get("type") in ("response.completed", "response.incomplete") and isinstance(response, dict):
-            return response
-        if event.get("type") == "response.output_item.done":
-            done.append(event.get("item"))
-            text = ""
-        elif event.get("type") == "response.output_text.delta":
-            text += str(event.get("delta") or "")
-    cut_off = [{"type": "message", "role": "assistant", "content": text}] if text else []
-    return {"output": [*done, *cut_off]}
-
-
-def _object(data: bytes) -> dict[str, Any] | None:
-    found = read_json(data)
-    return found if isinstance(found, dict) else None

@@ -1,0 +1,291 @@
+"""The answer that the pieces of a stream make, in the form in which it would have come whole. Pure.
+
+Endpoints differ in how they cut an answer into pieces. One that cannot be read costs itself alone.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from memory_core.formats.content import first_text
+from memory_core.formats.json_values import read_json, storable_value
+
+_BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
+_MARKS = re.compile(r'\\.?|["{}]', re.DOTALL)
+"""What tells in JSON how deep a text is in objects: quotes, braces, and what is escaped."""
+
+
+def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
+    """The JSON objects of server-sent events, or of lines; one that was cut off is left out.
+
+    What an endpoint marks as an error is one with an `error`, whatever it holds.
+    """
+    for block in _BLANK_LINE.split(body.removeprefix(b"\xef\xbb\xbf")):
+        failed, data = False, list[bytes]()
+        for line in block.splitlines():
+            name, _, value = line.partition(b":")
+            if name == b"event":
+                failed = failed or value.strip() == b"error"
+            elif name in (b"data", b"error"):  # llama.cpp has a field of its own for errors
+                failed = failed or name == b"error"
+                data.append(value.strip())
+            elif line.lstrip().startswith(b"{"):  # a failing server may write its error without any field
+                data.append(line)
+        found = read_json(b"\n".join(data)) if data else None
+        # Some write no blank line between two events.
+        objects = objects_in([read_json(each) for each in data] if found is None and len(data) > 1 else found)
+        if failed and data and not any("error" in each for each in objects):
+            objects = [{"error": objects[0] if objects else {"message": None}}]
+        yield from objects
+
+
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    """The objects of a value that is one, or a list of them; what else stands there is left out."""
+    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+
+
+# -- chat completions ------------------------------------------------------------------------------
+
+
+def joined_chunks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer of chat completions that these pieces of its first choice make, as far as they came."""
+    choices: dict[int, _Message] = {}
+    for event in events:
+        for choice in objects_in(event.get("choices")):
+            index = choice.get("index")
+            index = index if isinstance(index, int) else 0
+            if isinstance(delta := choice.get("delta"), Mapping):
+                choices.setdefault(index, _Message()).add(delta)
+            elif isinstance(whole := choice.get("message"), Mapping):  # an endpoint that does not stream
+                choices[index] = _Message()
+                choices[index].add(whole)
+    return {"choices": [{"message": choices[min(choices)].made()}] if choices else []}
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    """A call of a tool, as far as it came."""
+
+    index: Any
+    kind: str = "function"
+    id: str | None = None
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    """Of its arguments, or of the input of a custom tool."""
+    _depth: int = 0
+    _quoted: bool = False
+    _escape: str = ""
+    """A backslash at the end of what came, which belongs to what follows."""
+
+    def add(self, text: str) -> None:
+        """Add a piece of the arguments, and follow how deep they are in objects."""
+        self.pieces.append(text)
+        marks = _MARKS.findall(self._escape + text)
+        self._escape = marks[-1] if marks and marks[-1] == "\\" else ""
+        for mark in marks:
+            if mark == '"':
+                self._quoted = not self._quoted
+            elif not self._quoted and mark in "{}":
+                self._depth += 1 if mark == "{" else -1
+
+    @property
+    def arguments(self) -> str:
+        return "".join(self.pieces)
+
+    @property
+    def begun(self) -> bool:
+        """Whether an object of arguments has begun and not ended: nothing else is sent meanwhile."""
+        return self.kind == "function" and self._depth > 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether the arguments are a whole object."""
+        return self._depth == 0 and any(map(str.strip, self.pieces))
+
+    def made(self) -> dict[str, Any]:
+        text = "input" if self.kind == "custom" else "arguments"
+        return {"id": self.id, "type": self.kind, self.kind: {"name": self.name, text: self.arguments}}
+
+
+class _Calls:
+    """The calls of one message, put together from pieces that tell more or less clearly where they belong."""
+
+    def __init__(self) -> None:
+        self._calls: list[_Call] = []
+        self._latest: dict[tuple[str | None, int | str | None], _Call] = {}
+        """The call that the latest piece of an id, of an index, or of both belongs to."""
+
+    def add(self, pieces: Iterable[Mapping[str, Any]]) -> None:
+        """Add the pieces that came at once."""
+        fresh: list[_Call] = []
+        for piece in pieces:
+            kind = "custom" if piece.get("type") == "custom" or "custom" in piece else "function"
+            own = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
+            index, id, name = piece.get("index"), first_text(piece, "id", "call_id"), first_text(own, "name") or ""
+            index = index if isinstance(index, int | str) else None
+            given = own.get("arguments", own.get("input"))
+            text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+            call = self._continued(index, id)
+            beside = call in fresh and name != "" and (id is None or call is None or id != call.id)
+            if call is None or beside or _starts(call, index, id, name, text):
+                call = _Call(index, kind)
+                self._calls.append(call)
+                fresh.append(call)
+            call.id = call.id or id
+            # Some repeat the name with each piece, some send what they have of it so far.
+            call.name = name if name.startswith(call.name) else call.name if not name else call.name + name
+            if text:
+                call.add(text)
+            self._latest |= {(id, index): call, (id, None): call, (None, index): call}
+
+    def _continued(self, index: int | str | None, id: str | None) -> _Call | None:
+        """The call that a piece most likely belongs to: by its id and index, by one of them, else the last."""
+        keys = [key for key in ((id, index), (id, None), (None, index)) if key != (None, None)]
+        last = self._calls[-1] if self._calls else None
+        return next((self._latest[key] for key in keys if key in self._latest), last)
+
+    def made(self) -> list[dict[str, Any]]:
+        """The calls in the order of their indices, where they have any."""
+        told = [call for call in self._calls if call.name or call.arguments]
+        if all(isinstance(call.index, int) for call in told):
+            told.sort(key=lambda call: call.index)
+        return [call.made() for call in told]
+
+
+def _starts(call: _Call, index: Any, id: str | None, name: str, text: str) -> bool:
+    """Whether a piece starts a new call, and does not continue this one."""
+    own, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
+    if own and not moved:
+        return False
+    if moved and not own:
+        return id is not None or name != ""
+    if id is not None and call.id is not None:  # some give every piece another id, and some two calls the same
+        return name != "" and not (call.begun and name == call.name)
+    return name != "" and call.complete and (text.strip() != "" or name != call.name)
+
+
+class _Message:
+    """One choice's message, as far as it came."""
+
+    def __init__(self) -> None:
+        self._content: list[Any] = []
+        self._refusal: list[str] = []
+        self._calls, self._function_calls = _Calls(), _Calls()
+
+    def add(self, delta: Mapping[str, Any]) -> None:
+        content = delta.get("content")
+        entries = content if isinstance(content, list) else [] if content is None else [content]
+        self._content += [_text_in(entry) for entry in entries]
+        if isinstance(refusal := delta.get("refusal"), str):
+            self._refusal.append(refusal)
+        self._calls.add(objects_in(delta.get("tool_calls")))
+        self._function_calls.add(objects_in(delta.get("function_call")))
+
+    def made(self) -> dict[str, Any]:
+        content: list[Any] = []
+        for is_text, found in groupby(self._content, lambda entry: isinstance(entry, str)):
+            entries = list(found)
+            content += ["".join(entries)] if is_text else entries
+        return {
+            "role": "assistant",
+            "content": content[0] if len(content) == 1 else content or None,
+            "refusal": "".join(self._refusal) or None,
+            "tool_calls": self._calls.made(),
+            "function_call": next((call["function"] for call in self._function_calls.made()), None),
+        }
+
+
+def _text_in(entry: Any) -> Any:
+    """The text of an entry of content that is nothing else, so that it is joined with what follows."""
+    if isinstance(entry, dict) and entry.get("type", "text") in ("text", "output_text") and not entry.get("thought"):
+        return entry["text"] if isinstance(entry.get("text"), str) else entry
+    return entry
+
+
+# -- the Responses API -----------------------------------------------------------------------------
+
+_ENDS = ("response.completed", "response.incomplete", "response.failed", "response.done")
+_PIECE = re.compile(r"response\.(?:(\w+_call)_(arguments|input|code)|(?:output_)?(text|refusal))\.(delta|done)")
+_MAX_OPEN = 100
+"""Items back to which an event may belong; more are not sent at the same time."""
+
+
+@dataclass(slots=True)
+class _Item:
+    index: Any
+    id: Any
+    item: dict[str, Any] = field(default_factory=dict)
+    done: bool = False
+    pieces: dict[int, list[str]] = field(default_factory=dict)
+    """Of each of its texts, or of its only field that comes in pieces."""
+    name: str | None = None
+    """That field."""
+
+    def made(self) -> dict[str, Any]:
+        """The item, with the pieces that came where it has nothing itself."""
+        texts = ["".join(pieces) for pieces in self.pieces.values()]
+        if self.name is not None:
+            return self.item if self.item.get(self.name) else {**self.item, self.name: "".join(texts)}
+        item = self.item or {"type": "message", "role": "assistant"}
+        if any(texts) and not item.get("content"):
+            return {**item, "content": [{"type": "output_text", "text": text} for text in texts]}
+        return item
+
+
+def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The answer of the Responses API: as its last event holds it, or of the items and pieces that came before.
+
+    Some endpoints leave out of the last event what they sent before.
+    """
+    items: list[_Item] = []
+    last: Any = None
+    for event in events:
+        kind = str(event.get("type") or "")
+        if kind in _ENDS:
+            last = event.get("response")
+        elif kind in ("response.output_item.added", "response.output_item.done"):
+            if isinstance(given := event.get("item"), dict):
+                item = _item(items, event.get("output_index"), given.get("id"))
+                item.item, item.done = given, kind.endswith("done")
+        elif found := _PIECE.fullmatch(kind):
+            item = _item(items, event.get("output_index"), event.get("item_id"))
+            call, item.name, text, came = found.groups()
+            item.item = item.item or ({"type": call} if call else {})
+            index = event.get("content_index")
+            index = index if isinstance(index, int) else 0
+            if came == "delta":
+                item.pieces.setdefault(index, []).append(str(event.get("delta") or ""))
+            elif isinstance(whole := event.get(item.name or text), str) and whole:
+                item.pieces[index] = [whole]
+    if all(isinstance(item.index, int) for item in items):
+        items.sort(key=lambda item: item.index)
+    streamed = storable_value([item.made() for item in items])
+    final = last if isinstance(last, dict) else {}
+    output = storable_value(final.get("output"))
+    output = output if isinstance(output, list) else []
+    return {**final, "output": streamed if _size(streamed) > _size(output) else output}
+
+
+def _item(items: list[_Item], index: Any, id: Any) -> _Item:
+    """The item that an event is about, made where it is the first; one that names none is about the open one."""
+    for item in reversed(items[-_MAX_OPEN:]):
+        if (index is not None and item.index == index) or (id is not None and item.id == id):
+            return item
+    last = items[-1] if items and not items[-1].done else None
+    if last is None or None not in (index, last.index) or None not in (id, last.id):
+        items.append(_Item(index, id))
+        return items[-1]
+    last.index, last.id = (last.index if index is None else index), (last.id if id is None else id)
+    return last
+
+
+def _size(value: Any) -> int:
+    """How much is said in items: of two accounts of one answer, the longer one is whole."""
+    if isinstance(value, list):
+        return sum(map(_size, value))
+    if isinstance(value, dict):
+        return sum(_size(each) for name, each in value.items() if name not in ("id", "encrypted_content"))
+    return len(value) if isinstance(value, str) else 0
