@@ -275,7 +275,7 @@ def test_items_stand_in_the_order_of_their_indices():
     assert responses(*done).answer.content == "One\nTwo"
 
 
-# -- usage ----------------------------------------------------------------------------
+# -- usage and failures ----------------------------------------------------------------------------
 
 USAGE = {"prompt_tokens": 31, "completion_tokens": 2}
 STOP = {"index": 0, "delta": {}, "finish_reason": "stop"}
@@ -307,6 +307,80 @@ def test_tokens_are_known_wherever_the_endpoint_counts_them(last, after):
 
 BEGUN = {"choices": [{"index": 0, "delta": {"content": "Once upon"}}]}
 GONE = {"error": {"message": "sk-secret went away", "code": 502}}
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        sse(GONE),
+        sse({**GONE, "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}]}),
+        sse({"choices": [{"index": 0, "delta": {}, "error": {"code": 502, "message": "sk-secret"}}]}),
+        b'event: error\ndata: {"message": "sk-secret", "code": 502}\n\n',
+        b'error: {"code": 502, "message": "sk-secret"}\n\n',
+        b'{"error": {"code": 502, "message": "sk-secret"}}\n',
+        sse({"object": "error", "message": "sk-secret", "code": 502}),
+        sse({"choices": None, "base_resp": {"status_code": 502, "status_msg": "sk-secret"}}),
+    ],
+    ids=["event", "chunk", "choice", "named event", "field", "raw", "object", "MiniMax"],
+)
+def test_a_failure_in_the_middle_of_a_stream_is_one_and_what_came_is_kept(failed):
+    found = read_exchange("chat/completions", CHAT, Answered(200, sse(BEGUN) + failed + b"data: [DONE]\n\n"))
+    assert (found.error, found.answer.content) == ("the endpoint reported a failure: 502", "Once upon")
+
+
+@pytest.mark.parametrize(
+    "failed", [b"event: error\ndata: it broke\n\n", sse({"error": "it broke"}), sse({"error": True})]
+)
+def test_a_failure_without_a_code_is_one(failed):
+    found = read_exchange("chat/completions", CHAT, Answered(200, sse(BEGUN) + failed))
+    assert (found.error, found.answer.content) == ("the endpoint reported a failure", "Once upon")
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        event("failed", response={"status": "failed", "output": [], "error": {"code": "server_error", "message": "m"}}),
+        {"type": "error", "code": "server_error", "message": "m"},
+        {"type": "error", "error": {"type": "server_error", "message": "m"}},
+        event("completed", response={"status": "failed", "error": {"code": "server_error"}}),
+    ],
+    ids=["failed", "error", "nested", "status"],
+)
+def test_a_failed_response_is_one_and_what_came_is_kept(failed):
+    found = responses(event("output_text.delta", delta="Once upon"), failed)
+    assert (found.error, found.answer.content) == ("the endpoint reported a failure: server_error", "Once upon")
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "body", "error"),
+    [
+        (
+            "chat/completions",
+            {"error": {"message": "m", "type": "overloaded"}},
+            "the endpoint reported a failure: overloaded",
+        ),
+        ("responses", {"status": "failed", "output": [], "error": {"code": "x"}}, "the endpoint reported a failure: x"),
+        ("embeddings", {"error": "no such model"}, "the endpoint reported a failure"),
+        ("chat/completions", {"base_resp": {"status_code": 1004}}, "the endpoint reported a failure: 1004"),
+        ("chat/completions", [{"error": {"code": 400, "status": "X"}}], "the endpoint reported a failure: 400"),
+        ("chat/completions", {"detail": "Not found"}, "its answer is none of a model's"),
+        ("responses", {"type": "about:blank", "title": "Gone"}, "its answer is none of a model's"),
+        ("chat/completions", "<html>Log in</html>", "its answer is neither JSON nor a stream of events"),
+        ("chat/completions", "", "its answer is neither JSON nor a stream of events"),
+    ],
+)
+def test_a_success_whose_body_is_none_is_a_failure(endpoint, body, error):
+    asked = {"chat/completions": CHAT}.get(endpoint, RESPONSES)
+    sent = body if isinstance(body, str) else json.dumps(body)
+    found = read_exchange(endpoint, asked, Answered(200, sent.encode()))
+    assert (found.error, found.answer) == (error, None)
+
+
+@pytest.mark.parametrize(
+    "body", [{"choices": [], "error": None}, {"choices": [], "error": {}}, {"choices": [], "error": False}]
+)
+def test_an_error_that_is_none_is_no_failure(body):
+    assert read_exchange("chat/completions", CHAT, Answered(200, json.dumps(body).encode())).error is None
 
 
 # -- anything --------------------------------------------------------------------------------------

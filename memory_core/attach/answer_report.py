@@ -1,11 +1,13 @@
-"""What an answer reports beside its words: the tokens it took. Pure."""
+"""What an answer reports beside its words: the tokens it took, and that it failed. Pure."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from memory_core.attach.streamed_answer import objects_in
 from memory_core.tokens import reported
 
+_CODE = re.compile(r"[a-z0-9_.]{1,60}")
 _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens")
 
 
@@ -28,3 +30,32 @@ def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for choice in objects_in(answer.get("choices")):
         for holder in objects_in([choice, choice.get("delta"), choice.get("message")]):
             yield from objects_in(holder.get("usage"))
+
+
+def reported_failure(answer: Mapping[str, Any]) -> str | None:
+    """The code of the failure that an answer or an event reports, "" where it names none; None if there is none.
+
+    Nothing else of it is kept, as some endpoints repeat the key.
+    """
+    response = answer.get("response")
+    if isinstance(response, dict) and (code := reported_failure(response)) is not None:
+        return code
+    if error := answer.get("error"):
+        return failure_code(error)
+    if "error" in (answer.get("type"), answer.get("object")):
+        return failure_code(answer)
+    if answer.get("type") == "response.failed" or answer.get("status") == "failed":
+        return ""
+    of_minimax = answer.get("base_resp")
+    if isinstance(of_minimax, dict) and of_minimax.get("status_code"):
+        return failure_code({"code": of_minimax["status_code"]})
+    for choice in objects_in(answer.get("choices")):
+        if choice.get("error") or choice.get("finish_reason") == "error":
+            return failure_code(choice.get("error"))
+    return None
+
+
+def failure_code(error: Any) -> str:
+    """The code of an error, or its type; "" where it has none that is a short word or a number."""
+    named = [str(error.get(key)) for key in ("code", "type") if error.get(key)] if isinstance(error, Mapping) else []
+    return next((name for name in named if _CODE.fullmatch(name) and name != "error"), "")

@@ -3,12 +3,11 @@
 Pure. Headers never come here, so no key can be kept; of an endpoint's refusal only its code is, as some repeat the key.
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from memory_core.attach.answer_report import reported_tokens
+from memory_core.attach.answer_report import failure_code, reported_failure, reported_tokens
 from memory_core.attach.streamed_answer import joined_chunks, joined_events, objects_in, stream_events
 from memory_core.errors import MessageError
 from memory_core.events import Knowledge
@@ -19,8 +18,8 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
 ENDPOINTS: tuple[Endpoint, ...] = ("chat/completions", "responses", "embeddings")
 """The paths whose calls are recorded; others are passed on only."""
-
-_CODE = re.compile(r"[a-z0-9_.]{1,60}")
+_ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
+"""Fields of which one is in every answer of these endpoints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +69,10 @@ def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exc
     if not isinstance(asked, dict):
         raise MessageError("the request is no JSON object")
     purpose = "embed" if endpoint == "embeddings" else "reply"
-    answers = _answers(answered.body)
+    answers = objects_in(read_json(answered.body)) or list(stream_events(answered.body))
     model = storable_value(str(asked.get("model") or "unknown"))[:200]
-    said = Exchange(purpose, model, _prompt(endpoint, asked), seconds=answered.seconds, error=_problem(answered))
+    said = Exchange(purpose, model, _prompt(endpoint, asked), seconds=answered.seconds)
+    said = replace(said, error=_problem(answered, answers))
     if answered.status is None or answered.status >= 400:
         return said
     input_tokens, output_tokens = reported_tokens(answers)
@@ -80,20 +80,22 @@ def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exc
     return replace(said, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
-def _answers(body: bytes) -> list[dict[str, Any]]:
-    """The answer as one object, or its events."""
-    whole = objects_in(read_json(body))
-    return whole or list(stream_events(body))
-
-
-def _problem(answered: Answered) -> str | None:
-    if answered.status is None or answered.status < 400:
+def _problem(answered: Answered, answers: list[dict[str, Any]]) -> str | None:
+    if answered.status is None:
         return answered.problem
-    [body] = objects_in(read_json(answered.body))[:1] or [{}]
-    error = body.get("error")
-    named = [error.get(key) for key in ("code", "type")] if isinstance(error, dict) else []
-    code = next((name for name in named if isinstance(name, str) and _CODE.fullmatch(name)), "")
-    return " ".join(["the endpoint refused it:", str(answered.status), code]).rstrip()
+    if answered.status >= 400:
+        refusal = next(filter(None, (failure_code(answer.get("error")) for answer in answers)), "")
+        return f"the endpoint refused it: {answered.status} {refusal}".removesuffix(f" {answered.status}").rstrip()
+    for answer in answers:
+        if (code := reported_failure(answer)) is not None:
+            return f"the endpoint reported a failure: {code}".removesuffix(": ")
+    if answered.problem is None and not answers:
+        return "its answer is neither JSON nor a stream of events"
+    if answered.problem is None and all(
+        _ANSWERS.isdisjoint(answer) and not str(answer.get("type")).startswith("response.") for answer in answers
+    ):
+        return "its answer is none of a model's"
+    return answered.problem
 
 
 # -- the request -----------------------------------------------------------------------------------
