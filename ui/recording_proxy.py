@@ -93,6 +93,7 @@ class RecordingProxy:
 
     async def _pass_on(self, session_id: str, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
         call = _Call(self._room)
+        call.coding = _coding(scope["headers"])
         body = _Body(receive, call)
         if not await body.begin():
             call.forget()
@@ -134,7 +135,7 @@ class RecordingProxy:
             content = body.pieces() if body.whole is None else body.whole
             request = httpx.Request(scope["method"], url, headers=headers, content=content)
             response = await self._client.send(request, stream=True)
-            call.status = response.status_code
+            call.status, call.answer_coding = response.status_code, _coding(response.headers.raw)
             passed = _passed_on(response.headers.raw)
             await send({"type": "http.response.start", "status": response.status_code, "headers": passed})
             async for piece in response.aiter_raw():
@@ -234,6 +235,8 @@ class _Call:
         self.status: int | None = None
         self.problem: str | None = None
         self.seconds = 0.0
+        self.coding = self.answer_coding = ""
+        """How the request and the answer are compressed."""
         self.ended = False
         """Whether nothing more will be sent."""
         self._room = room
@@ -272,36 +275,52 @@ class _Call:
         self._sizes, self._request, self._answer = dict.fromkeys(self._sizes, 0), None, None
 
     def answered(self) -> "Answered":
+        from memory_core import MessageError
+        from memory_core.attach.content_coding import decompressed
         from memory_core.attach.wire import Answered
 
         problem = "its answer was too long to be kept" if self._answer is None else self.problem
-        return Answered(self.status, b"".join(self._answer or ()), self.seconds, problem)
+        try:
+            body = decompressed(b"".join(self._answer or ()), self.answer_coding, MAX_KEPT_BYTES)
+        except MessageError as error:
+            body, problem = b"", f"its answer could not be read: {error}"
+        return Answered(self.status, body, self.seconds, problem)
 
 
 def _record_kept(opened: "Callable[[str], Session]", session_id: str, path: str, call: _Call) -> None:
     try:
-        request = call.request
-        if request is None:
+        if (request := call.request) is None:
             _log.warning("A call of the session %r was passed on and not recorded: it is too long.", session_id)
         else:
-            _record(opened, session_id, path, request, call.answered())
+            _record(opened, session_id, path, request, call.answered(), call.coding)
     finally:
         call.forget()
 
 
 def _record(
-    opened: "Callable[[str], Session]", session_id: str, path: str, request: bytes, answered: "Answered"
+    opened: "Callable[[str], Session]",
+    session_id: str,
+    path: str,
+    request: bytes,
+    answered: "Answered",
+    coding: str = "",
 ) -> None:
     """Store the call. Warnings hold no words of it."""
     from memory_core import MemoryInspectorError
+    from memory_core.attach.content_coding import decompressed
     from memory_core.attach.recording import attach, record_exchange
     from memory_core.attach.wire import ENDPOINTS, read_exchange
 
     endpoint = next((each for each in ENDPOINTS if each == path), None)
     if endpoint is None or len(request) > MAX_KEPT_BYTES:
         return
+    readable = None
     try:
-        exchange = read_exchange(endpoint, request, answered)
+        try:
+            readable = decompressed(request, coding, MAX_KEPT_BYTES)
+        except MemoryInspectorError as error:
+            _log.warning("A call of the session %r was recorded without its words: %s", session_id, error)
+        exchange = read_exchange(endpoint, readable, answered)
         session = opened(session_id)
         attach(session)
         record_exchange(session, exchange)
@@ -309,6 +328,11 @@ def _record(
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, error)
     except Exception as error:  # the one thread goes on; the words of an unforeseen error may be the conversation's
         _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
+
+
+def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
+    """How a body is compressed, as its headers say."""
+    return b",".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
 
 
 def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:

@@ -59,20 +59,23 @@ class Exchange:
     """Whether the words of the prompt are known; a span may report a call without them."""
 
 
-def read_exchange(endpoint: Endpoint, request: bytes, answered: Answered) -> Exchange:
-    """The call, whatever became of it.
+def read_exchange(endpoint: Endpoint, request: bytes | None, answered: Answered) -> Exchange:
+    """The call, whatever became of it. `request`: None where it cannot be read, and only the answer tells of it.
 
     Raises:
         MessageError: the request is none of this endpoint's.
     """
-    asked = read_json(request)
+    asked = {} if request is None else read_json(request)
     if not isinstance(asked, dict):
         raise MessageError("the request is no JSON object")
     purpose = "embed" if endpoint == "embeddings" else "reply"
+    prompt = () if request is None else _prompt(endpoint, asked)
+    captured = request is not None or purpose == "embed"
+    said = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
     answers = objects_in(read_json(answered.body)) or list(stream_events(answered.body))
-    model = storable_value(str(asked.get("model") or "unknown"))[:200]
-    said = Exchange(purpose, model, _prompt(endpoint, asked), seconds=answered.seconds)
-    said = replace(said, error=_problem(answered, answers))
+    named = [asked.get("model"), *(answer.get("model") for answer in answers)]
+    model = storable_value(str(next(filter(None, named), said.model)))[:200]
+    said = replace(said, model=model, error=_problem(answered, answers))
     if answered.status is None or answered.status >= 400:
         return said
     input_tokens, output_tokens = reported_tokens(answers)

@@ -1,0 +1,223 @@
+"""Calls through the recording proxy on real servers: the bytes stay the same, whatever can be read of them."""
+
+import gzip
+import http.client
+import http.server
+import json
+import logging
+import sys
+import threading
+import zlib
+
+import httpx
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from proxy_kit import Attached
+from test_streamed_answers import BEGUN, GONE, STREAMS, sse
+
+from memory_core import Database
+from memory_core.attach.content_coding import decompressed
+from memory_core.errors import MessageError
+from ui import recording_proxy
+from ui.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM
+
+zstd_packed = zstandard.ZstdCompressor().compress
+ASKED = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Which gate?"}]}).encode()
+GATE = json.dumps(
+    {"model": "of-the-answer", "choices": [{"message": {"role": "assistant", "content": "Gate 12"}}]}
+).encode()
+
+
+class Endpoint:
+    """A server that answers with given pieces of bytes, and keeps path, headers and body of each request."""
+
+    def __init__(self):
+        self.pieces, self.headers, self.requests = [GATE], {}, []
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                outer.requests.append((self.path, {k.lower(): v for k, v in self.headers.items()}, body))
+                self.send_response(200)
+                for name, value in {"transfer-encoding": "chunked", **outer.headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                for piece in filter(None, outer.pieces):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                self.wfile.write(b"0\r\n\r\n")
+
+            do_GET = do_POST
+
+            def log_message(self, *args):
+                """Say nothing."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """One endpoint and one proxy for all tests here."""
+    endpoint = Endpoint()
+    folder = tmp_path_factory.mktemp("passed-on")
+    with pytest.MonkeyPatch.context() as patched, Attached(Database.open(f"sqlite:///{folder}/memory.db")) as attached:
+        patched.setenv(UPSTREAM, f"{endpoint.url}/v1")
+        yield attached, endpoint
+    endpoint.close()
+
+
+@pytest.fixture(autouse=True)
+def answers_again(running):
+    """What a test lets the endpoint answer is not answered to the next."""
+    running[1].pieces, running[1].headers = [GATE], {}
+
+
+@pytest.fixture
+def call(running, request):
+    """Ask through the proxy in a session of this test; return the answer's bytes and what was recorded of the call."""
+    attached, _ = running
+    session = f"s{abs(hash(request.node.name))}"
+
+    def ask(body=ASKED, path="/v1/chat/completions", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", attached.socket.getsockname()[1], timeout=20)
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("POST", f"/record/{session}{path}", body, named)
+        answer = connection.getresponse()
+        received = answer.read()
+        connection.close()
+        memory = attached.memory(session)
+        assert attached.proxy._room._left == MAX_KEPT_AT_ONCE
+        return received, memory.events(kinds=["model_called"])[-1].event, [m.content for m in memory.get_all()]
+
+    return ask
+
+
+def raw_deflate(body):
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(body) + packer.flush()
+
+
+PACKED = [
+    ("gzip", gzip.compress(ASKED)),
+    ("GZIP", gzip.compress(ASKED[:20]) + gzip.compress(ASKED[20:])),
+    ("x-gzip", gzip.compress(ASKED)),
+    ("deflate", zlib.compress(ASKED)),
+    ("deflate", raw_deflate(ASKED)),
+    ("zstd", zstd_packed(ASKED)),
+    ("zstd", zstd_packed(ASKED[:20]) + zstd_packed(ASKED[20:])),
+    ("gzip, zstd", zstd_packed(gzip.compress(ASKED))),
+    ("identity", ASKED),
+]
+
+
+@pytest.mark.parametrize(("coding", "packed"), PACKED)
+def test_a_compressed_request_arrives_as_it_was_sent_and_is_recorded(running, call, coding, packed):
+    received, called, said = call(packed, content_encoding=coding)
+    _, headers, arrived = running[1].requests[-1]
+    assert (received, arrived, headers["content-encoding"]) == (GATE, packed, coding)
+    assert (called.model, called.error, called.captured, said) == ("m", None, True, ["Which gate?", "Gate 12"])
+
+
+@pytest.mark.parametrize(
+    ("coding", "packed", "told"),
+    [
+        ("br", b"\x0b\x02\x80", 'compressed as "br"'),
+        ("gzip", gzip.compress(b" " * 3_000_000 + ASKED), "more than 1,000,000 bytes"),
+        ("zstd", zstd_packed(b" " * 3_000_000 + ASKED), "more than 1,000,000 bytes"),
+    ],
+    ids=["unknown", "gzip too long", "zstd too long"],
+)
+def test_a_request_that_cannot_be_decompressed_is_passed_on_and_recorded_without_its_words(
+    running, call, monkeypatch, caplog, coding, packed, told
+):
+    monkeypatch.setattr(recording_proxy, "MAX_KEPT_BYTES", 1_000_000)
+    received, called, said = call(packed, content_encoding=coding)
+    assert (received, running[1].requests[-1][2]) == (GATE, packed)
+    assert (called.model, called.error, called.captured, said) == ("of-the-answer", None, False, ["Gate 12"])
+    assert told in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("coding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("zstd", zstd_packed)]
+)
+def test_an_answer_that_comes_compressed_unasked_is_passed_on_so_and_recorded(running, call, coding, pack):
+    packed = pack(GATE)
+    running[1].pieces, running[1].headers = [packed[:9], packed[9:]], {"content-encoding": coding}
+    received, called, said = call()
+    assert (received, called.error, said) == (packed, None, ["Which gate?", "Gate 12"])
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "zstd"])
+@pytest.mark.parametrize("end", [0, 1, 9, 30, -1])
+def test_of_a_body_that_was_cut_off_the_beginning_is_read(coding, end):
+    packed = {"gzip": gzip.compress, "deflate": zlib.compress, "zstd": zstd_packed}[coding](ASKED)[:end]
+    assert ASKED.startswith(decompressed(packed, coding, 1000))
+
+
+def test_without_the_package_for_zstd_a_sentence_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(MessageError, match="package zstandard"):
+        decompressed(zstd_packed(ASKED), "zstd", 1000)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (sse(BEGUN, GONE), ["Which gate?", "Once upon"]),
+        (json.dumps(GONE).encode(), ["Which gate?"]),
+        (b"<html>Log in</html>", ["Which gate?"]),
+    ],
+    ids=["in a stream", "whole", "a page"],
+)
+def test_a_failure_behind_a_success_is_passed_on_and_recorded_as_one(running, call, body, said):
+    running[1].pieces = [body]
+    received, called, told = call()
+    assert (received, bool(called.error), told) == (body, True, said)
+    assert "sk-secret" not in called.error
+
+
+def test_what_keeps_one_call_out_of_the_record_is_one_warning_without_words(running, caplog):
+    attached, _ = running
+    asked = {"model": "m", "messages": {"secret words": 1}}
+    assert httpx.post(f"{attached.url('odd')}/chat/completions", json=asked).content == GATE
+    attached.settle()
+    [warning] = [record.getMessage() for record in caplog.records if record.name.startswith("ui")]
+    assert 'no list of "messages"' in warning
+    assert "secret words" not in warning
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_any_stream_arrives_byte_for_byte_and_recording_it_never_fails(running, data):
+    """Streams with pieces that are broken, left out and said twice, cut anywhere."""
+    attached, endpoint = running
+    path, asked, events = data.draw(st.sampled_from(STREAMS))
+    pieces = [sse(each) for each in events] + [sse(b"[DONE]")]
+    broken = st.sampled_from(pieces) | st.binary(max_size=40) | st.just(b"data: {\n\n") | st.just(b"\xff\xfe")
+    whole = b"".join(data.draw(st.lists(st.sampled_from(pieces) | broken, max_size=8)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=6)))
+    endpoint.pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    endpoint.headers = {"content-type": "text/event-stream"}
+    heard = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())
+    logger = logging.getLogger("ui.recording_proxy")
+    logger.addHandler(handler)
+    try:
+        calls = len(attached.calls("property")) if attached.known("property") else 0
+        answer = httpx.post(f"{attached.url('property')}/{path}", content=asked, timeout=20)
+        assert (answer.content, endpoint.requests[-1][2]) == (whole, asked)
+        assert len(attached.calls("property")) == calls + 1
+    finally:
+        logger.removeHandler(handler)
+    assert heard == []
