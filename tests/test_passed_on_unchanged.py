@@ -14,11 +14,13 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from proxy_kit import Attached
+from openai import AzureOpenAI
+from proxy_kit import KEY, Attached
 from test_streamed_answers import BEGUN, GONE, STREAMS, sse
 
 from memory_core import Database
 from memory_core.attach.content_coding import decompressed
+from memory_core.attach.wire import Answered, endpoint_of, read_exchange
 from memory_core.errors import MessageError
 from ui import recording_proxy
 from ui.recording_proxy import MAX_KEPT_AT_ONCE, UPSTREAM
@@ -184,6 +186,73 @@ def test_a_failure_behind_a_success_is_passed_on_and_recorded_as_one(running, ca
     received, called, told = call()
     assert (received, bool(called.error), told) == (body, True, said)
     assert "sk-secret" not in called.error
+
+
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_a_client_of_azure_is_recorded_under_its_deployment(running, call, streamed):
+    attached, endpoint = running
+    endpoint.pieces = [sse(BEGUN, b"[DONE]")] if streamed else [GATE]
+    endpoint.headers = {"content-type": "text/event-stream" if streamed else "application/json"}
+    session = f"azure-{streamed}"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv(UPSTREAM, endpoint.url)
+        address = f"http://127.0.0.1:{attached.socket.getsockname()[1]}/record/{session}"
+        client = AzureOpenAI(azure_endpoint=address, api_version="2026-01-01", api_key=KEY, max_retries=0)
+        messages = [{"role": "user", "content": "Which gate?"}]
+        answer = client.chat.completions.create(model="my-gpt", messages=messages, stream=streamed)
+        heard = "".join(c.choices[0].delta.content for c in answer) if streamed else answer.choices[0].message.content
+    path, headers, _ = endpoint.requests[-1]
+    assert path == "/openai/deployments/my-gpt/chat/completions?api-version=2026-01-01"
+    assert headers["api-key"] == KEY
+    assert [(c.model, c.error) for c in attached.calls(session)] == [("my-gpt", None)]
+    assert attached.prompts(session) == [[("user", "Which gate?")]]
+    assert attached.memory(session).get_all()[-1].content == heard
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/openai/deployments/d/chat/completions",
+        "/openai/deployments/d/chat/completions",
+        "/v1/deployments/d/chat/completions?api-version=1",
+    ],
+)
+def test_a_deployment_is_the_model_of_a_request_that_names_none(running, call, path):
+    received, called, said = call(json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode(), path)
+    assert (received, called.model, said) == (GATE, "d", ["Hi", "Gate 12"])
+    assert running[1].requests[-1][0] == "/v1" + path.removeprefix("/v1")
+
+
+@pytest.mark.parametrize(
+    "base", ["", "openai/", "openai/v1/", "openai/deployments/my%20model/", "deployments/my%20model/"]
+)
+@pytest.mark.parametrize("endpoint", ["chat/completions", "responses", "embeddings"])
+def test_an_endpoint_is_found_in_paths_of_azure(base, endpoint):
+    assert endpoint_of(f"/{base}{endpoint}") == (endpoint, "my model" if "deployments" in base else None)
+
+
+@pytest.mark.parametrize(
+    "path", ["/responses/r1", "/responses/r1/cancel", "/deployments/chat/completions", "/models", "/a/b/embeddings"]
+)
+def test_other_paths_are_not_recorded(path):
+    assert endpoint_of(path) is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "answered", "model"),
+    [({"model": "m"}, {"model": "n"}, "m"), ({}, {"model": "n"}, "d"), ({"model": ""}, {}, "d")],
+)
+def test_a_deployment_names_the_model_where_the_request_does_not(asked, answered, model):
+    body = Answered(200, json.dumps({"choices": [], **answered}).encode())
+    asked = json.dumps({"messages": [{"role": "user", "content": "Hi"}], **asked}).encode()
+    assert read_exchange("chat/completions", asked, body, deployment="d").model == model
+
+
+def test_a_list_of_stored_answers_is_passed_on_and_is_no_call(running, caplog):
+    attached, _ = running
+    assert httpx.get(f"{attached.url('lists')}/chat/completions").content == GATE
+    attached.settle()
+    assert not [record for record in caplog.records if record.name.startswith("ui")]
 
 
 def test_what_keeps_one_call_out_of_the_record_is_one_warning_without_words(running, caplog):

@@ -1,8 +1,9 @@
 """`/record/<session>/v1/...`: passes calls of an agent on to its endpoint, and records them as that session.
 
-An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. What the endpoint
-answers goes back as it came, byte for byte and piece by piece, refusals and broken connections too. Recording happens
-afterwards and beside it; where it fails the agent notices nothing. The key passes through and is kept nowhere.
+An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Azure's clients
+write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. What the endpoint answers goes
+back as it came, byte for byte and piece by piece, refusals and broken connections too. Recording happens afterwards and
+beside it; where it fails the agent notices nothing. The key passes through and is kept nowhere.
 """
 
 import json
@@ -40,7 +41,7 @@ MAX_KEPT_BYTES = 32_000_000
 MAX_KEPT_AT_ONCE = 4 * MAX_KEPT_BYTES
 """Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
 
-_PATH = re.compile(r"/record/([^/]+)/v1(/.*)")
+_PATH = re.compile(r"/record/([^/]+)(?:/v1(/.*)|(/openai/.*))")
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
@@ -79,7 +80,7 @@ class RecordingProxy:
             if scope["type"] == "lifespan" and self._client is not None:  # the server ends
                 await self._client.aclose()
             return
-        session_id, path, send = unquote(found[1]), found[2], _sandboxed(send)
+        session_id, path, send = unquote(found[1]), found[2] or found[3], _sandboxed(send)
         if problem := forbidden(scope):
             await _refuse(send, 403, problem)
         elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
@@ -113,7 +114,10 @@ class RecordingProxy:
                 both.cancel_scope.cancel()
         finally:
             call.seconds = time.monotonic() - begun
-            self._recorder.submit(_record_kept, self._session, session_id, path.strip("/"), call)
+            if scope["method"] == "POST":
+                self._recorder.submit(_record_kept, self._session, session_id, path, call)
+            else:
+                call.forget()
 
     async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
         """Send the endpoint's answer on. Of one that breaks off the end is never sent, so that it breaks off here."""
@@ -309,18 +313,18 @@ def _record(
     from memory_core import MemoryInspectorError
     from memory_core.attach.content_coding import decompressed
     from memory_core.attach.recording import attach, record_exchange
-    from memory_core.attach.wire import ENDPOINTS, read_exchange
+    from memory_core.attach.wire import endpoint_of, read_exchange
 
-    endpoint = next((each for each in ENDPOINTS if each == path), None)
-    if endpoint is None or len(request) > MAX_KEPT_BYTES:
+    found = endpoint_of(path)
+    if found is None or len(request) > MAX_KEPT_BYTES:
         return
-    readable = None
+    (endpoint, deployment), readable = found, None
     try:
         try:
             readable = decompressed(request, coding, MAX_KEPT_BYTES)
         except MemoryInspectorError as error:
             _log.warning("A call of the session %r was recorded without its words: %s", session_id, error)
-        exchange = read_exchange(endpoint, readable, answered)
+        exchange = read_exchange(endpoint, readable, answered, deployment=deployment)
         session = opened(session_id)
         attach(session)
         record_exchange(session, exchange)

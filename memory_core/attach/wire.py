@@ -3,9 +3,11 @@
 Pure. Headers never come here, so no key can be kept; of an endpoint's refusal only its code is, as some repeat the key.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
+from urllib.parse import unquote
 
 from memory_core.attach.answer_report import failure_code, reported_failure, reported_tokens
 from memory_core.attach.streamed_answer import joined_chunks, joined_events, objects_in, stream_events
@@ -16,10 +18,17 @@ from memory_core.formats.prompt_messages import read_items, read_message
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
-ENDPOINTS: tuple[Endpoint, ...] = ("chat/completions", "responses", "embeddings")
 """The paths whose calls are recorded; others are passed on only."""
+_PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
+"""Azure names the model in the path, as a deployment."""
 _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
 """Fields of which one is in every answer of these endpoints."""
+
+
+def endpoint_of(path: str) -> tuple[Endpoint, str | None] | None:
+    """The endpoint that a path names, and the deployment in it; None where its calls are not recorded."""
+    found = _PATH.fullmatch(path.strip("/"))
+    return None if found is None else (cast(Endpoint, found[2]), found[1] and unquote(found[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +68,10 @@ class Exchange:
     """Whether the words of the prompt are known; a span may report a call without them."""
 
 
-def read_exchange(endpoint: Endpoint, request: bytes | None, answered: Answered) -> Exchange:
-    """The call, whatever became of it. `request`: None where it cannot be read, and only the answer tells of it.
+def read_exchange(
+    endpoint: Endpoint, request: bytes | None, answered: Answered, *, deployment: str | None = None
+) -> Exchange:
+    """The call, whatever became of it. `request`: None where it cannot be read; `deployment` names its model then.
 
     Raises:
         MessageError: the request is none of this endpoint's.
@@ -73,7 +84,7 @@ def read_exchange(endpoint: Endpoint, request: bytes | None, answered: Answered)
     captured = request is not None or purpose == "embed"
     said = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
     answers = objects_in(read_json(answered.body)) or list(stream_events(answered.body))
-    named = [asked.get("model"), *(answer.get("model") for answer in answers)]
+    named = [asked.get("model"), deployment, *(answer.get("model") for answer in answers)]
     model = storable_value(str(next(filter(None, named), said.model)))[:200]
     said = replace(said, model=model, error=_problem(answered, answers))
     if answered.status is None or answered.status >= 400:
