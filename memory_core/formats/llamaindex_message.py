@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.formats.content import ToolResult, Unread, read_content, text_of
-from memory_core.formats.openai_message import OTHER
+from memory_core.formats.openai_message import OTHER, other_kinds
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -161,7 +161,7 @@ def part_to_llamaindex(part: Part) -> dict[str, Any]:
 
 
 def says_nothing(message: ChatMessage) -> bool:
-    """No text, no other part, no call; a tool result still says that its call came back."""
-    if message.role is MessageRole.TOOL and message.tool_call_id:
+    """No text, no other part, no call, nothing kept beside them; a tool result still says that its call came back."""
+    if other_kinds(message) or (message.role is MessageRole.TOOL and message.tool_call_id):
         return False
     return not message.tool_calls and all(isinstance(p, TextPart) and not p.text.strip() for p in message.parts)

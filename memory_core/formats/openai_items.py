@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_core.errors import MessageError
+from memory_core.formats.content import first_text
+from memory_core.formats.openai_message import ITEMS, role_of
 from memory_core.messages import (
     ChatMessage,
     ImagePart,
@@ -20,8 +22,7 @@ from memory_core.messages import (
     decode_arguments,
 )
 
-ITEMS = "openai_items"
-"""The entry of `additional_kwargs` that keeps the items without their texts."""
+_OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 
 
@@ -78,19 +79,23 @@ def _message(item: dict[str, Any]) -> ChatMessage:
     match item:
         case {"type": "function_call", "name": str(name)}:
             text = str(item.get("arguments") or "")
-            call = ToolCallPart(tool_call_id=item.get("call_id"), tool_name=name, tool_kwargs=decode_arguments(text))
+            call = ToolCallPart(
+                tool_call_id=first_text(item, "call_id"), tool_name=name, tool_kwargs=decode_arguments(text)
+            )
             parts = [call]
             if _arguments(call) == text:
                 frame.pop("arguments", None)
-        case {"type": "function_call_output"}:
+        case {"type": "custom_tool_call", "name": str(name), "input": str(text)}:
+            parts = [ToolCallPart(tool_call_id=first_text(item, "call_id"), tool_name=name, tool_kwargs=text)]
+        case {"type": str(kind)} if kind in _OUTPUTS:
             role = MessageRole.TOOL
-            kwargs["tool_call_id"] = item.get("call_id")
+            kwargs["tool_call_id"] = first_text(item, "call_id")
             frame["output"], parts = _taken_apart(item.get("output"))
         case {"type": "reasoning"}:
             said = [str(entry.get("text", "")) for entry in item.get("summary") or () if isinstance(entry, dict)]
             parts = [ThinkingPart(text="\n".join(said))] if any(said) else []
         case {"role": str(given)} if item.get("type", "message") == "message":
-            role = ChatMessage(role=given).role
+            role = role_of(given)
             frame["content"], parts = _taken_apart(item.get("content"))
     kept = {"item": frame, "parts": [part.type for part in parts]}
     return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [kept]})
@@ -126,7 +131,7 @@ def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
         if isinstance(call, ToolCallPart):
             item.setdefault("arguments", _arguments(call))
     elif item.get("type") != "reasoning":
-        field = "output" if item.get("type") == "function_call_output" else "content"
+        field = "output" if item.get("type") in _OUTPUTS else "content"
         if field in item:
             item[field] = _put_together(item[field], parts)
     return item

@@ -38,6 +38,9 @@ MESSAGE_FIELDS = frozenset(
 OTHER = "other_content"
 """Entry of `additional_kwargs`: what was beside the parts and has no place in a message, a list of JSON values."""
 
+ITEMS = "openai_items"
+"""Entry of `additional_kwargs`: the items of the Responses API that a message was made of, see `openai_items`."""
+
 _KEPT = ("tool_call_id", "name")
 """Entries of `additional_kwargs` that the format has a field for."""
 _ROLES = {
@@ -115,8 +118,10 @@ def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
 
 def other_kinds(message: ChatMessage) -> list[str]:
     """The kinds of what is kept beside a message's parts, for a note."""
-    other = message.additional_kwargs.get(OTHER)
-    return [Unread(value).kind for value in other] if isinstance(other, list) else []
+    other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
+    kept = list(other) if isinstance(other, list) else []
+    kept += [each["item"] for each in items if not each["parts"]] if isinstance(items, list) else []
+    return [Unread(value).kind for value in kept]
 
 
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
@@ -164,22 +169,31 @@ def _file(part: FilePart) -> dict[str, str]:
     return {"file_data" if part.url.startswith("data:") else "file_url": part.url}
 
 
+def role_of(given: str) -> MessageRole:
+    """The role by its name here or elsewhere; an unknown one is the assistant's, whose words are nobody's facts."""
+    return _known_role(given) or MessageRole.ASSISTANT
+
+
+def _known_role(given: str) -> MessageRole | None:
+    try:
+        return MessageRole(given)
+    except ValueError:
+        lower = given.lower()
+        return _ROLES.get(lower) or (MessageRole(lower) if lower in MessageRole.__members__.values() else None)
+
+
 def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
-    """The role, and what is kept of its name where it is none of the four."""
+    """The role, and what is kept of its name where it is unknown."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
     given = data["role"]
-    try:
-        return MessageRole(given if isinstance(given, str) else ""), {}
-    except ValueError:
-        if isinstance(given, str) and (known := _ROLES.get(given.lower())):
-            return known, {}
-        if isinstance(given, str) and given.lower() in MessageRole.__members__.values():
-            return MessageRole(given.lower()), {}
-        if any_role and isinstance(given, str):
-            return MessageRole.ASSISTANT, {"role": given[:100]}
-        shown = f'"{given[:40]}"' if isinstance(given, str) else _kind(given)
-        raise MessageError(f"role {shown} is not known. Use system, user, assistant or tool.") from None
+    if not isinstance(given, str):
+        raise MessageError(f"role {_kind(given)} is not known. Use system, user, assistant or tool.")
+    if (known := _known_role(given)) is not None:
+        return known, {}
+    if not any_role:
+        raise MessageError(f'role "{given[:40]}" is not known. Use system, user, assistant or tool.')
+    return role_of(given), {"role": given[:100]}
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:

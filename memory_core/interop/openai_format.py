@@ -321,8 +321,8 @@ def other_notes(message: ChatMessage) -> Iterator[str]:
 
 
 def _says_nothing(message: ChatMessage) -> bool:
-    """No text, no other part, no call; an empty tool result still says that its call came back."""
-    if message.role is MessageRole.TOOL and message.additional_kwargs:
+    """No text, no other part, no call, nothing kept beside them; an empty tool result says that its call came back."""
+    if other_kinds(message) or (message.role is MessageRole.TOOL and message.additional_kwargs):
         return False
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)
 
