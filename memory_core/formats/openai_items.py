@@ -22,6 +22,8 @@ from memory_core.messages import (
     decode_arguments,
 )
 
+_FILLED = ("text", "refusal", "image_url")
+"""Fields of content whose texts stand in the message's parts."""
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 
@@ -92,7 +94,10 @@ def _message(item: dict[str, Any]) -> ChatMessage:
             kwargs["tool_call_id"] = first_text(item, "call_id")
             frame["output"], parts = _taken_apart(item.get("output"))
         case {"type": "reasoning"}:
-            said = [str(entry.get("text", "")) for entry in item.get("summary") or () if isinstance(entry, dict)]
+            summary = item.get("summary")
+            said = [
+                str(e.get("text", "")) for e in (summary if isinstance(summary, list) else ()) if isinstance(e, dict)
+            ]
             parts = [ThinkingPart(text="\n".join(said))] if any(said) else []
         case {"role": str(given)} if item.get("type", "message") == "message":
             role = role_of(given)
@@ -127,8 +132,7 @@ def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
     """An item with the texts of its parts."""
     item = dict(frame)
     if item.get("type") == "function_call":
-        [call] = parts
-        if isinstance(call, ToolCallPart):
+        if parts and isinstance(call := parts[0], ToolCallPart):
             item.setdefault("arguments", _arguments(call))
     elif item.get("type") != "reasoning":
         field = "output" if item.get("type") in _OUTPUTS else "content"
@@ -142,7 +146,8 @@ def _put_together(frame: Any, parts: Sequence[Part]) -> Any:
     if frame is None:
         return next(rest, None)
     return [
-        entry | {key: next(rest) for key in ("text", "refusal", "image_url") if key in entry and entry[key] is None}
+        entry
+        | {key: next(rest, None) for key in ("text", "refusal", "image_url") if key in entry and entry[key] is None}
         if isinstance(entry, dict)
         else entry
         for entry in frame

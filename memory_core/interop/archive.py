@@ -14,7 +14,7 @@ from hashlib import sha256
 
 from memory_core.errors import FormatError
 from memory_core.interop.located_json import problem
-from memory_core.limits import Budget
+from memory_core.limits import MAX_FILE_BYTES, Budget, check_size
 from memory_core.text import listed
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
@@ -150,6 +150,26 @@ def unpacking(
         Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # as they claim
         budget = Budget(filename, bytes=most, items=MAX_LINES)
         yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
+
+
+def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
+    """A member of an archive that is read whole; None where there is none of this name, or it cannot be unpacked.
+
+    Raises:
+        FormatError: it is too large.
+    """
+    check_entries(data, filename)
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if name not in archive.namelist():
+                return None
+            check_size(archive.getinfo(name).file_size)
+            with archive.open(name) as member:
+                return member.read(MAX_FILE_BYTES + 1)
+    except _UNREADABLE as error:
+        if isinstance(error, FormatError):
+            raise
+        return None
 
 
 def check_entries(data: bytes, filename: str) -> None:

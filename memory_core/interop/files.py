@@ -6,6 +6,7 @@ from pathlib import Path, PureWindowsPath
 from typing import Literal
 
 from memory_core.interop.agent_stores import conversation_in, conversations_of
+from memory_core.interop.archive import one_member
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
 from memory_core.interop.langgraph import threads_of
@@ -30,6 +31,8 @@ _LABELS: dict[Kind, str] = {
     "bundle": "Memory Inspector bundle",
     "configuration": "Memory Inspector configuration",
 }
+_EXPORTED = "conversations.json"
+"""The file with the conversations in the archives that ChatGPT and Claude export."""
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
@@ -73,6 +76,8 @@ def read_file(name: str, data: bytes) -> Preview:
     """
     name = PureWindowsPath(name).name or "The file"
     archive = data.startswith(_ZIP_MAGICS)
+    if archive and (exported := one_member(data, _EXPORTED, filename=name)) is not None:
+        return read_file(_EXPORTED, exported)
     if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
     check_size(len(data))

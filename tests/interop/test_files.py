@@ -1,4 +1,6 @@
+import io
 import json
+import zipfile
 
 import pytest
 from engine_fakes import assistant, blocks, note, open_memory, user
@@ -120,3 +122,22 @@ def test_exported_messages_have_archived_ones_too(memory):
     assert len(lines) == 6
     assert memory.session.status().archived_messages > 0
     assert lines[0] == {"role": "user", "content": "note 0 of the day is here"}
+
+
+def archive_of(**members):
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name.replace("__", "."), content)
+    return written.getvalue()
+
+
+def test_the_archive_that_a_service_exports_is_read_by_its_conversations():
+    talk = json.dumps([{"name": "Bread", "chat_messages": [{"sender": "human", "text": "Hello"}]}])
+    found = read_file("export.zip", archive_of(users__json="[]", conversations__json=talk, notes__md="# A"))
+    assert [each.title for each in found.conversations] == ["Bread"]
+    assert found.conversation().messages == (user("Hello"),)
+    assert "conversations.json is not a conversation" in refused(
+        "export.zip", archive_of(conversations__json='{"a": 1}')
+    )
+    assert "MB" in refused("export.zip", archive_of(conversations__json=" " * 30_000_000))

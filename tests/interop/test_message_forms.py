@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from memory_core import Memory, MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.content import ToolResult, Unread, read_content
+from memory_core.formats.openai_items import items_from_messages, messages_from_items
 from memory_core.messages import ChatMessage, ImagePart, TextPart
 
 
@@ -212,3 +213,14 @@ def test_any_json_is_a_message_or_refused_in_one_sentence(entry):
         assert refused.count("\n") == 0
     else:
         assert all(json.loads(message.to_json()) for message in found)
+
+
+@given(st.lists(st.dictionaries(FIELDS, TYPES | VALUES, max_size=6), max_size=4))
+@settings(max_examples=200)
+def test_any_list_of_items_becomes_messages_and_comes_back(items):
+    items = [item for item in items if "type" in item or "role" in item]
+    try:
+        messages = messages_from_items(items)
+    except MessageError:
+        return
+    assert len(items_from_messages(messages)) >= len(messages)

@@ -72,8 +72,8 @@ def import_dialog() -> None:
     )
     if upload is None:
         st.markdown(
-            ":small[:gray[OpenAI-format JSON or JSONL · LlamaIndex chat store (JSON) or its message table (SQLite) · "
-            "sessions of OpenAI Agents, LangChain, LangGraph and Agno (SQLite; the first two also as JSON) · "
+            ":small[:gray[Messages of any library as JSON or JSONL · exports of ChatGPT and Claude (.json or .zip) · "
+            "stores of LlamaIndex, OpenAI Agents, LangChain, LangGraph and Agno (JSON, SQLite) · "
             "Letta agent file (.af) · folder of notes (.zip, with its .git) · "
             f"this app’s configuration (JSON), at most {MAX_MEGABYTES} MB · this app’s bundle (.zip), at most "
             f"{TAKEN_MEGABYTES} MB]]"
