@@ -39,7 +39,10 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     data, _ = storable(data)
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
         return [message_from_llamaindex(data)[0]]
-    found = messages_from_openai(as_chat(data), any_role=True, other_as_text=other_as_text)
+    chat = as_chat(data)
+    if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
+        chat = {**chat, "content": text}
+    found = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
     time = said_at(data)
     return [timed(message, time) for message in found]
 
@@ -57,8 +60,6 @@ def as_chat(data: Any) -> Any:
             return _from_claude(sender, data)
         case {"from": str(sender)} if "value" in data:
             return _from_sharegpt(sender, data["value"])
-        case {"role": _, "text": str(text)} if "content" not in data and "parts" not in data:
-            return {**data, "content": text}
         case {"message": {"role": _} as inner} if "role" not in data:
             return inner
     return data
