@@ -370,7 +370,7 @@ def test_a_span_without_ids_or_too_large_is_refused_and_the_others_are_read():
     for write, form in ((as_protobuf, PROTOBUF), (as_json, JSON)):
         export = read_export(write(good, zero, large), form)
         assert [span.id for span in export.spans] == [good["spanId"]]
-        assert ["zero" in export.refused[0], "4.0 MB" in export.refused[1]] == [True, True]
+        assert sorted("4.0 MB" in reason or "zero" in reason for reason in export.refused) == [True, True]
     no_hex = {**good, "traceId": "not hex"}
     assert len(read_export(as_json(no_hex, good), JSON).spans) == 1
 

@@ -38,7 +38,7 @@ CONNECT_SECONDS = 10.0
 MAX_KEPT_BYTES = 32_000_000
 """A request or an answer above this is passed on and not recorded."""
 
-MAX_KEPT_AT_ONCE = 4 * MAX_KEPT_BYTES
+MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
 """Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
 
 _PATH = re.compile(r"/record/([^/]+)(?:/v1(/.*)|(/openai/.*))")

@@ -31,8 +31,8 @@ TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
 """As in `memory_core.attach.otlp`, which is loaded with the first request."""
 
-MAX_BODY_BYTES = 64 * 2**20
-"""A request above this is refused, unpacked or not: OpenTelemetry's exporters send none above it."""
+MAX_BODY_BYTES = 32 * 2**20
+"""A request above this is refused, unpacked or not: half a second of parsing in which no page is drawn."""
 
 MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
 """What may wait to be stored. One more is told to come again."""
@@ -154,11 +154,14 @@ class SpanReceiver:
     async def _keep_logs(self, body: bytes, content_type: str, answer: "_Answering") -> None:
         """Keep what log records tell of a span until it comes."""
         from memory_core import MessageError
-        from memory_core.attach.otlp import read_logs
+
+        def keep() -> None:
+            from memory_core.attach.otlp import read_logs
+
+            self._opened().logged.add(read_logs(body, content_type))
 
         try:
-            records = await anyio.to_thread.run_sync(read_logs, body, content_type, limiter=self._unpacking)
-            self._opened().logged.add(records)
+            await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
             await answer.kept()
         except MessageError as error:
             await answer.refuse(400, f"Nothing was kept: {error}")

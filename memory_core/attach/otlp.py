@@ -89,6 +89,7 @@ def read_export(body: bytes, content_type: str) -> Export:
             Budget("request").take_json(body)
             # Bytes that are no UTF-8 become characters that no text can hold: they are refused with their span.
             written = _with_bytes(json.loads(body.decode("utf-8", "surrogateescape")))
+            refused += _take_out_large(written)
             try:
                 json_format.ParseDict(written, request, ignore_unknown_fields=True)
             except (json_format.ParseError, ValueError, SystemError):  # of one span, perhaps
@@ -183,13 +184,42 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
     return found
 
 
+def _take_out_large(request: Any) -> list[str]:
+    """Take spans out of a request in JSON that are too large, before they are converted; return why, for each."""
+    problems = []
+    for of_resource in request.get("resourceSpans", ()):
+        for of_scope in of_resource.get("scopeSpans", ()):
+            sizes = [(span, _characters(span)) for span in of_scope.get("spans", ())]
+            of_scope["spans"] = [span for span, size in sizes if size <= MAX_SPAN_BYTES]
+            problems += [_too_large(size) for _, size in sizes if size > MAX_SPAN_BYTES]
+    return problems
+
+
+def _characters(value: Any) -> int:
+    """Characters of all texts in a JSON value. Not recursive."""
+    count, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            count += len(each)
+        elif isinstance(each, dict):
+            waiting.extend(each.values())
+        elif isinstance(each, list):
+            waiting.extend(each)
+    return count
+
+
+def _too_large(size: int) -> str:
+    return f"a span has {size / 1e6:.1f} MB, and at most {MAX_SPAN_BYTES / 1e6:.0f} MB are kept"
+
+
 def _problem(span: Any) -> str | None:
     if len(span.trace_id) != len(NO_TRACE) or len(span.span_id) != len(NO_SPAN):
         return "a span has no trace id of 16 bytes and span id of 8"
     if span.trace_id == NO_TRACE or span.span_id == NO_SPAN:
         return "the ids of a span are zero"
     if (size := span.ByteSize()) > MAX_SPAN_BYTES:
-        return f"a span has {size / 1e6:.1f} MB, and at most {MAX_SPAN_BYTES / 1e6:.0f} MB are kept"
+        return _too_large(size)
     return None
 
 

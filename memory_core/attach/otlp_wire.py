@@ -4,6 +4,7 @@ Field numbers are those of `opentelemetry/proto/collector/trace/v1/trace_service
 format is described at protobuf.dev/programming-guides/encoding.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 
 from memory_core.limits import Budget
@@ -30,6 +31,9 @@ def _request(record: Mapping[int, object]) -> Mapping[int, object]:
 TRACES, LOGS = _request(_SPAN), _request(_LOG_RECORD)
 
 
+FIELDS_AT_ONCE, PAUSE_SECONDS = 10_000, 0.01
+"""Fields that are counted, some 10 ms of work, before the interpreter is left to the pages for as long."""
+
 FIELDS_PER_ITEM = 8
 """What a message has at most on average: attributes have two, the few spans of a request a dozen."""
 
@@ -43,12 +47,16 @@ def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) 
     """
     if len(body) <= SHORT_BYTES:
         return
+    gone_through = 0
     messages, fields = Budget("request", items=most), Budget("request", items=FIELDS_PER_ITEM * most)
     waiting: list[tuple[memoryview, Mapping[int, object]]] = [(memoryview(body), request)]
     while waiting:
         message, inside = waiting.pop()
         for number, _, payload in _fields(message):
             fields.take(items=1)
+            gone_through += 1
+            if gone_through % FIELDS_AT_ONCE == 0:
+                time.sleep(PAUSE_SECONDS)
             within = inside.get(number)
             if payload is not None and isinstance(within, Mapping):
                 messages.take(items=1)
