@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from memory_core.argument_checks import nearest, out_of_bounds, shown
 from memory_core.errors import ConfigError
-from memory_core.given import nearest, out_of_bounds, shown
 from memory_core.planning.context import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from memory_core.given import fitting
+from memory_core.argument_checks import fitting
 from memory_core.models.base import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.messages import MessageCache
 from memory_core.vectors.base import VectorIndex

@@ -4,7 +4,7 @@ import pytest
 from span_kit import Attached, chat, memory
 
 from memory_core.history.stores import stores_of
-from memory_core.tracing.unsent import says
+from memory_core.tracing.omitted_results import says
 from memory_core.tracing.words import carrier_name
 
 NUTS = ("allergy", "Ana is allergic to nuts. She carries a pen.", 0.58)

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
-from memory_core.given import bounds
+from memory_core.argument_checks import bounds
 from ui import state
 from ui.text import plain
 

@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
+from memory_core.argument_checks import fitting, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
-from memory_core.given import fitting, nearest, out_of_bounds, shown
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation

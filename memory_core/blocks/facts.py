@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PrivateAttr
 from sqlalchemy import Connection
 
+from memory_core.argument_checks import prompt_text
 from memory_core.blocks.base import (
     BaseMemoryBlock,
     Batch,
@@ -27,7 +28,6 @@ from memory_core.blocks.markup import fact_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
-from memory_core.given import prompt_text
 from memory_core.messages import MessageRole, recites_memory
 from memory_core.models.base import (
     Categorising,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from memory_core.attach.known import MirroredFact, mirror_facts, mirror_relations
+from memory_core.attach.mirrored_facts import MirroredFact, mirror_facts, mirror_relations
 from memory_core.attach.mirroring import mirror
 from memory_core.config import MAX_TOKENS
 from memory_core.engine.reconcile import create_or_join

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from memory_core.attach.known import MirroredFact
+from memory_core.attach.mirrored_facts import MirroredFact
 from memory_core.interop.located_json import Place, problem
 from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
 from memory_core.messages import storable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memory_core.events import Ref
 from memory_core.history.slices.blocks import PastBlock
-from memory_core.tracing.ends import (
+from memory_core.tracing.final_stages import (
     fact_kept,
     fact_later,
     fact_shown,

@@ -14,8 +14,8 @@ from memory_core.history.pieces import Words
 from memory_core.history.stores import Store, StoreRecord, store_name, stores_of
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.moment import Moment
+from memory_core.tracing.omitted_results import Prompts, says
 from memory_core.tracing.stages import in_turn, stage
-from memory_core.tracing.unsent import Prompts, says
 from memory_core.tracing.values import Carrier, Stage, Track
 
 QUOTED = 80

@@ -34,6 +34,7 @@ from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
 from memory_core.tracing.matching import MAX_NEEDLES, Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
+from memory_core.tracing.omitted_results import Unsent, unsent
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.records import Records
@@ -51,7 +52,6 @@ from memory_core.tracing.texts import (
     with_words,
 )
 from memory_core.tracing.tracks import Followed, Tracing
-from memory_core.tracing.unsent import Unsent, unsent
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 
 MAX_SAID = 12

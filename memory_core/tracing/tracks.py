@@ -10,7 +10,7 @@ from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.history.slices.states import state_at
-from memory_core.tracing.ends import (
+from memory_core.tracing.final_stages import (
     fact_kept,
     fact_later,
     fact_shown,

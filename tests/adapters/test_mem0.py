@@ -16,7 +16,7 @@ from openai import OpenAI
 from proxy_kit import Attached
 
 from memory_core import Database, FactExtractionMemoryBlock, Memory, Services
-from memory_core.attach.known import FACTS
+from memory_core.attach.mirrored_facts import FACTS
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.in_place import StoreFollower, open_store
 from ui.recording_proxy import UPSTREAM

@@ -20,7 +20,7 @@ from llama_index.core.memory import Memory as TheirMemory
 from shared_data import shared
 
 from memory_core import Database, FormatError, Memory, delete_session
-from memory_core.attach.known import FACTS
+from memory_core.attach.mirrored_facts import FACTS
 from memory_core.interop.bundle import write_bundle
 from memory_core.interop.files import read_path
 from memory_core.interop.in_place import StoreFollower, open_store

@@ -10,7 +10,7 @@ from shared_data import shared
 
 from memory_core import Database, FormatError
 from memory_core.interop.files import read_file
-from memory_core.interop.standing import import_standing
+from memory_core.interop.import_state import import_standing
 from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 from memory_core.services import Services

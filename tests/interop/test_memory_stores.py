@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared_data import shared
 
 from memory_core import Database, FactExtractionMemoryBlock, FormatError, GraphMemoryBlock, Memory, Services
-from memory_core.attach.known import FACTS, GRAPH
+from memory_core.attach.mirrored_facts import FACTS, GRAPH
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
 from memory_core.interop.in_place import StoreFollower, open_store

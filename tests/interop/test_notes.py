@@ -13,8 +13,8 @@ from dulwich import porcelain
 from memory_core import Database, FormatError
 from memory_core.interop import git_history, notes
 from memory_core.interop.files import read_file
+from memory_core.interop.import_state import import_standing
 from memory_core.interop.notes import read_folder
-from memory_core.interop.standing import import_standing
 from memory_core.interop.stored import read_stored
 from memory_core.services import Services
 

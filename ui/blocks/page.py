@@ -13,7 +13,7 @@ from memory_core.blocks.base import stored_item
 from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
-from memory_core.tracing.ends import AWAY
+from memory_core.tracing.final_stages import AWAY
 from ui import baseline, nav, state
 from ui.blocks import stores
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip

@@ -15,11 +15,11 @@ from memory_core.tracing.effects import Effects
 from ui import nav, probing
 from ui.context import pointing
 from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
+from ui.expandable_text import draw_json, draw_text, indented
 from ui.kinds import kind_of
 from ui.struck import WordsOf, draw_without, reason
 from ui.text import count, plain, tokens
 from ui.theme import Mode
-from ui.whole import draw_json, draw_text, indented
 
 PAGE = 20
 """Entries of a part drawn per page."""

@@ -7,7 +7,7 @@ from memory_core.events import (
     MemoryWritten,
 )
 from memory_core.history.stores import store_name
-from memory_core.tracing.unsent import Unsent
+from memory_core.tracing.omitted_results import Unsent
 from ui.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
 from ui.text import count, short, tokens
 

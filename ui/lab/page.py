@@ -20,8 +20,8 @@ from ui.components import choose_view, empty, heading
 from ui.context.parts import draw_changes
 from ui.lab import checks, desk, knobs, planned, playing, progress, sweeping, with_model
 from ui.lab.desk import OWN, Desk
+from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
-from ui.lab.taking import draw_taking
 from ui.text import count, plain, tokens
 from ui.theme import mode
 from ui.view import View, latest_moment, memory_of, turn_at

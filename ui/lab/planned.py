@@ -17,7 +17,7 @@ from memory_core.lab.variants import Variant
 from ui import watching
 from ui.jobs import Job
 from ui.lab import playing
-from ui.lab.latest import Latest
+from ui.lab.lru_cache import Latest
 from ui.services import engine
 from ui.text import plain, short, tokens
 from ui.view import View

@@ -23,7 +23,7 @@ from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
 from ui.jobs import Job
-from ui.lab.latest import Latest
+from ui.lab.lru_cache import Latest
 from ui.services import engine
 from ui.text import count, tokens
 

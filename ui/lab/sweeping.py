@@ -35,7 +35,7 @@ from ui.jobs import Job
 from ui.lab import desk, planned, playing, progress
 from ui.lab.desk import Desk, Tried
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
-from ui.lab.latest import Latest
+from ui.lab.lru_cache import Latest
 from ui.lab.playing import StoppedError
 from ui.lab.sweep_figure import front_figure, sweep_figure
 from ui.services import engine

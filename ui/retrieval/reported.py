@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.stores import found_nothing, store_name
-from memory_core.tracing.unsent import Unsent
+from memory_core.tracing.omitted_results import Unsent
 from ui import nav
 from ui.components import empty, heading
 from ui.event_sentences import NOT_CAPTURED

@@ -14,8 +14,8 @@ from memory_core.history.cost import PlayCost, play_cost
 from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
 from memory_core.interop.files import Preview, read_file
+from memory_core.interop.import_state import import_standing, token_limit
 from memory_core.interop.openai_format import Conversation, Skipped
-from memory_core.interop.standing import import_standing, token_limit
 from memory_core.tokens import default_counter
 from ui import drawing, model, turns
 from ui.components import error_inside

@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory_core.attach.known import MirroredFact, distinct, plan_facts
+from memory_core.attach.mirrored_facts import MirroredFact, distinct, plan_facts
 from memory_core.planning.curation import New
 from memory_core.planning.facts import Fact
 

@@ -22,7 +22,7 @@ from memory_core import (
     SummaryMemoryBlock,
     VectorMemoryBlock,
 )
-from memory_core.given import bounds
+from memory_core.argument_checks import bounds
 from memory_core.models.embedding import OpenAIEmbedder
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.systems import ChatMemoryBuffer, ChatSummaryMemoryBuffer
