@@ -3,10 +3,12 @@
 import http.server
 import json
 import threading
+import urllib.request
 
 import pytest
-from app_server import AppServer, behind, running
+from app_server import AppServer, behind, eventually, running
 from conftest import CHROMIUM, FLAGS
+from span_kit import as_json, chat
 
 from memory_core import list_sessions
 
@@ -15,13 +17,21 @@ pytestmark = pytest.mark.browser
 FOREIGN = "evil.example"
 """A name that a browser resolves to this machine, as by DNS rebinding."""
 
+FORGED = {
+    "model": "m",
+    "messages": [{"role": "user", "content": "forged"}],
+    **json.loads(as_json(chat([("user", "forged")], "forged", conversation="forged"))),
+}
+"""A call and a request of spans in one: each door reads its own part of it."""
+
 PAGE = """<!doctype html><title>foreign</title><body><script>
 async function attack(base) {
   const got = [];
   const keep = (how, value) => value && got.push(`${how}: ${String(value).slice(0, 80)}`);
   const record = "/record/agent/v1/";
-  const paths = [record + "models", record + "chat/completions", "/v1/traces", "/v1/logs", "/v1/metrics"];
-  const body = JSON.stringify({model: "m", messages: [{role: "user", content: "forged"}], resourceSpans: []});
+  const doors = [record + "models", record + "chat/completions", "/v1/traces", "/v1/logs", "/v1/metrics"];
+  const paths = [...doors, "/_stcore/stream"];
+  const body = JSON.stringify(SPAN);
   for (const path of paths) {
     for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]) {
       for (const mode of ["cors", "no-cors", "same-origin"]) {
@@ -51,12 +61,14 @@ async function attack(base) {
     source.onopen = () => keep("events", path);
     source.onmessage = (event) => keep("events", event.data);
   }
-  const socket = new WebSocket(base.replace("http", "ws") + "/_stcore/stream");
-  await new Promise((done) => {
-    socket.onopen = () => done(keep("socket", "open"));
-    socket.onerror = socket.onclose = done;
-    setTimeout(done, 3000);
-  });
+  for (const path of paths) {
+    const socket = new WebSocket(base.replace("http", "ws") + path);
+    await new Promise((done) => {
+      socket.onopen = () => done(keep("socket", path));
+      socket.onerror = socket.onclose = done;
+      setTimeout(done, 3000);
+    });
+  }
   await new Promise((done) => setTimeout(done, 1500));
   for (const frame of document.querySelectorAll("iframe")) {
     try { keep("frame", frame.contentDocument?.body?.textContent.includes("ran") && frame.src); } catch {}
@@ -64,7 +76,7 @@ async function attack(base) {
   keep("script", window.ran);
   return got;
 }
-</script>"""
+</script>""".replace("SPAN", json.dumps(FORGED))
 
 
 class Loopback:
@@ -130,6 +142,10 @@ def mapped():
         browser.close()
 
 
+def stored(served):
+    return {each.session_id for each in list_sessions(behind(served).database)} - {"demo"}
+
+
 @pytest.mark.parametrize("page", ["127.0.0.1", "localhost", FOREIGN])
 @pytest.mark.parametrize("target", ["127.0.0.1", "localhost", FOREIGN])
 def test_a_foreign_page_gets_nothing_and_leaves_nothing(mapped, served, foreign, upstream, page, target):
@@ -138,7 +154,7 @@ def test_a_foreign_page_gets_nothing_and_leaves_nothing(mapped, served, foreign,
     assert tab.evaluate(f"attack({json.dumps(f'http://{target}:{served.port}')})") == []
     tab.close()
     assert upstream.paths == []
-    assert {each.session_id for each in list_sessions(behind(served).database)} <= {"demo"}
+    assert stored(served) == set()
 
 
 def test_a_page_of_the_apps_own_origin_under_a_foreign_name_gets_nothing(mapped, served, upstream):
@@ -150,3 +166,15 @@ def test_a_page_of_the_apps_own_origin_under_a_foreign_name_gets_nothing(mapped,
     assert tab.evaluate(f"attack({json.dumps(own)})") == []
     tab.close()
     assert upstream.paths == []
+    assert stored(served) == set()
+
+
+def test_the_same_body_is_taken_from_a_program(served, upstream):
+    """What the pages send is no dud: they are refused for being pages."""
+    for path in ("/record/agent/v1/chat/completions", "/v1/traces"):
+        sent = urllib.request.Request(
+            served.url + path, json.dumps(FORGED).encode(), {"content-type": "application/json"}
+        )
+        assert urllib.request.urlopen(sent, timeout=30).status == 200
+    eventually(lambda: stored(served) == {"agent", "forged"})
+    assert upstream.paths == ["/v1/chat/completions"]
