@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from proxy_kit import VALUES
 
-from memory_core.attach.streamed_answer import stream_events
+from memory_core.attach.streamed_answer import is_complete, stream_events
 from memory_core.attach.wire import Answered, read_exchange
 
 CHAT = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}).encode()
@@ -435,3 +435,18 @@ def test_any_answer_is_read_without_an_error_and_can_be_stored(data):
     if found.answer is not None:
         found.answer.to_json().encode()
     f"{found.model}{found.error}".encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "complete"),
+    [
+        (b'data: {"choices": []}\n\ndata: [DONE]\n\n', True),
+        (b"data: {}\r\n\r\ndata: [DONE]", True),
+        (b'event: response.completed\ndata: {"type": "response.completed", "response": {}}\n\n', True),
+        (b'data: {"choices": []}\n\n', False),
+        (b'data: {"choices": [{"delta": {"content": "[DONE] or response.completed"}}]}\n\n', False),
+        (b"", False),
+    ],
+)
+def test_a_client_that_hangs_up_behind_the_end_of_a_stream_had_it_whole(body, complete):
+    assert is_complete(body) is complete

@@ -41,6 +41,8 @@ MAX_KEPT_BYTES = 32_000_000
 MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
 """Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
 
+HUNG_UP = "the agent hung up before it had the whole answer"
+
 _PATH = re.compile(r"/record/([^/]+)(?:/v1(/.*)|(/openai/.*))")
 _SESSION = re.compile(r"[\w.@ -]{1,80}")
 _OF_A_CONNECTION = frozenset(
@@ -106,7 +108,7 @@ class RecordingProxy:
                 async def end_with_the_agent() -> None:
                     await body.hung_up()
                     if not call.ended:
-                        call.problem = "the agent hung up before it had the whole answer"
+                        call.problem = HUNG_UP
                         both.cancel_scope.cancel()
 
                 both.start_soon(end_with_the_agent)
@@ -281,6 +283,7 @@ class _Call:
     def answered(self) -> "Answered":
         from memory_core import MessageError
         from memory_core.attach.content_coding import decompressed
+        from memory_core.attach.streamed_answer import is_complete
         from memory_core.attach.wire import Answered
 
         problem = "its answer was too long to be kept" if self._answer is None else self.problem
@@ -288,6 +291,8 @@ class _Call:
             body = decompressed(b"".join(self._answer or ()), self.answer_coding, MAX_KEPT_BYTES)
         except MessageError as error:
             body, problem = b"", f"its answer could not be read: {error}"
+        if problem == HUNG_UP and is_complete(body):  # clients hang up once a stream has said that it ends
+            problem = None
         return Answered(self.status, body, self.seconds, problem)
 
 

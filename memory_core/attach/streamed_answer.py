@@ -14,6 +14,9 @@ from memory_core.formats.content import first_text
 from memory_core.formats.json_values import read_json, storable_value
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
+_LAST_BYTES, _LAST_EVENT_BYTES = 1_000_000, 200
+"""How far back from a stream's end its last event is looked for, and where in it its type stands."""
+_END = re.compile(rb'^data: ?\[DONE\]$|^event: ?response\.completed|"type": ?"response\.completed"', re.MULTILINE)
 _MARKS = re.compile(r'\\.?|["{}]', re.DOTALL)
 """What tells in JSON how deep a text is in objects: quotes, braces, and what is escaped."""
 
@@ -40,6 +43,12 @@ def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
         if failed and data and not any("error" in each for each in objects):
             objects = [{"error": objects[0] if objects else {"message": None}}]
         yield from objects
+
+
+def is_complete(body: bytes) -> bool:
+    """Return whether a stream has said that it ends: by `[DONE]`, or by the last event of a response."""
+    last = _BLANK_LINE.split(body.rstrip()[-_LAST_BYTES:])[-1]
+    return bool(_END.search(last[:_LAST_EVENT_BYTES]))
 
 
 def objects_in(value: Any) -> list[dict[str, Any]]:
