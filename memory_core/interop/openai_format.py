@@ -302,7 +302,7 @@ def _read(source: _Source, filename: str) -> Conversation:
     return Conversation(tuple(messages), tuple(skipped), tuple(notes), source.title)
 
 
-_READ = MESSAGE_FIELDS | set(TIMES) | {"blocks", "additional_kwargs"}
+_READ = MESSAGE_FIELDS | set(TIMES) | {"blocks", "text", "additional_kwargs"}
 
 
 def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:

@@ -544,9 +544,16 @@ def test_a_file_of_real_trajectories_is_listed_and_each_can_be_picked(data_file)
     assert [message.content for message in picked.messages] == [message["content"] for message in raw[-1]["traj"]]
 
 
-@pytest.mark.data
-def test_conversations_in_another_format_are_refused_by_what_they_lack():
-    data = shared("tooltalk/data/easy/AddAlarm-easy.json").read_bytes()
-    assert error_of(data, "AddAlarm-easy.json") == (
-        'AddAlarm-easy.json is not a conversation: it has no list named "messages". Nothing was imported.'
+def test_what_a_conversation_has_beside_its_texts_is_noted():
+    said = {"role": "assistant", "text": "Hi", "apis": [{"request": {}}]}
+    found = read_conversation(
+        json.dumps({"conversation": [{"role": "user", "text": "Hello"}, said]}), filename="a.json"
     )
+    assert found == Conversation(READ, (), (Note(None, None, '"apis" was not imported (1 message)'),), "a")
+
+
+@pytest.mark.data
+def test_a_real_conversation_with_calls_of_its_own_form_comes_with_its_texts_and_a_note():
+    found = read_conversation(shared("tooltalk/data/easy/AddAlarm-easy.json").read_bytes(), filename="AddAlarm.json")
+    assert [str(message.role) for message in found.messages] == ["user", "assistant", "user"]
+    assert any("apis" in note.text for note in found.notes)
