@@ -2,6 +2,7 @@
 
 import io
 import zlib
+from contextlib import suppress
 
 from memory_core.errors import MessageError
 
@@ -28,16 +29,17 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
 
 
 def _inflated(body: bytes, most: int, header: int) -> bytes:
-    made = b""
-    while body and len(made) <= most:  # gzip may hold several streams one after the other
-        stream = zlib.decompressobj(header)
-        try:
-            made += stream.decompress(body, most + 1 - len(made))
-        except zlib.error:
-            # Some send deflate without its header.
-            return made or (_inflated(body, most, -15) if header > 0 else b"")
-        body = stream.unused_data
-    return made
+    made, stream = bytearray(), zlib.decompressobj(header)
+    for piece in (body[at : at + 4096] for at in range(0, len(body), 4096)):  # its rest is copied after each stream
+        while piece and len(made) <= most:
+            stream = zlib.decompressobj(header) if stream.eof else stream  # gzip may hold several
+            try:
+                made += stream.decompress(piece, most + 1 - len(made))
+            except zlib.error:
+                # Some send deflate without its header.
+                return bytes(made) or (_inflated(body, most, -15) if header > 0 else b"")
+            piece = stream.unused_data
+    return bytes(made)
 
 
 def _unpacked(body: bytes, most: int) -> bytes:
@@ -45,14 +47,8 @@ def _unpacked(body: bytes, most: int) -> bytes:
         import zstandard
     except ImportError:
         raise MessageError('it is compressed as "zstd", which is read with the package zstandard') from None
-    pieces: list[bytes] = []
-    size = 0
-    unpacker = zstandard.ZstdDecompressor(max_window_size=2**_WINDOW)
-    try:
-        with unpacker.stream_reader(io.BytesIO(body), read_across_frames=True) as stream:
-            while size <= most and (piece := stream.read(min(65536, most + 1 - size))):
-                pieces.append(piece)
-                size += len(piece)
-    except zstandard.ZstdError:
-        pass  # what came before is read
-    return b"".join(pieces)
+    made, unpacker = bytearray(), zstandard.ZstdDecompressor(max_window_size=2**_WINDOW)
+    with suppress(zstandard.ZstdError), unpacker.stream_reader(io.BytesIO(body), read_across_frames=True) as stream:
+        while len(made) <= most and (piece := stream.read(min(65536, most + 1 - len(made)))):
+            made += piece  # what comes before an error is read
+    return bytes(made)
