@@ -76,7 +76,7 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
     4
     """
     marks = sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
-    if marks * BYTES_PER_VALUE <= len(text):
+    if marks <= most and marks * BYTES_PER_VALUE <= len(text):
         return marks
     found: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
     return sum(each.lastindex is not None for each in islice(found, most + 1))

@@ -166,6 +166,37 @@ def test_of_a_body_that_was_cut_off_the_beginning_is_read(coding, end):
     assert ASKED.startswith(decompressed(packed, coding, 1000))
 
 
+def test_a_hundred_thousand_streams_in_one_body_are_read_one_after_the_other():
+    """What is left of the body is not copied after each: for a body of 30 MB, that takes minutes."""
+    assert decompressed(gzip.compress(b"ab") * 100_000, "gzip", 1_000_000) == b"ab" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "asked"),
+    [
+        ("chat/completions", {"messages": [{"role": "user", "content": "a"}] * 100_000}),
+        ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}] * 100_000}]}),
+        ("responses", {"input": [{"role": "user", "content": "a"}] * 100_000}),
+    ],
+    ids=["messages", "parts", "items"],
+)
+def test_a_prompt_of_more_values_than_are_recorded_is_refused_before_it_is_parsed(endpoint, asked):
+    with pytest.raises(MessageError, match="more than 250,000 values"):
+        read_exchange(endpoint, json.dumps(asked).encode(), Answered(200, GATE))
+
+
+def test_long_texts_and_lists_of_tokens_are_no_prompts_of_too_many_values():
+    """However many commas and brackets a text has, it is one value."""
+    words = "a list, [of] {words}, " * 300_000
+    asked = {"messages": [{"role": "user", "content": words}]}
+    assert (
+        read_exchange("chat/completions", json.dumps(asked).encode(), Answered(200, GATE)).messages[0].content == words
+    )
+    assert (
+        read_exchange("embeddings", json.dumps({"input": [[1] * 300_000]}).encode(), Answered(200)).purpose == "embed"
+    )
+
+
 def test_without_the_package_for_zstd_a_sentence_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "zstandard", None)
     with pytest.raises(MessageError, match="package zstandard"):

@@ -15,12 +15,15 @@ from memory_core.errors import MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.json_values import read_json, storable_value
 from memory_core.formats.prompt_messages import read_items, read_message
+from memory_core.limits import MAX_VALUES
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
 """The paths whose calls are recorded; others are passed on only."""
 _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
 """Azure names the model in the path, as a deployment."""
+MAX_PROMPT_VALUES = 250_000
+"""JSON values of a request with a prompt: a message takes some 3 KB of memory, however short it is."""
 _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
 """Fields of which one is in every answer of these endpoints."""
 
@@ -76,9 +79,10 @@ def read_exchange(
     Raises:
         MessageError: the request is none of this endpoint's.
     """
-    asked = {} if request is None else read_json(request)
+    most = MAX_VALUES if endpoint == "embeddings" else MAX_PROMPT_VALUES  # texts may be sent as lists of tokens
+    asked = {} if request is None else read_json(request, most)
     if not isinstance(asked, dict):
-        raise MessageError("the request is no JSON object")
+        raise MessageError(f"the request is no JSON object, or holds more than {most:,} values")
     purpose = "embed" if endpoint == "embeddings" else "reply"
     prompt = () if request is None else _prompt(endpoint, asked)
     captured = request is not None or purpose == "embed"

@@ -12,11 +12,11 @@ _DEPTH = MAX_DEPTH - 10
 """How deep a value may be nested, with room for the message around it."""
 
 
-def read_json(data: bytes) -> Any:
-    """The value of a JSON text; None where it is none, or of too many values. Bytes of no character become U+FFFD."""
+def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
+    """The value of a JSON text, None if it has more than `most`, or is none. Bytes of no character become U+FFFD."""
     try:
-        if len(data) > MAX_VALUES:  # what is shorter holds fewer
-            Budget("request").take_json(data)
+        if len(data) > most:  # what is shorter holds fewer
+            Budget("request", items=most).take_json(data)
         return json.loads(data.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
         return None
