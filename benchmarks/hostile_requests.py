@@ -2,9 +2,10 @@
 
     python benchmarks/hostile_requests.py [--requests 32] [--upload-mb 300] [--no-browser]
 
-Sends, mixed: proxied calls with a body of 300 MB, and a few KB of gzip each that unpack to 31 MB, just below the
-bound: one long name, millions of empty spans in both forms, JSON 31 million deep, log records. Prints the server's peak
-of resident memory, and the slowest answer of its health check and of a page.
+Sends, mixed: proxied calls with a body of 300 MB, of 300,000 messages and of a million empty streams of gzip, and a few
+KB of gzip each that unpack to 31 MB, just below the bound: one long name, millions of empty spans in both forms, JSON
+31 million deep, log records. Prints the server's peak of resident memory, and the slowest answer of its health check
+and of a page, until some time after the last answer.
 """
 
 import argparse
@@ -26,6 +27,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 JSON = {"content-type": "application/json"}
 PIECE = b"x" * (1 << 20)
+AFTER_SECONDS = 20
+"""Calls are recorded once they are answered: how long the server is watched after the last answer."""
 
 
 class Upstream(http.server.BaseHTTPRequestHandler):
@@ -35,9 +38,12 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Read the body in pieces, whatever its size."""
-        while (size := int(self.rfile.readline() or b"0", 16)) > 0:
-            self.rfile.read(size + 2)
-        self.rfile.readline()
+        if "content-length" in self.headers:
+            self.rfile.read(int(self.headers["content-length"]))
+        else:
+            while (size := int(self.rfile.readline() or b"0", 16)) > 0:
+                self.rfile.read(size + 2)
+            self.rfile.readline()
         self.send_response(200)
         self.send_header("content-length", "2")
         self.end_headers()
@@ -78,8 +84,13 @@ def attacks(megabytes: int) -> list[tuple[str, str, dict[str, str], Callable[[],
     empty = gzip.compress(field(1, field(2, b"\x12\x00" * (15 << 20))))
     objects = gzip.compress(spans + b"{}," * 10_000_000 + b"{}]}]}]}")
     deep = gzip.compress(b'{"resourceSpans":' + b"[" * 31_000_000)
+    calls = "/record/agent/v1/chat/completions"
+    messages = b'{"model":"m","messages":[' + b'{"role":"user","content":"a"},' * 300_000 + b"{}]}"
+    streams = gzip.compress(b"") * 1_000_000
     return [
-        ("a call of many MB", "/record/agent/v1/chat/completions", JSON, lambda: uploaded(megabytes)),
+        ("a call of many MB", calls, JSON, lambda: uploaded(megabytes)),
+        ("a call of many messages", calls, JSON, lambda: iter([messages])),
+        ("a call of many streams", calls, packed, lambda: iter([streams])),
         ("one long name", "/v1/traces", packed, lambda: long),
         ("empty spans, protobuf", "/v1/traces", protobuf, lambda: empty),
         ("empty spans, JSON", "/v1/traces", packed, lambda: objects),
@@ -200,6 +211,7 @@ def measured(requests: int, megabytes: int, *, with_browser: bool) -> dict[str, 
         for thread in threads:
             thread.join()
         took = time.perf_counter() - began
+        time.sleep(AFTER_SECONDS)
         ended.set()
         for thread in watching:
             thread.join()
