@@ -51,7 +51,7 @@ def inside(value):
 @given(json_values)
 def test_no_text_holds_more_values_than_are_counted(value):
     text = json.dumps(value, ensure_ascii=False)
-    assert inside(value) <= values_in(text) == values_in(text.encode()) or len(text) >= BYTES_PER_VALUE
+    assert inside(value) <= values_in(text) == values_in(text.encode()) or len(text.encode()) >= BYTES_PER_VALUE
     assert inside(value) <= values_in(text)
 
 
@@ -80,9 +80,3 @@ def test_json_of_more_values_than_are_read_is_refused_before_it_is_parsed(name, 
             read(data, name)
     with pytest.raises(LimitError, match=f"^{name} holds more than {MAX_VALUES:,} items, which is the most"):
         read_file(name, data)
-
-
-@pytest.mark.slow
-def test_graphml_of_more_elements_than_are_read_is_refused():
-    with pytest.raises(LimitError, match="holds more than"):
-        read_graph_file(b"<graphml><graph>" + b"<key/>" * (MAX_VALUES + 1), "a.graphml")

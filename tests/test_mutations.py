@@ -251,13 +251,6 @@ MCP = "\n".join(
         ],
     )
 ).encode()
-GRAPHML = (
-    b'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">'
-    b'<key id="name" for="node" attr.name="name" attr.type="string"/>'
-    b'<key id="p" for="edge" attr.name="predicate" attr.type="string"/><graph edgedefault="directed"><node id="a">'
-    b'<data key="name">Ana</data></node><node id="b"><data key="name">Ben</data></node><edge source="a" target="b">'
-    b'<data key="p">knows</data></edge></graph></graphml>'
-)
 EXPORT = [{"title": "t", "current_node": "b", "mapping": {
     "a": {"id": "a", "parent": None, "children": ["b"], "message": None},
     "b": {"id": "b", "parent": "a", "children": [], "message": {
@@ -278,7 +271,6 @@ INPUTS = {
                     "relations": [{"subject": 1, "predicate": "knows", "object": 2}]}).encode(),
         lambda data: read_graph_file(data, "g.json"),
     ),
-    "a graph as GraphML": (GRAPHML, lambda data: read_graph_file(data, "g.graphml")),
     "a memory file of MCP": (MCP, lambda data: read_reference_memory(data.decode("utf-8", "replace"))),
     "an export of ChatGPT": (json.dumps(EXPORT).encode(), read_whole("c.json")),
     "an export of Claude": (json.dumps(CLAUDE).encode(), read_whole("c.json")),

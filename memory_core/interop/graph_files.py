@@ -1,15 +1,14 @@
-"""A knowledge graph as a file: JSON and GraphML, written and read; Cypher, written only.
+"""A knowledge graph as a file: JSON, written and read; GraphML and Cypher, written only.
 
 A file holds the entities and relations that hold or held once; what was removed or merged is not in
-it, nor which messages said it. JSON and GraphML are read from other programs too. Cypher is a program
-for a graph database to run, so no file of it is read. Reading changes nothing.
+it, nor which messages said it. JSON is read from other programs too, GraphML is for programs that
+draw graphs, and Cypher is a program for a graph database to run. Reading changes nothing.
 """
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
@@ -17,7 +16,6 @@ from memory_core.curation.graph import GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.interop.graphml import read_graphml
 from memory_core.interop.located_json import GRAPH, Located, Place, problem, read_text, read_values
 from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
 from memory_core.limits import check_size
@@ -33,11 +31,6 @@ MAX_ROWS = 100_000
 """Entities and relations together that one file may hold."""
 
 _FORMAT = "memory-inspector-graph"
-_READ: Mapping[str, Form] = {
-    ".json": "json",
-    ".graphml": "graphml",
-    ".xml": "graphml",
-}
 _STATES = ("active", "ended")
 
 
@@ -119,14 +112,8 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
         FormatError: it cannot be read, or not all of it is a graph; one sentence, with the place.
     """
     check_size(len(data))
-    if (_READ.get(PurePath(name).suffix.lower()) or _form_of(data)) == "graphml":
-        checking = _Checking(name)
-        for node in read_graphml(data, name):
-            if node.ends is None:
-                checking.entity(node.line, node.id, node.values)
-            else:
-                checking.relation(node.line, *node.ends, node.values)
-        return checking.file()
+    if _is_xml(data):
+        raise problem(name, 'is GraphML or other XML: give the graph as JSON instead, with "entities" and "relations".')
     return _read_json(read_text(data, filename=name, wanted=GRAPH), name)
 
 
@@ -152,8 +139,9 @@ def named_relations(file: GraphFile) -> list[NamedRelation]:
     ]
 
 
-def _form_of(data: bytes) -> Form:
-    return "graphml" if data[:200].lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<") else "json"
+def _is_xml(data: bytes) -> bool:
+    # Without its mark and its zeros, UTF-16 begins with the same "<" as UTF-8.
+    return data[:200].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n").startswith(b"<")
 
 
 def _plain(text: str) -> str:

@@ -58,7 +58,7 @@ def problem(filename: str, what: str, *, place: Place | None = None, column: int
 
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
-GRAPH = "a graph: {}. Choose a JSON or GraphML file"
+GRAPH = "a graph: {}. Choose a JSON file"
 """What a file should be and is not, because of what it is; and what to do."""
 
 

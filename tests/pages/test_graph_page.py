@@ -393,11 +393,11 @@ def test_a_session_with_a_graph_exports_it_in_every_form(family):
 
 
 def test_a_graph_is_imported_with_a_preview_as_one_change(family):
-    data = write_graph(family.blocks.graph().graph(), "graphml").encode()
+    data = write_graph(family.blocks.graph().graph(), "json").encode()
     other = session("other", blocks=[GraphMemoryBlock(name="Relations")])
     wrote(other, FAMILY[0])
     app = dialog("ui.graph.files", "import_dialog", desk(other))
-    app.file_uploader[0].set_value(("family.graphml", data, "application/xml")).run()
+    app.file_uploader[0].set_value(("family.json", data, "application/json")).run()
     assert not app.exception
     assert "6 entities, 5 relations." in joined(app)
     assert "1 relation already exists" in joined(app)

@@ -469,7 +469,6 @@ def test_a_file_says_what_of_it_is_new_before_it_is_imported():
     )
 
 
-@pytest.mark.parametrize("form", ["json", "graphml"])
-def test_what_is_exported_can_be_imported(form):
-    read = read_graph_file(write_graph(FAMILY, form).encode(), f"family.{form}")
+def test_what_is_exported_can_be_imported():
+    read = read_graph_file(write_graph(FAMILY, "json").encode(), "family.json")
     assert len(foreseen(Graph(), read).added_relations) == 6

@@ -23,11 +23,11 @@ def import_dialog(desk: Desk) -> None:
     if tab.finished(desk.place):
         st.rerun()
     uploaded = st.file_uploader(
-        "A graph as JSON or GraphML",
+        "A graph as JSON",
         key=f"{tab.key(desk.place, 'import')}_{tab.looking(desk.place).generation}",
         max_upload_size=MAX_MEGABYTES,
-        help="Files exported on Sessions; GraphML also from other programs, and the JSONL file of MCP's reference "
-        "memory. Cypher cannot be imported.",
+        help="Files exported on Sessions, and the JSONL file of MCP's reference memory. GraphML and Cypher "
+        "cannot be imported.",
     )
     if uploaded is None:
         closing_button("Cancel")
