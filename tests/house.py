@@ -8,7 +8,7 @@ from pathlib import Path
 from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES, LINES = 596, 91, 1_603, 36, 89_242
+DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES, LINES = 591, 89, 1_582, 36, 88_979
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 PRODUCT = ("app.py", "serve.py", "memory_core", "ui", "pages")

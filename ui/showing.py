@@ -1,20 +1,18 @@
 """The dialog Save as page: which turns, what is replaced in them, and one file of HTML to show to others.
 
-The file is written when it is downloaded. What could be replaced is looked for as soon as it is to be shown.
+The words are looked for on the page before it is offered.
 """
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
-from zlib import crc32
 
 import streamlit as st
 
 from memory_core import FormatError
 from memory_core.events import Ref
 from memory_core.tracing.showing.page import Page
-from memory_core.tracing.showing.pseudonyms import MAX_CHARACTERS, OriginalKind, Pseudonyms, invent
+from memory_core.tracing.showing.replacements import Replacements, mask_keys
 from ui.components import error_inside
 from ui.text import count, file_stem, plain, short, tokens
 from ui.view import memory_of
@@ -24,20 +22,30 @@ TRACE, TURNS, SESSION = "This trace", "Several turns", "Whole session"
 BEFORE = 5
 """Turns before the shown one that are offered with it."""
 
-KINDS: Mapping[OriginalKind, str] = {
-    "name": "Name", "mail": "Mail", "number": "Number", "key": "Key", "other": "Word",
-}  # fmt: skip
+MAX_TYPED = 4_000
+"""Characters of the lines that say what is replaced."""
 
-REPLACE, FOUND, KIND, TIMES, BY = "Replace", "Found", "Kind", "Times", "By"
+_LINES = "showing__replace"
+_FIELDS = ("showing__what", "showing__turns", _LINES)
+_READY = "showing_ready"
 
-_PAGE = "showing_page"
-_CHECKED = "showing_checked"
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A page that can be downloaded."""
+
+    key: tuple[object, ...]
+    """Which dialog it was asked for in."""
+    page: Page
+    words: Replacements
+    turns: Sequence[int]
+    fields: Mapping[str, object]
+    """What stood in the fields of the dialog, for Back."""
 
 
 def forget() -> None:
     """Keep nothing of a page whose dialog is closed."""
-    for key in (_PAGE, _CHECKED):
-        st.session_state.pop(key, None)
+    st.session_state.pop(_READY, None)
 
 
 @st.dialog("Save as page", width="medium", icon=":material/ios_share:", on_dismiss=forget)
@@ -55,26 +63,78 @@ def page_dialog(
     shown = turn if turn in known else known[-1]
     st.markdown(
         ":small[:gray[One HTML file: opens in any browser without a network, and steps through the turns with the "
-        "arrow keys.]]"
+        "arrow keys. Keys and passwords are masked.]]"
     )
-    turns = _draw_turns(known, shown, traced=target is not None)
-    hidden = st.toggle("Replace names, mails, numbers and keys", value=True, key="showing__replace")
-    made = partial(memory.trace.page, target, turns=turns, start=shown, upto=upto)
-    name = memory.session.status().title or "Session"
-    if not hidden:
-        _draw_download(lambda: made().to_html().encode(), name, turns)
-        return
-    key = (session_id, str(target), tuple(turns), upto, history.position)
-    if st.session_state.get(_PAGE, (None,))[0] != key:
-        with st.spinner("Looking for names, mails, numbers and keys"):
-            page = made()
-            st.session_state[_PAGE] = key, page, page.originals
-    page = st.session_state[_PAGE][1]
-    pseudonyms = _draw_originals(page, f"showing__rows_{crc32(repr(key).encode()):x}")
-    if (wrong := _wrong(page, pseudonyms)) is not None:
-        st.error(plain(wrong))
-        return
-    _draw_download(lambda: page.to_html(pseudonyms).encode(), Pseudonyms(pseudonyms).replace(name), turns)
+    place, key = st.empty(), (session_id, str(target), shown, upto)
+    ready = st.session_state.get(_READY)
+    if ready is None or ready.key != key:
+        made = partial(memory.trace.page, target, start=shown, upto=upto)
+        with place.container():
+            ready = _draw_choices(key, known, shown, made, traced=target is not None)
+        if ready is None:
+            return
+        st.session_state[_READY] = ready
+        place.empty()
+    _draw_file(ready, mask_keys(memory.session.status().title or "Session"))
+
+
+def _draw_choices(
+    key: tuple[object, ...], known: Sequence[int], shown: int, made: Callable[..., Page], *, traced: bool
+) -> _Ready | None:
+    """Ask which turns, and which words are replaced in them; return the page once it is asked for.
+
+    While something can be typed there is no file: a download at once would miss the last words.
+    """
+    turns = _draw_turns(known, shown, traced=traced)
+    lines = st.text_area(
+        "Replace words, one in a line",
+        key=_LINES,
+        placeholder="Teresa = Eva",
+        height=96,
+        max_chars=MAX_TYPED,
+        help="A name or another word that is not for others, =, and what stands in its place.",
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        asked = st.button("Make page", key="showing__make", type="primary")
+        st.markdown(f":small[:gray[{count(len(turns), 'turn')}]]", width="content")
+    if not asked:
+        return None
+    try:
+        words = Replacements(replacements_of(lines))
+        with st.spinner("Making the page"):
+            page = made(turns=turns)
+            words.replace_all(page.texts)
+    except FormatError as error:
+        st.error(plain(str(error)))
+        return None
+    fields = {field: st.session_state[field] for field in _FIELDS if field in st.session_state}
+    return _Ready(key, page, words, turns, fields)
+
+
+def _draw_file(ready: _Ready, name: str) -> None:
+    """Say what is replaced, and offer the file, which is written when it is asked for."""
+    words, turns = ready.words, ready.turns
+    if seen := preview(words, ready.page.texts):
+        st.markdown("\n".join(f"- {plain(line)}" for line in seen))
+        st.markdown(":small[:gray[Which stood for which is not in the file.]]")
+    which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Download page",
+            lambda: ready.page.to_html(words.words).encode(),
+            file_name=f"{file_stem(short(words.replace(name), 60))} {which}.html",
+            mime="text/html",
+            key="showing__download",
+            type="primary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+        st.button("Back", key="showing__back", on_click=_back)
+        st.markdown(f":small[:gray[{count(len(turns), 'turn')}]]", width="content")
+
+
+def _back() -> None:
+    st.session_state.update(st.session_state.pop(_READY).fields)
 
 
 def _draw_turns(known: Sequence[int], shown: int, *, traced: bool) -> list[int]:
@@ -98,82 +158,26 @@ def _draw_turns(known: Sequence[int], shown: int, *, traced: bool) -> list[int]:
     return [number for number in known if first <= number <= last]
 
 
-def _draw_originals(page: Page, key: str) -> dict[str, str]:
-    """Show what is replaced by what, to be changed; return it."""
-    edited: Sequence[Mapping[str, Any]] = []
-    if page.originals:
-        rows = [
-            {REPLACE: True, FOUND: each.text, BY: each.pseudonym, KIND: KINDS[each.kind], TIMES: each.times}
-            for each in page.originals
-        ]
-        edited = st.data_editor(
-            rows,
-            key=key,
-            hide_index=True,
-            disabled=[FOUND, KIND, TIMES],
-            column_config={
-                REPLACE: st.column_config.CheckboxColumn(REPLACE, width=70),
-                BY: st.column_config.TextColumn(BY, max_chars=MAX_CHARACTERS),
-                KIND: st.column_config.TextColumn(KIND, width=70),
-                TIMES: st.column_config.NumberColumn(TIMES, width=60, format="localized"),
-            },
-            height=min(35 * (len(rows) + 1) + 3, 320),
-            alt="What is replaced on the page, and by what",
-        )
-    else:
-        st.markdown("No names, mails, numbers or keys were found.")
-    also = st.text_input(
-        "Also replace", key="showing__also", placeholder="Other words, separated by commas", max_chars=2_000
-    )
-    chosen = with_words(kept(edited), split(also), page.contents["texts"])
-    added = [f"“{plain(word)}” by {plain(chosen[word])}" for word in split(also)]
-    said = f"{count(len(chosen), 'word')} replaced. Which stood for which is not in the file."
-    st.markdown(f":small[:gray[{' · '.join([*added, said])}]]")
-    return chosen
+def replacements_of(lines: str | None) -> dict[str, str]:
+    """Return each word that is to be replaced with what stands in its place, of lines such as `Teresa = Eva`.
+
+    Raises:
+        FormatError: a word stands in two lines.
+    """
+    words: dict[str, str] = {}
+    for line in (lines or "").splitlines():
+        # The last sign parts them: a key that is to be replaced may end with some.
+        before, sign, behind = line.rpartition("=")
+        word, other = (" ".join(text.split()) for text in ((before, behind) if sign else (line, "")))
+        if word and words.setdefault(word, other) != other:
+            raise FormatError(f"“{word}” stands in two lines. Keep one of them.")
+    return words
 
 
-def kept(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Pseudonyms of the rows that are ticked."""
-    return {str(row[FOUND]): str(row[BY] or "").strip() for row in rows if row[REPLACE]}
-
-
-def split(words: str | None) -> list[str]:
-    """Words that are separated by commas or lines, each once."""
-    return list(dict.fromkeys(word for each in re.split(r"[,\n]", words or "") if (word := " ".join(each.split()))))
-
-
-def with_words(pseudonyms: Mapping[str, str], words: Sequence[str], texts: Iterable[str]) -> dict[str, str]:
-    """Pseudonyms, with invented ones for more words."""
-    more = [word for word in words if word not in pseudonyms]
-    return {**pseudonyms, **invent([(word, "other") for word in more], (*texts, *pseudonyms.values()))}
-
-
-def _wrong(page: Page, pseudonyms: Mapping[str, str]) -> str | None:
-    """What keeps the page from being written; looked for once, because a long one takes a moment."""
-    asked = tuple(pseudonyms.items())
-    if st.session_state.get(_CHECKED, (None,))[0] != (id(page), asked):
-        try:
-            page.replaced(pseudonyms)
-            found = None
-        except FormatError as error:
-            found = str(error)
-        st.session_state[_CHECKED] = (id(page), asked), found
-    wrong: str | None = st.session_state[_CHECKED][1]
-    return wrong
-
-
-def _draw_download(make: Any, name: str, turns: Sequence[int]) -> None:
-    """Offer the file, which is written when it is asked for."""
-    which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.download_button(
-            "Download page",
-            make,
-            file_name=f"{file_stem(short(name, 60))} {which}.html",
-            mime="text/html",
-            key="showing__download",
-            type="primary",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-        st.markdown(f":small[:gray[{count(len(turns), 'turn')}]]", width="content")
+def preview(replacements: Replacements, texts: Iterable[str]) -> list[str]:
+    """Say of each word what takes its place, and how often: `“Ana” by “Eva”: 12 times`."""
+    times = replacements.count(texts)
+    return [
+        f"“{word}” by “{other}”: {count(times[word], 'time') if times[word] else 'not on this page'}"
+        for word, other in replacements.words.items()
+    ]

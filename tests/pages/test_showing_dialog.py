@@ -3,8 +3,10 @@
 import pytest
 from pages_driver import button, dialog, joined, opened
 
+from memory_core.tracing.showing.replacements import Replacements
 from ui import services
-from ui.showing import FOUND, REPLACE, SESSION, TIMES, TRACE, TURNS, kept, split, with_words
+from ui.showing import SESSION, TRACE, TURNS, replacements_of
+from ui.text import plain
 
 PHRASE = "allergic to nuts"
 
@@ -23,12 +25,6 @@ def choices(app):
     return list(what.options), what.value
 
 
-def grid(app):
-    """The rows of what is replaced."""
-    (table,) = app.dataframe
-    return table.value
-
-
 def test_a_trace_is_saved_with_its_turn_unless_more_is_asked_for(demo_home):
     app = drawn(PHRASE, 11)
     assert choices(app) == ([TRACE, TURNS, SESSION], TRACE)
@@ -37,7 +33,10 @@ def test_a_trace_is_saved_with_its_turn_unless_more_is_asked_for(demo_home):
     assert "6 turns" in joined(app)
     app.segmented_control[0].set_value(SESSION).run()
     assert "11 turns" in joined(app)
+    assert downloads(app) == []
+    button(app, "Make page").click().run()
     assert downloads(app) == ["Download page"]
+    assert "11 turns" in joined(app)
 
 
 def test_without_a_trace_the_whole_session_comes_first(demo_home):
@@ -50,44 +49,47 @@ def test_an_earlier_moment_offers_no_later_turn(demo_home):
     assert "4 turns" in joined(app)
 
 
-def test_what_is_replaced_by_what_is_shown_before(demo_home):
+def test_words_that_are_typed_are_shown_with_how_often_they_stand_on_the_page(demo_home):
     app = drawn(PHRASE, 11)
-    page = services.engine().open("demo").trace.page(PHRASE, turns=[11])
-    rows = grid(app)
-    assert dict(zip(rows[FOUND], rows["By"], strict=True)) == page.pseudonyms
-    assert "Ana" in page.pseudonyms
-    assert list(rows[TIMES]) == [each.times for each in page.originals]
-    assert all(rows[REPLACE])
-    assert f"{len(page.originals)} words replaced." in joined(app)
-
-
-def test_who_replaces_nothing_is_shown_no_table(demo_home):
-    app = drawn(PHRASE, 11)
-    app.toggle(key="showing__replace").set_value(False).run()
-    assert not app.dataframe
+    app.text_area[0].set_value("Ana = Eva\npolar = brown")
+    button(app, "Make page").click().run()
+    texts = services.engine().open("demo").trace.page(PHRASE, turns=[11]).contents["texts"]
+    times = Replacements({"Ana": "Eva"}).count(texts)["Ana"]
+    assert times > 1
+    assert f"- “Ana” by “Eva”: {times} times\n- “polar” by “brown”: not on this page" in joined(app)
     assert downloads(app) == ["Download page"]
+    assert not app.text_area
+    button(app, "Back").click().run()
+    assert app.text_area[0].value == "Ana = Eva\npolar = brown"
+    assert choices(app)[1] == TRACE
+    assert downloads(app) == []
 
 
-def test_other_words_can_be_replaced_too_and_what_cannot_be_is_said_in_one_sentence(demo_home):
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("Ana = Eva\nANA = Bea", "“Ana” and “ANA” are the same word. Keep one of them."),
+        ("Ana", "Write what should stand in place of “Ana”."),
+        ("Ana = Eva\nAna = Bea", "“Ana” stands in two lines. Keep one of them."),
+        ("Ana = Ana Lopes", "“Ana” could still be read. Choose other words for what is put in."),
+    ],
+)
+def test_what_cannot_be_replaced_is_said_in_one_sentence_and_there_is_no_file(demo_home, lines, says):
     app = drawn(PHRASE, 11)
-    app.text_input(key="showing__also").set_value("river, jazz").run()
-    assert "“river” by Word1 · “jazz” by Word2" in joined(app)
-    assert downloads(app) == ["Download page"]
-    app.text_input(key="showing__also").set_value("ANA").run()
-    assert [each.value.replace("\\", "") for each in app.error] == [
-        "“Ana” and “ANA” are the same word. Keep one of them."
-    ]
+    app.text_area[0].set_value(lines)
+    button(app, "Make page").click().run()
+    assert [error.value for error in app.error] == [plain(says)]
     assert downloads(app) == []
 
 
 def test_the_page_where_did_it_go_and_sessions_lead_to_it(demo_home):
     app = opened(page="trace", session="demo", words=PHRASE)
     button(app, "Save as page").click().run()
-    assert downloads(app) == ["Download page"]
+    assert button(app, "Make page")
     assert not app.exception
     app = opened(page="sessions", session="demo")
     button(app, "Save as page").click().run()
-    assert downloads(app) == ["Download page"]
+    assert button(app, "Make page")
     assert "11 turns" in joined(app)
 
 
@@ -98,19 +100,14 @@ def test_a_session_that_is_gone_is_told_of_in_one_sentence(demo_home):
 
 
 @pytest.mark.parametrize(
-    ("rows", "pseudonyms"),
+    ("lines", "words"),
     [
-        ([], {}),
-        ([{"Replace": True, "Found": "Ana", "By": " Eva "}], {"Ana": "Eva"}),
-        ([{"Replace": False, "Found": "Ana", "By": "Eva"}], {}),
-        ([{"Replace": True, "Found": "Ana", "By": None}], {"Ana": ""}),
+        (None, {}),
+        ("\n = x\n", {}),
+        (" Ana  Lopes = Eva \nRui=\nSam", {"Ana Lopes": "Eva", "Rui": "", "Sam": ""}),
+        ("Ana = Eva\nAna = Eva", {"Ana": "Eva"}),
+        ("a1b2== = key", {"a1b2==": "key"}),
     ],
 )
-def test_only_rows_that_are_ticked_are_replaced(rows, pseudonyms):
-    assert kept(rows) == pseudonyms
-
-
-def test_words_are_typed_with_commas_and_never_get_a_pseudonym_that_is_taken():
-    assert split(" a b,, c\na  b ") == ["a b", "c"]
-    assert split(None) == []
-    assert with_words({"Ana": "Word1"}, ["x", "Ana"], ["Word2 x"]) == {"Ana": "Word1", "x": "Word3"}
+def test_lines_with_a_word_are_replaced(lines, words):
+    assert replacements_of(lines) == words

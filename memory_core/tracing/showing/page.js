@@ -273,7 +273,7 @@
   byId("title").append(text(data.title), last ? "" : make("span", "", ` · turn ${number(data.turns[0].turn)}`));
   document.title = `${text(data.title)} · Memory Inspector`;
   byId("foot").append("Saved from Memory Inspector. This file opens without a network and sends nothing.",
-    data.replaced ? ` Names, mails, numbers and keys were replaced: ${number(data.replaced)}.` : "",
+    data.replaced ? ` Words were replaced: ${number(data.replaced)}.` : "",
     last ? " ← and → step through the turns." : "");
   show(data.start);
 }
