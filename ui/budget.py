@@ -4,12 +4,11 @@ Lane 1 is what was sent, against the limit, with what was cut hatched behind it.
 flush line, which belongs to the queue alone (SCREENS §1). The HTML contains only numbers and escaped names.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
 from itertools import pairwise
-from types import MappingProxyType
 from typing import Literal
 
 from ui.terms import marked_html, term
@@ -154,18 +153,14 @@ def describe(lanes: Lanes) -> str:
     )
 
 
-def legend_html(lanes: Lanes, mode: Mode, beside: Mapping[str, str] = MappingProxyType({})) -> str:
+def legend_html(lanes: Lanes, mode: Mode) -> str:
     """One row per part: its colour and name, its tokens, its note. Full width, in columns of fixed share.
-
-    `beside`: what stands beside the tokens, by the part's label.
 
     Custom HTML, because Streamlit's table loads pandas and pyarrow, which delays the first page by 0.7 s.
     """
     palette = PALETTES[mode]
     smallest = lanes.cut_first == "smallest"
-    rows = "".join(
-        _legend_row(segment, palette, mode, smallest, beside.get(segment.label, "")) for segment in in_order(lanes)
-    )
+    rows = "".join(_legend_row(segment, palette, mode, smallest) for segment in in_order(lanes))
     widths = "".join(f'<col style="width:{width}">' for width in LEGEND_COLUMNS)
     style = (
         "table-layout:fixed;width:100%;border-collapse:collapse;margin:0;"
@@ -176,21 +171,20 @@ def legend_html(lanes: Lanes, mode: Mode, beside: Mapping[str, str] = MappingPro
     )
 
 
-def _legend_row(segment: Segment, palette: Palette, mode: Mode, smallest_first: bool, beside: str) -> str:
+def _legend_row(segment: Segment, palette: Palette, mode: Mode, smallest_first: bool) -> str:
     cell = "border:0;padding:4px 0;text-align:left;vertical-align:top"
     name = "overflow:hidden;white-space:nowrap;text-overflow:ellipsis;padding-right:8px;font-weight:400"
     note = f"color:{palette.unknown};font-size:12px"
     lost = segment.cut and not segment.note
     cut = f', <span style="color:{palette.cut};white-space:nowrap">{term("cut", "cut")} {tokens(segment.cut)}</span>'
     why = marked_html(_note(segment), smallest_first=smallest_first)
-    than = f' <span style="{note};white-space:nowrap">{escape(beside.strip())}</span>' if beside else ""
     label = escape(short(segment.label))
     if segment.kind == "queue" or not segment.note:  # messages that never leave the queue are neither
         label = term("queue" if segment.kind == "queue" else "block", label, whole=segment.label)
     return (
         f'<tr><th scope="row" title="{escape(segment.label)}" style="{cell};{name}">'
         f'<span aria-hidden="true" style="color:{block_colour(segment.kind, mode)}">■</span> {label}</th>'
-        f'<td style="{cell}">{_amount(segment)}{than}</td>'
+        f'<td style="{cell}">{_amount(segment)}</td>'
         f'<td style="{cell};{note}">{why}{cut if lost else ""}</td></tr>'
     )
 

@@ -8,11 +8,11 @@ import streamlit as st
 
 from memory_core import Status
 from memory_core.events import ContextBuilt
-from ui import baseline, state
+from ui import state
 from ui.budget import Lanes, Motion, Segment, lanes_html, legend_html
 from ui.components import heading
 from ui.terms import HELP
-from ui.text import Beside, count, nothing_beside, tokens
+from ui.text import count, tokens
 from ui.theme import mode
 
 
@@ -87,8 +87,6 @@ def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
 def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | None, peak: int = 0) -> None:
     """Draw the card's content: `sentence`, markdown without quoted words, describes the queue.
 
-    Beside the numbers of the prompt stand their differences to the baseline's.
-
     The title names the turn of the prompt. `peak`: tokens in the queue before the flush of this turn.
     """
     shown = moved(st.session_state.get(state.LANES), Shown(session_id, turn or 0, lanes, since=time.monotonic()), peak)
@@ -96,27 +94,15 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
     with st.container(horizontal=True, horizontal_alignment="distribute"):
         of_turn = f" of turn {tokens(turn)}" if turn else ""
         heading("Token budget", of_turn, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
-        than = baseline.grey(baseline.beside(session_id, turn)("sent", lanes.total)) if turn else ""
-        st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}{than}", width="content")
+        st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
     st.html(lanes_html(lanes, mode(), shown.motion))
     sent = next(segment.tokens for segment in lanes.sent if segment.kind == "queue")
     since = f" {tokens(sent)} of it were in the prompt; the rest was said since." if lanes.queue_now > sent else ""
     st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")
-    st.html(legend_html(lanes, mode(), _beside(session_id, turn, lanes) if turn else {}))
+    st.html(legend_html(lanes, mode()))
 
 
-def _beside(session_id: str, turn: int, lanes: Lanes) -> dict[str, str]:
-    """Differences to the baseline's parts, by label."""
-    found = {}
-    for segment in lanes.sent:
-        if segment.kind == "queue":
-            found[segment.label] = baseline.beside(session_id, turn)("queue_sent", segment.tokens)
-        else:
-            found[segment.label] = baseline.beside(session_id, turn, segment.label)("granted", segment.tokens)
-    return found
-
-
-def queue_sentence(status: Status, *, beside: Beside = nothing_beside) -> str:
+def queue_sentence(status: Status) -> str:
     """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
     line = int(status.history_budget)
     over = status.queue_tokens - line
@@ -127,5 +113,4 @@ def queue_sentence(status: Status, *, beside: Beside = nothing_beside) -> str:
     moving = ""
     if status.in_transit_messages:
         moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
-    compared = beside("queue", status.queue_tokens)
-    return f"{f'Queue{compared}. ' if compared else ''}{ending}{moving}"
+    return f"{ending}{moving}"

@@ -13,7 +13,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
-from ui import baseline, connect, facts_limit, flushing, live, nav, opening, selection, state, toasts, watching
+from ui import connect, facts_limit, flushing, live, nav, opening, selection, state, toasts, watching
 from ui.chat import guide
 from ui.components import empty
 from ui.jobs import Job
@@ -48,7 +48,6 @@ _being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
 def draw_header(page: "Page") -> None:
     """Draw title, turn picker and settings, a banner in the past, and any notice."""
     session_id = state.selected_session()
-    baseline.begin_run()
     state.saw_graph(_has_graph(session_id))
     clock = page.url_path not in WITHOUT_CLOCK
     view, being_read = _opened(session_id) if clock and session_id else (None, None)
@@ -65,7 +64,6 @@ def draw_header(page: "Page") -> None:
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="frame__header"
     ):
         st.title(page.title, width="content")
-        baseline.draw_chip()
         if clock and session_id:
             _controls(session_id, latest, view)
     selection.write_link(page.url_path)

@@ -141,15 +141,13 @@ def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoR
 
 
 def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """URL parameters of a link: the session, the current turn unless another is given, the baseline, and `query`."""
+    """URL parameters of a link: the session, the current turn unless another is given, and `query`."""
     shown = state.selected_turn() if turn is ... else turn
     session_id = state.selected_session() or st.query_params.get(state.SESSION)
     step = state.selected_step() if turn is ... else None
     moment = {state.TURN: shown, state.STEP: step}
-    baseline = {state.BASELINE: st.session_state.get(state.BASELINE)}
     kept = {
         state.SESSION: session_id,
-        **baseline,
         **{name: None if at is None else str(at) for name, at in moment.items()},
     }
     return {name: value for name, value in {**kept, **query}.items() if value is not None}

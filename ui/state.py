@@ -21,9 +21,6 @@ _SHOWN = "notice_shown"
 STEP = "step"
 """Key of the log position of the selected step inside a turn, and the URL parameter that names it."""
 
-BASELINE = "baseline"
-"""Key of what is pinned to compare numbers with, and the URL parameter that names it; see `ui.baseline`."""
-
 LANES = "lanes"
 """Key of the budget that this tab shows, with its animation."""
 

@@ -34,10 +34,9 @@ from memory_core.events import (
     ToolCalled,
     VectorsStored,
 )
-from memory_core.history.numbers import is_learned
 from memory_core.messages import MEMORY_TOOLS
 from ui.event_sentences import Line, Words, contradiction, describe, one_cut, still_learning, too_large
-from ui.text import SAME, Beside, count, nothing_beside, tokens
+from ui.text import count, tokens
 
 WRITING = MEMORY_TOOLS - {"archival_memory_search", "conversation_search"}
 """Tools that change memory."""
@@ -73,6 +72,15 @@ STORY_KINDS = (
 """Kinds of the events that a turn's story consists of."""
 
 
+def is_learned(event: Event) -> bool:
+    """Tell whether an event adds something learned from messages that is in use: not written by hand or unreviewed."""
+    return (
+        event.adds is not None
+        and getattr(event, "origin", "") == "extracted"
+        and getattr(event, "state", "active") == "active"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Summary:
     """A turn in one line below its reply."""
@@ -88,16 +96,16 @@ class Summary:
     edited: int = 0
     """Number of times the agent wrote to its memory."""
 
-    def in_short(self, turn: int, beside: Beside = nothing_beside) -> str:
+    def in_short(self, turn: int) -> str:
         """The prompt's size, then what happened.
 
         `Turn 12 · 1,178 of 1,200 tokens · flushed 4 messages · learned 3 facts · cut 56 tokens`.
         """
         parts = []
         if self.sent is not None:
-            limit, than = self.limit, beside("sent", self.sent)
+            limit = self.limit
             sent = count(self.sent, "token") if limit is None else f"{tokens(self.sent)} of {count(limit, 'token')}"
-            parts = [f"{sent}{than}"]
+            parts = [sent]
         facts = self.learned - self.relations
         kinds = [count(facts, "fact")] if facts or not self.relations else []
         kinds += [count(self.relations, "relation")] if self.relations else []
@@ -107,9 +115,8 @@ class Summary:
             ("learned", self.learned, " and ".join(kinds)),
             ("cut", self.cut, count(self.cut, "token")),
         ):
-            than = beside(name, number) if name != "edited" else ""
-            if number or than not in ("", SAME):
-                parts.append(f"{name} {says}{than}")
+            if number:
+                parts.append(f"{name} {says}")
         return " · ".join([f"Turn {turn}", *parts])
 
 

@@ -6,7 +6,6 @@ User texts must go through `plain` before anything that Streamlit reads as markd
 import re
 import string
 import unicodedata
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 
 _MARKUP = re.compile(f"([{re.escape(string.punctuation)}])")
@@ -58,35 +57,6 @@ def tokens(n: int) -> str:
 def session_name(title: str, session_id: str) -> str:
     """Return the display name of a session: its title, or its whole id."""
     return title or session_id
-
-
-def difference(number: float, base: float) -> str:
-    """By how much a number differs from another: `+1,200`, `−30`, `±0`."""
-    by = round(number - base)
-    return f"+{tokens(by)}" if by > 0 else f"−{tokens(-by)}" if by < 0 else "±0"
-
-
-Beside = Callable[[str, float | None], str]
-"""What stands beside a number: ` (+120)`, the difference to the baseline's, or nothing. The number is named as in
-`memory_core.history.numbers`."""
-
-
-SAME = " (±0)"
-"""`Beside` a number that is the baseline's too."""
-
-
-def nothing_beside(of: str, number: float | None) -> str:
-    """`Beside` where no baseline is pinned."""
-    return ""
-
-
-def bare(beside: str) -> str:
-    """`Beside` without its brackets, for a column of its own.
-
-    >>> bare(" (+120)")
-    '+120'
-    """
-    return beside.strip(" ()")
 
 
 def count(n: int, noun: str) -> str:

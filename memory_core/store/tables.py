@@ -95,7 +95,7 @@ class SessionRow(SQLModel, table=True):
 
 
 class BaselineRow(SQLModel, table=True):
-    """Numbers of a configuration that was played on a session, kept to compare others with."""
+    """Numbers that an earlier program kept of a session. Nothing writes or reads them; they go with the session."""
 
     __tablename__ = "mi_baseline"
     id: str = Field(primary_key=True)

@@ -29,7 +29,6 @@ from ui.graph.listing import (
 )
 from ui.kinds import fields_of, make
 from ui.kinds import kinds as block_kinds
-from ui.text import difference
 from ui.theme import PALETTES
 
 
@@ -187,9 +186,6 @@ def test_the_page_opens_with_how_large_the_graph_is():
     assert opening(star(1)) == "2 entities, 1 relation."
     assert opening(FAMILY, past_turn=8) == "After turn 8: 8 entities, 6 relations, 1 ended."
     assert opening(Graph()) == "0 entities, 0 relations."
-    base = {"entities": 5, "relations": 6}
-    told = opening(FAMILY, beside=lambda of, number: f" ({difference(number, base[of])})")
-    assert told == "8 entities (+3), 6 relations (±0), 1 ended."
 
 
 def test_a_relation_says_whether_it_holds_and_what_replaced_it():

@@ -16,7 +16,7 @@ from memory_core.planning.summaries import sentences
 from ui.kinds import kind_of
 from ui.stored import beginning, stored, stored_plural, unit_of
 from ui.summaries.words import Freshness, freshness_line
-from ui.text import Beside, count, nothing_beside, plain, plural, short, tokens
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 HELD_CHARACTERS = 180
@@ -113,13 +113,12 @@ def card(
     holding: Holding,
     *,
     with_tools: bool = False,
-    beside: Beside = nothing_beside,
 ) -> Card:
     """Build the card of a block; `with_tools`: an agent may edit one of the session's blocks."""
     return Card(
         name=standing.name,
         kind=standing.kind,
-        size=_size(standing, part, use, beside),
+        size=_size(standing, part, use),
         holds=_holds(standing, holding),
         lines=" · ".join(_lines(standing, part, use, holding)),
         states=(*_states(standing, part, use, holding), *_for_the_agent(standing, with_tools)),
@@ -196,16 +195,14 @@ def shown_sentences(text: str) -> list[tuple[str, Ref]]:
 # -- what it holds ---------------------------------------------------------------------------------
 
 
-def _size(standing: Standing, part: InPrompt | None, use: BlockUse, beside: Beside) -> str:
+def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
     if not standing.enabled:
         return ":gray[off]"
     if part is None:
         return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
-    than = beside("granted", part.granted)
-    more = f" :small[:gray[{than.strip()}]]" if than else ""
     if part.granted < part.asked:
-        return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens{more}"
-    return f"**{tokens(part.granted)}** {'token' if part.granted == 1 else 'tokens'}{more}"
+        return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens"
+    return f"**{tokens(part.granted)}** {'token' if part.granted == 1 else 'tokens'}"
 
 
 def _holds(standing: Standing, holding: Holding) -> str:

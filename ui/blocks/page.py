@@ -14,7 +14,7 @@ from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
-from ui import baseline, nav, state
+from ui import nav, state
 from ui.blocks import stores
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
@@ -77,7 +77,6 @@ def _draw(view: View) -> Drawer | None:
             usage.of(name),
             _held_then(usage.of(name), view) if view.past else view.memory.blocks.holding(name),
             with_tools=with_tools,
-            beside=baseline.beside(view.memory.session_id, view.contexts[-1].turn if view.contexts else 0, name),
         )
         for name in card_order(order)
     ]

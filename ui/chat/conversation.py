@@ -23,7 +23,7 @@ from memory_core import (
 )
 from memory_core.agent.loop import STEP
 from memory_core.models.offline.responder import NAME
-from ui import baseline, state
+from ui import state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading
 from ui.connect import draw_card
@@ -96,7 +96,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> 
     opened = _ASKED_AGAIN.at(session_id) == turn
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.button(
-            f":small[:gray[{summary.in_short(turn, baseline.beside(session_id, turn))}]]",
+            f":small[:gray[{summary.in_short(turn)}]]",
             type="tertiary",
             key=f"chat__turn_{turn}",
             on_click=state.show_turn,

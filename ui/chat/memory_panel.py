@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core import Memory, Status
 from memory_core.events import ContextBuilt, FlushPlanned, expand
-from ui import baseline, nav
+from ui import nav
 from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
@@ -18,9 +18,9 @@ from ui.event_sentences.words import words_in_log
 from ui.flushing import flush_dialog
 from ui.jobs import Job
 from ui.model import chosen_model
-from ui.story import STORY_KINDS, Summary, story, summaries
+from ui.story import STORY_KINDS, story
 from ui.terms import marked
-from ui.text import count, nothing_beside, plain, short, tokens
+from ui.text import count, plain, short, tokens
 from ui.view import View
 
 DETAIL_CHARACTERS = 60
@@ -49,10 +49,7 @@ def draw_prompt(view: View) -> None:
     draw_budget(
         view.memory.session_id,
         lanes,
-        queue_sentence(
-            view.status_then,
-            beside=baseline.beside(view.memory.session_id, view.shown_turn),
-        ),
+        queue_sentence(view.status_then),
         turn=built.turn if built and event else None,
         peak=max(before, default=0),
     )
@@ -92,9 +89,7 @@ def draw_story(view: View, *, minus: int) -> None:
     if not turn:
         heading("What memory did", "\n:small[:gray[Nothing yet. Every turn is described here.]]")
         return
-    beside = baseline.beside(memory.session_id, turn)
-    compared = summaries(events).get(turn, Summary()).in_short(turn, beside) if beside is not nothing_beside else ""
-    heading(f"What memory did in turn {tokens(turn)}", f"\n:small[:gray[{compared}]]" if compared else "")
+    heading(f"What memory did in turn {tokens(turn)}")
     with filled("chat__lines", minus=minus, least=LOWEST, border=False, autoscroll=view.turn is None, gap="xxsmall"):
         if not lines and not view.attached and reveal is None:
             st.markdown(":small[:gray[Nothing left the queue, and nothing had to be cut.]]")

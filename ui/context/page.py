@@ -13,7 +13,7 @@ from memory_core.history.slices.contexts import places_of
 from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
-from ui import baseline, nav
+from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
 from ui.context import ablation, pointing, words
@@ -22,7 +22,7 @@ from ui.context.figure import describe, waterfall
 from ui.context.parts import draw_changes, draw_parts
 from ui.settings import settings_dialog
 from ui.terms import HELP
-from ui.text import Beside, count, nothing_beside, plain, short, tokens
+from ui.text import count, plain, short, tokens
 from ui.theme import mode
 from ui.view import View
 from ui.watching import draw_watched
@@ -41,7 +41,7 @@ LEFT_OUT = 6
 """Maximum number of messages that are named beside a prompt they are not in; the newest."""
 
 CODE_PIXELS = 360
-BILL_PIXELS, COMPARED_PIXELS = 470, 80
+BILL_PIXELS = 470
 
 
 def draw(view: View) -> None:
@@ -92,7 +92,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     for remark in over:
         st.error(plain(remark.text))
     if not over or sent.cuts:
-        st.markdown(words.headline(sent, _beside(view, sent)))
+        st.markdown(words.headline(sent))
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
@@ -104,14 +104,9 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
             st.markdown(f":small[:gray[{plain(remark.text)}]]")
 
 
-def _beside(view: View, sent: Prompt, block: str | None = None) -> Beside:
-    return baseline.beside(view.memory.session_id, sent.turn, block)
-
-
 def _draw_figure(view: View, sent: Prompt) -> None:
     st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
-    of_block = partial(_beside, view, sent)
-    numbers_table(lambda: words.number_rows(sent, of_block(), of_block), key="context__numbers")
+    numbers_table(lambda: words.number_rows(sent), key="context__numbers")
 
 
 def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
@@ -213,11 +208,9 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
-            of_block = partial(_beside, view, sent)
-            beside = {part.name: words.granted_beside(part, of_block(), of_block) for part in sent.parts}
             told = partial(trace.words, upto=position)
             read_only = view.read_only is not None
-            draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only, beside=beside)
+            draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only)
         pointing.listen()
     if before is not None and shown != PROMPT:
         st.markdown(f":small[{_same_start(view, before, sent)}]")
@@ -241,17 +234,15 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
 
 def _draw_bill(view: View, sent: Prompt) -> None:
     numbers = st.column_config.NumberColumn(format="localized", width=110)
-    rows = words.bill_rows(sent, _beside(view, sent))
     st.dataframe(
-        rows,
+        words.bill_rows(sent),
         hide_index=True,
-        width=BILL_PIXELS + (COMPARED_PIXELS if any(len(row) > len(rows[0]) for row in rows) else 0),
+        width=BILL_PIXELS,
         placeholder="–",
         column_config={
             "": st.column_config.TextColumn(width=240),
             "Counted": numbers,
             "Billed": numbers,
-            "Billed ±": st.column_config.TextColumn(width=COMPARED_PIXELS),
         },
         key="context__bill",
         alt="Tokens counted and billed, line by line",
@@ -264,15 +255,14 @@ def _draw_bill(view: View, sent: Prompt) -> None:
 
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
     """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
-    memory, previous = view.memory, before.turn == (_earlier(view, sent) or [0])[0]
+    memory = view.memory
     other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
     as_sent = memory.log.shared_prefix_tokens(before, sent.record)
     elsewhere = (
         memory.log.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
     )
     in_user = sent.insert_method is InsertMethod.USER
-    beside = _beside(view, sent) if previous else nothing_beside  # since an earlier one, the baseline's is not known
-    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user, beside=beside)
+    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
 
 
 def _draw_take_along(sent: Prompt) -> None:

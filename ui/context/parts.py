@@ -1,6 +1,6 @@
 """The parts of a prompt, each in an expander whose contents are drawn only while it is open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -41,16 +41,14 @@ def draw_parts(
     words: WordsOf,
     *,
     read_only: bool,
-    beside: Mapping[str, str],
 ) -> None:
     """Draw all parts, the queue first; those that were cut are expanded.
 
-    `effects`: those on this prompt; `words`: of what it has not; `beside`: what stands beside the tokens of each part.
+    `effects`: those on this prompt; `words`: of what it has not.
     """
     for part in sent.parts:
         lost = bool(part.left_out) or part.failure is not None
-        than = beside[part.name]
-        opened = st.expander(part_label(part, mode, than), expanded=lost, key=_key(part, lost), on_change="rerun")
+        opened = st.expander(part_label(part, mode), expanded=lost, key=_key(part, lost), on_change="rerun")
         if opened.open:
             with opened:
                 _draw_part(sent, part, effects, read_only=read_only)

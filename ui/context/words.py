@@ -3,7 +3,7 @@
 Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
@@ -13,7 +13,7 @@ from memory_core.planning.speech import parse_message
 from ui.event_sentences import KNOWN
 from ui.kinds import kind_of
 from ui.stored import TURN, by_score, from_turn, score_note
-from ui.text import Beside, bare, count, nothing_beside, plain, plural, short, tokens
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import Mode, block_colour
 
 NAMED_TURNS = 6
@@ -51,20 +51,19 @@ def square(part: PromptPart, mode: Mode) -> str:
     return f':color[■]{{foreground="{block_colour(colour_kind(part), mode)}"}}'
 
 
-def headline(prompt: Prompt, beside: Beside = nothing_beside) -> str:
+def headline(prompt: Prompt) -> str:
     """The prompt in one sentence: tokens counted, and billed where that differs, the limit, requested and cut."""
     built = prompt.built
-    than = beside("sent", built.total)
     if built.known != "built":
         billed = prompt.call.input_tokens if prompt.call else None
         counted = (
             f" The endpoint counted {tokens(billed)}, definitions of tools included." if billed is not None else ""
         )
-        return f"**{count(built.total, 'token')} sent**{than}, {KNOWN[built.known]}.{counted}"
-    sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent{than}.**"
+        return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
+    sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
     if built.billed != built.total:
         limit = tokens(built.token_limit)
-        sent = f"**{count(built.total, 'token')} counted{than}, {tokens(built.billed)} billed, limit {limit}.**"
+        sent = f"**{count(built.total, 'token')} counted, {tokens(built.billed)} billed, limit {limit}.**"
     if not prompt.cuts:
         over = built.over_by
         fitted = f"Everything fitted. {tokens(prompt.free)} {'token was' if prompt.free == 1 else 'tokens were'} free."
@@ -72,8 +71,7 @@ def headline(prompt: Prompt, beside: Beside = nothing_beside) -> str:
     (first, cut), *rest = _lost(prompt)
     lost = [f"{tokens(cut)} {'was' if cut == 1 else 'were'} cut from {inline_name(first)}"]
     lost += [f"{tokens(more)} from {inline_name(part)}" for part, more in rest]
-    requested = f"{tokens(built.asked)}{beside('requested', built.asked)}"
-    asked = f"Parts asked for {requested}, {tokens(built.asked - built.token_limit)} over the limit"
+    asked = f"Parts asked for {tokens(built.asked)}, {tokens(built.asked - built.token_limit)} over the limit"
     return f"{sent} {asked}, so {_listed(lost)}."
 
 
@@ -180,15 +178,8 @@ def amount(part: PromptPart) -> str:
     return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
 
 
-def granted_beside(part: PromptPart, beside: Beside, beside_block: Callable[[str], Beside]) -> str:
-    """What stands beside the granted tokens of a part: `beside` is of the prompt, `beside_block` of a block."""
-    if part.kind == QUEUE:
-        return beside("queue_sent", part.granted)
-    return "" if part.kind == PINNED else beside_block(part.name)("granted", part.granted)
-
-
-def part_label(part: PromptPart, mode: Mode, than: str = "") -> str:
-    """Label of a part's expander: its colour and name, its tokens with what stands beside them, its contents."""
+def part_label(part: PromptPart, mode: Mode) -> str:
+    """Label of a part's expander: its colour and name, its tokens, its contents."""
     lost = part.asked - part.granted
     notes = [held(part)]
     if part.priority:
@@ -196,8 +187,7 @@ def part_label(part: PromptPart, mode: Mode, than: str = "") -> str:
     elif part.priority == 0:
         notes.append("never cut")
     cut = f" · :red[cut {tokens(lost)}]" if lost > 0 else ""
-    sizes = f"**{amount(part)}**{f' :small[:gray[{than.strip()}]]' if than else ''}"
-    return f"{square(part, mode)} {plain(part_name(part))} {sizes} :small[:gray[{' · '.join(notes)}]{cut}]"
+    return f"{square(part, mode)} {plain(part_name(part))} **{amount(part)}** :small[:gray[{' · '.join(notes)}]{cut}]"
 
 
 def held(part: PromptPart) -> str:
@@ -210,15 +200,10 @@ def held(part: PromptPart) -> str:
     return count(len(part.kept), _noun(part.kind, part.entries)) if counted else "text"
 
 
-def number_rows(
-    prompt: Prompt, beside: Beside = nothing_beside, beside_block: Callable[[str], Beside] = lambda name: nothing_beside
-) -> list[dict[str, Any]]:
-    """The figure as a table, its last row the sum of the others. Plain text; names as they were typed.
-
-    `beside`, of the prompt, and `beside_block`, of a block, are columns of their own where they say something.
-    """
+def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
+    """The figure as a table, its last row the sum of the others. Plain text; names as they were typed."""
     built = prompt.built
-    rows, compared = [], []
+    rows = []
     for part in prompt.parts:
         own = part.kind not in (QUEUE, PINNED)
         rows.append(
@@ -230,24 +215,10 @@ def number_rows(
                 built.token_limit,
             )
         )
-        granted = granted_beside(part, beside, beside_block)
-        queue = beside("queue_requested", part.asked) if part.kind == QUEUE else ""
-        compared.append((beside_block(part.name)("requested", part.asked) if own else queue, granted))
     if prompt.around:
         rows.append(_number_row("Markup", "–", prompt.around, prompt.around, built.token_limit))
-        compared.append(("", ""))
     rows.append(_number_row("Sent", "", built.asked, built.total, built.token_limit))
-    compared.append((beside("requested", built.asked), beside("sent", built.total)))
-    if not any(map(any, compared)):
-        return rows
-    return [_beside_columns(row, *differences) for row, differences in zip(rows, compared, strict=True)]
-
-
-def _beside_columns(row: dict[str, Any], requested: str, sent: str) -> dict[str, Any]:
-    """A row with differences next to the numbers that they are of."""
-    after = {"Requested": ("Requested ±", bare(requested)), "Sent": ("Sent ±", bare(sent))}
-    pairs = ([(name, value), *([after[name]] if name in after else [])] for name, value in row.items())
-    return {name: value for pair in pairs for name, value in pair}
+    return rows
 
 
 def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) -> dict[str, Any]:
@@ -262,7 +233,7 @@ def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) 
     }
 
 
-def bill_rows(prompt: Prompt, beside: Beside = nothing_beside) -> list[dict[str, Any]]:
+def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
     """Counted and billed tokens, line by line; each column adds up to its last row but one. None: not counted."""
     rows: list[dict[str, Any]] = [
         {
@@ -272,9 +243,7 @@ def bill_rows(prompt: Prompt, beside: Beside = nothing_beside) -> list[dict[str,
         }
         for line in prompt.bill
     ]
-    compared = bare(beside("billed", prompt.built.billed))
-    total = {"": "Total", "Counted": prompt.built.total, "Billed": prompt.built.billed}
-    rows.append({**total, "Billed ±": compared} if compared else total)
+    rows.append({"": "Total", "Counted": prompt.built.total, "Billed": prompt.built.billed})
     reported = prompt.call.input_tokens if prompt.call else None
     return [*rows, {"": "Reported by provider", "Counted": None, "Billed": reported}]
 
@@ -305,16 +274,13 @@ def tools_sentence(tools: int, size: int) -> str:
     )
 
 
-def same_start_sentence(
-    turn: int, same: int, billed: int, other: int | None, *, in_user: bool, beside: Beside = nothing_beside
-) -> str:
+def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
     """Share of the prompt that a prompt cache can reuse, now and with memory in the other message.
 
     `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
     """
     first = (
-        f"Prompt cache: **{tokens(same)}**{beside('reused', same)} of {count(billed, 'token')}"
-        f"{beside('billed', billed)} ({_percent(same, billed)}) "
+        f"Prompt cache: **{tokens(same)}** of {count(billed, 'token')} ({_percent(same, billed)}) "
         f"can be reused from turn {tokens(turn)}."
     )
     if other is None:

@@ -13,7 +13,7 @@ from typing import Literal
 from memory_core.history.facts import NEAR_DUPLICATE
 from memory_core.planning.facts import DUPLICATE
 from memory_core.text import similarity
-from ui.text import Beside, count, nothing_beside, tokens
+from ui.text import count, tokens
 
 View = Literal["review", "active", "retired", "rewrites", "decisions"]
 VIEWS: Mapping[View, str] = {
@@ -208,14 +208,11 @@ def states_of(row: Row) -> list[str]:
 # -- sentences -----------------------------------------------------------------------------------
 
 
-def opening(rows: Sequence[Row], *, past_turn: int | None = None, beside: Beside = nothing_beside) -> str:
+def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
     """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
     active = in_view(rows, "active")
     sizes = sum(row.tokens for row in active)
-    than = beside("facts", len(active))
-    size = f"{count(len(active), 'active fact')}{than}, {count(sizes, 'token')}{beside('fact_tokens', sizes)}"
-    if not active:
-        size = f"No active facts{than}"
+    size = f"{count(len(active), 'active fact')}, {count(sizes, 'token')}" if active else "No active facts"
     if past_turn is not None:
         return f"After turn {past_turn}: {size}."
     waiting = len(in_view(rows, "review"))

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
-from ui import baseline, nav
+from ui import nav
 from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying
 from ui.facts.decision_list import draw_decisions
@@ -45,8 +45,7 @@ def draw(view: Shown) -> None:
     give_while_typing("facts")
     _take_link(desk)
     past_turn = view.turn if view.past else None
-    beside = baseline.beside(view.memory.session_id, view.shown_turn, desk.block)
-    st.markdown(plain(opening(desk.rows, past_turn=past_turn, beside=beside)))
+    st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
     if not view.read_only and desk.runs_here:
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(), key="facts")
     shown = _head(view, desk, blocks)

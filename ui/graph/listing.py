@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_core.planning.graph import Entity, Graph, Path, Relation
 from ui.graph.neighbourhood import FARTHEST, Seen, entities, mentions, relations
-from ui.text import Beside, count, nothing_beside, plain, short, tokens
+from ui.text import count, plain, short, tokens
 
 NAME_CHARACTERS = 40
 """Maximum length of a name in a sentence or a list, in characters."""
@@ -42,12 +42,11 @@ class Heard:
     role: str
 
 
-def opening(graph: Graph, *, past_turn: int | None = None, beside: Beside = nothing_beside) -> str:
+def opening(graph: Graph, *, past_turn: int | None = None) -> str:
     """Summary of the page: `12 entities, 15 relations, 2 ended.`"""
     known, named = relations(graph), len(entities(graph))
     ended = sum(relation.state == "ended" for relation in known)
-    size = f"{count(named, 'entity')}{beside('entities', named)}, "
-    size += f"{count(len(known), 'relation')}{beside('relations', len(known))}"
+    size = f"{count(named, 'entity')}, {count(len(known), 'relation')}"
     size += f", {tokens(ended)} ended." if ended else "."
     return size if past_turn is None else f"After turn {tokens(past_turn)}: {size}"
 

@@ -9,7 +9,6 @@ import streamlit as st
 
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph import Graph, Path
-from ui import baseline
 from ui.blocks.editor import add_dialog as add_block
 from ui.charts import CONFIG
 from ui.components import empty, filled, numbers_table, unseen_heading
@@ -95,8 +94,7 @@ def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
     """Draw the summary of the graph, and the buttons to add to it."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
         past_turn = view.shown_turn if view.past else None
-        beside = baseline.beside(view.memory.session_id, view.shown_turn, desk.block)
-        st.markdown(plain(opening(desk.graph, past_turn=past_turn, beside=beside)), width="stretch")
+        st.markdown(plain(opening(desk.graph, past_turn=past_turn)), width="stretch")
         if len(blocks) > 1:
             session_id = view.memory.session_id
             widget = f"graph__block_{session_id}"

@@ -15,7 +15,7 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import divergence
 from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
-from ui import baseline, state, toasts
+from ui import state, toasts
 from ui.components import choose_view, empty, heading
 from ui.context.parts import draw_changes
 from ui.lab import checks, desk, knobs, planned, playing, progress, sweeping, with_model
@@ -213,8 +213,6 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__use_row"):
         draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
-        words = ", ".join([*map(knobs.told, changes), *_without(memory, now)]) or "as it is"
-        _draw_baseline(memory, current, words, results[current])
     if not same:
         _draw_prompts(view, current, results[OWN], results[current])
 
@@ -222,8 +220,6 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
 def _draw_numbers(results: dict[str, Result]) -> None:
     highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
     whole: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized")
-    if baseline.pinned() is not None:  # with the difference beside it, a number is a text
-        whole = st.column_config.TextColumn
     st.dataframe(
         [_row(name, result) for name, result in results.items()],
         hide_index=True,
@@ -248,7 +244,7 @@ def _row(name: str, result: Result) -> dict[str, Any]:
     outcome = result.outcome
     kept = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
     held = sum(verdict.held for verdict in result.verdicts.values())
-    row = {
+    return {
         "": name,
         "Tokens by turn": [turn.sent for turn in outcome.turns],
         "Tokens a turn": outcome.average,
@@ -259,31 +255,6 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
-    return baseline.compared_row(row)
-
-
-def _draw_baseline(memory: Memory, name: str, words: str, result: Result) -> None:
-    """Pin a configuration's numbers, or the session's own, for every page to compare with."""
-    with st.popover("Baseline", icon=":material/keep:", type="tertiary", key="lab__baseline"):
-        st.markdown(":small[:gray[Every page then shows by how much its numbers differ.]]")
-        st.button(
-            f"Pin {plain(name)} as baseline",
-            key="lab__pin",
-            type="tertiary",
-            icon=":material/keep:",
-            on_click=baseline.pin_played,
-            args=(memory, result.played, words),
-        )
-        if not baseline.is_pinned(memory.session_id):
-            st.button(
-                "Pin this session as baseline",
-                key="lab__pin_session",
-                type="tertiary",
-                icon=":material/keep:",
-                help="As it was lived: other sessions, and what is tried here, are compared with it",
-                on_click=baseline.pin_session,
-                args=(memory.session_id,),
-            )
 
 
 def _draw_divergence(view: View, name: str, own: Result, other: Result) -> bool:

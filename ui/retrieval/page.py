@@ -9,7 +9,7 @@ from memory_core import Memory, MessageStatus
 from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Ranked
-from ui import baseline, nav
+from ui import nav
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.overlooked import draw_overlooked
@@ -22,7 +22,7 @@ from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows
 from ui.retrieval.scores import ADDED, boosts_shown
 from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.struck import greyed
-from ui.text import count, nothing_beside, plain, plural, short, tokens
+from ui.text import count, plain, plural, short, tokens
 from ui.theme import mode
 from ui.view import View
 
@@ -254,10 +254,7 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
 
 def _draw_found(view: View, search: Search, unit: str) -> bool:
     """Draw the funnel, the list or map, and the details of the selected turn; turns looked up by words come first."""
-    # A question of somebody's own was never asked of the baseline: only that of the turn is compared.
-    of_turn = view.past or search.query == _latest_question(view.memory)
-    session_id = view.memory.session_id
-    labels = stages(search, baseline.beside(session_id, view.shown_turn, search.block) if of_turn else nothing_beside)
+    labels, session_id = stages(search), view.memory.session_id
     if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
         st.session_state[STAGE] = "candidates"
     unseen_heading("Search results")

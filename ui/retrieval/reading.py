@@ -15,7 +15,7 @@ from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn
 from ui.retrieval.excerpt import excerpt, matches
 from ui.retrieval.scores import boosts_shown, term_columns
 from ui.stored import TURN, beginning, from_turn, stored
-from ui.text import Beside, count, nothing_beside, plain, tokens
+from ui.text import count, plain, tokens
 
 Stage = Literal["stored", "candidates", "below", "queued", "beyond", "postprocessed", "no_room", "asked", "granted"]
 """Stage that the table can be filtered by."""
@@ -42,13 +42,13 @@ _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
 }
 
 
-def stages(search: Search, beside: Beside = nothing_beside) -> dict[Stage, str]:
+def stages(search: Search) -> dict[Stage, str]:
     """The funnel: each stage with its count. A record does not state how many turns were stored."""
     counts, fitted = search.counts, search.counts["granted"]
     found: dict[Stage, str] = {}
     if search.stored is not None:
         found["stored"] = f"Stored {tokens(search.stored)}"
-    found["candidates"] = f"Candidates {tokens(search.candidates)}{beside('candidates', search.candidates)}"
+    found["candidates"] = f"Candidates {tokens(search.candidates)}"
     threshold = search.settings.similarity_threshold
     if threshold is not None:
         found["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
@@ -60,8 +60,8 @@ def stages(search: Search, beside: Beside = nothing_beside) -> dict[Stage, str]:
     if counts["no_room"]:
         room = f"No room in {count(search.token_budget, 'token')}" if search.token_budget is not None else "No room"
         found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
-    found["asked"] = f"Recalled {tokens(search.asked)}{beside('recalled', search.asked)}"
-    found["granted"] = f"Fit {tokens(fitted)}{beside('fitted', fitted)}"
+    found["asked"] = f"Recalled {tokens(search.asked)}"
+    found["granted"] = f"Fit {tokens(fitted)}"
     return found
 
 

@@ -1,11 +1,11 @@
 """Display data of the list of sessions: rows, titles, origins. Pure; no Streamlit."""
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from memory_core.sessions.overview import Overview
 from ui.demo import DEMO_SESSION
-from ui.text import Beside, ago, count, session_name, short, tokens
+from ui.text import ago, count, session_name, short, tokens
 
 EVERYONE = ""
 """Filter value that matches all sessions; no user has an empty name."""
@@ -26,20 +26,19 @@ def named(overview: Overview) -> str:
 def rows(
     found: Sequence[Overview],
     now: float,
-    beside: Callable[[str], Beside] | None = None,
     agents: Collection[str] = (),
 ) -> list[dict[str, object]]:
     """One table row per session, in their order; the words are cells, not markdown.
 
-    Columns that distinguish sessions come first: a phone shows two or three columns. With `beside`, by session, numbers
-    are texts. `agents`: the sessions in which an agent works.
+    Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: the sessions in which an
+    agent works.
     """
     users = any(each.status.user_id for each in found)
     return [
         {
             "Session": named(each),
             "Last activity": LIVE if each.status.session_id in agents else ago(each.status.updated_at, now),
-            **_numbers(each, beside),
+            **_numbers(each),
             "From": origin(each),
             **({"User": each.status.user_id or ""} if users else {}),
         }
@@ -47,19 +46,13 @@ def rows(
     ]
 
 
-def _numbers(each: Overview, beside: Callable[[str], Beside] | None) -> dict[str, object]:
-    facts = each.facts + (each.user_facts if each.reads_user_facts else 0)
-    numbers = {
-        "Turns": ("turn", each.status.turns),
-        "Facts": ("facts", facts),
-        "All tokens": ("said", each.tokens),
-        "Flushes": ("flushes", each.status.flushes),
+def _numbers(each: Overview) -> dict[str, int]:
+    return {
+        "Turns": each.status.turns,
+        "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
+        "All tokens": each.tokens,
+        "Flushes": each.status.flushes,
     }
-    if beside is None:
-        return {name: number for name, (_, number) in numbers.items()}
-    told = beside(each.status.session_id)
-    own = {name: None if name == "Facts" and each.reads_user_facts else number for name, (_, number) in numbers.items()}
-    return {name: f"{tokens(number)}{told(of, own[name])}" for name, (of, number) in numbers.items()}
 
 
 def origin(overview: Overview) -> str:

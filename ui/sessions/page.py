@@ -11,7 +11,7 @@ import streamlit as st
 from memory_core import StoreError, list_sessions
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
-from ui import baseline, live, nav, state
+from ui import live, nav, state
 from ui.changing import left_to_agent
 from ui.components import filled_rows, heading, unseen_heading
 from ui.connect import CONNECT, draw_card, draw_live_links, live_sessions
@@ -32,7 +32,7 @@ from ui.sessions.listing import (
     users,
 )
 from ui.showing import page_dialog
-from ui.text import Beside, count, plain, short
+from ui.text import count, plain, short
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
 """Pixels around the table, and its minimum height in a low window."""
@@ -135,17 +135,10 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
     ids = [each.status.session_id for each in shown]
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
-    compared = baseline.pinned() is not None
     number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
-    if compared:  # with the difference beside it, a number is a text
-        number = partial(st.column_config.TextColumn, alignment="right", width="small")
-
-    def beside(session_id: str) -> Beside:
-        return baseline.beside(session_id, None)
-
     unseen_heading("List of sessions")
     filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
-        rows(shown, time.time(), beside=beside if compared else None, agents=agents),
+        rows(shown, time.time(), agents=agents),
         hide_index=True,
         height="stretch",
         key=key,
@@ -220,15 +213,6 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
                 help=left.sentence if left is not None and dialog is last[2] else None,
             )
         ]
-        pinned = baseline.is_pinned(session_id)
-        st.button(
-            "Unpin baseline" if pinned else "Pin as baseline",
-            icon=":material/keep_off:" if pinned else ":material/keep:",
-            key="sessions__pin",
-            disabled=picked.status.turns == 0,
-            on_click=baseline.unpin if pinned else partial(baseline.pin_session, session_id),
-            help="Every page then shows by how much its numbers differ from this session's",
-        )
     if opens:
         nav.go("chat")
     for dialog in pressed:

@@ -6,10 +6,10 @@ import streamlit as st
 
 from memory_core.events import AgentAttached, Family, SessionImported
 from memory_core.history.by_turn import TurnRecord
-from ui import baseline, nav
+from ui import nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
-from ui.text import Beside, count, plain, short, tokens
+from ui.text import count, plain, short, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
@@ -58,8 +58,8 @@ def _came_from_elsewhere(view: View) -> bool:
 
 def _sentence(view: View, operations: int) -> str:
     """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations` are those on an agent's own memory."""
-    turns, session_id = view.history.turns, view.memory.session_id
-    everything = _sums(list(turns.values()), baseline.beside(session_id, view.history.latest_turn))
+    turns = view.history.turns
+    everything = _sums(list(turns.values()))
     attachment = view.history.attachment
     if attachment is not None and attachment.source == "file":
         return f"{everything} in {count(len(turns), 'turn')}, as {plain(short(attachment.name))} has it."
@@ -72,8 +72,7 @@ def _sentence(view: View, operations: int) -> str:
         return told
     before = [turn for number, turn in turns.items() if number < view.shown_turn]
     until = [*before, view.then] if view.then is not None else before
-    sums = _sums(until, baseline.beside(session_id, view.shown_turn))
-    return f"{told} Up to turn {tokens(view.shown_turn)}: {sums}."
+    return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
 
 
 def _kept(index: Index) -> str:
@@ -84,15 +83,11 @@ def _kept(index: Index) -> str:
     return f"{told}, kept by a program: no conversation yet."
 
 
-def _sums(turns: Sequence[TurnRecord], beside: Beside) -> str:
+def _sums(turns: Sequence[TurnRecord]) -> str:
     cuts = sum(bool(turn.cut_tokens) for turn in turns)
     flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
     relations = sum(turn.relations_added for turn in turns)
-    told = [
-        f"{count(flushes, 'flush')}{beside('flushes', flushes)}",
-        f"{count(cuts, 'cut')}{beside('cuts', cuts)}",
-        f"{count(facts, 'fact')}{beside('facts_added', facts)}",
-    ]
+    told = [count(flushes, "flush"), count(cuts, "cut"), count(facts, "fact")]
     if relations:
-        told.append(f"{count(relations, 'relation')}{beside('relations_added', relations)}")
+        told.append(count(relations, "relation"))
     return ", ".join(told)
