@@ -27,10 +27,12 @@ FORGED = {
 PAGE = """<!doctype html><title>foreign</title><body><script>
 async function attack(base) {
   const got = [];
+  const windows = [];
   const keep = (how, value) => value && got.push(`${how}: ${String(value).slice(0, 80)}`);
   const record = "/record/agent/v1/";
   const doors = [record + "models", record + "chat/completions", "/v1/traces", "/v1/logs", "/v1/metrics"];
-  const paths = [...doors, "/_stcore/stream"];
+  const files = ["/_stcore/upload_file/session/file", "/media/file.html"];
+  const paths = [...doors, ...files, "/_stcore/stream"];
   const body = JSON.stringify(SPAN);
   for (const path of paths) {
     for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]) {
@@ -57,6 +59,10 @@ async function attack(base) {
       element[tag === "link" ? "href" : tag === "object" ? "data" : "src"] = base + path;
       document.body.append(element);
     }
+    const worker = navigator.serviceWorker?.register(base + path, {scope: "/"});
+    worker?.then((made) => keep("worker", made.scope), () => {});
+    const opened = window.open(base + path);
+    windows.push([path, opened]);
     const source = new EventSource(base + path);
     source.onopen = () => keep("events", path);
     source.onmessage = (event) => keep("events", event.data);
@@ -70,6 +76,10 @@ async function attack(base) {
     });
   }
   await new Promise((done) => setTimeout(done, 1500));
+  for (const [path, opened] of windows) {
+    try { keep("window", opened?.document.body.textContent.includes("ran") && path); } catch {}
+    opened?.close();
+  }
   for (const frame of document.querySelectorAll("iframe")) {
     try { keep("frame", frame.contentDocument?.body?.textContent.includes("ran") && frame.src); } catch {}
   }
@@ -137,7 +147,7 @@ def mapped():
 
     with sync_playwright() as playwright:
         rules = f"--host-resolver-rules=MAP {FOREIGN} 127.0.0.1"
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, rules])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*FLAGS, rules, "--disable-popup-blocking"])
         yield browser
         browser.close()
 
