@@ -38,6 +38,13 @@ def quiet(request, tmp_path_factory):
         yield
 
 
+def pytest_make_parametrize_id(val):
+    """Name binary values by their length: gzip writes the time, and each process must collect the same names."""
+    if isinstance(val, bytes) and not (val.isascii() and val.decode().isprintable()):
+        return f"{len(val)} bytes"
+    return None
+
+
 def pytest_collection_modifyitems(items):
     reason = missing_data()
     for item in items:
