@@ -143,6 +143,10 @@ TOOLS = (
 )
 
 
+MAX_TEXTS = 20_000
+"""Names, types and observations of one call, which is written in one transaction: some 0.5 ms each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a tool gives back, as text and as values."""
@@ -163,7 +167,8 @@ class GraphTools:
 
         Raises:
             NotFoundError: there is no such tool, or no such entity.
-            MessageError: an argument is missing or of another kind, or something cannot be kept; nothing was changed.
+            MessageError: an argument is missing or of another kind, holds more than `MAX_TEXTS`, or cannot be kept;
+                nothing was changed.
             StoreError: the database cannot be reached.
         """
         tool = next((each for each in TOOLS if each.name == name), None)
@@ -171,6 +176,12 @@ class GraphTools:
             raise NotFoundError(f"Tool {name[:40]} not found")
         if wrong := _wrong(_object(tool.takes), dict(arguments), ""):
             raise MessageError(f"Invalid arguments for tool {name}: {wrong}")
+        if (texts := _texts(arguments)) > MAX_TEXTS:
+            raise MessageError(f"Invalid arguments for tool {name}: {texts:,} texts; a call has at most {MAX_TEXTS:,}")
+        return self._answered(tool, arguments)
+
+    def _answered(self, tool: GraphTool, arguments: Mapping[str, Any]) -> Answer:
+        name = tool.name
         result = self._calls[name](*(_only(schema, arguments[field]) for field, schema in tool.takes.items()))
         if tool.gives == _DONE:
             message = f"{name.removeprefix('delete_').capitalize()} deleted successfully"
@@ -198,12 +209,20 @@ class GraphTools:
             {"name": name, "entityType": kind, "observations": observed[name]} for name, kind in memory.entities
         ]
         relations = [{"from": start, "to": end, "relationType": kind} for start, kind, end in memory.relations]
-        self.call("create_entities", {"entities": entities})
-        self.call("create_relations", {"relations": relations})
+        create_entities, create_relations, *_ = TOOLS
+        self._answered(create_entities, {"entities": entities})
+        self._answered(create_relations, {"relations": relations})
 
     @staticmethod
     def text(result: Any) -> str:
         return json.dumps(result, indent=2, ensure_ascii=False)
+
+
+def _texts(value: Any) -> int:
+    """Return the number of texts in a JSON value."""
+    if isinstance(value, Mapping | list):
+        return sum(map(_texts, value.values() if isinstance(value, Mapping) else value))
+    return 1
 
 
 _KINDS: Mapping[str, Any] = {"string": str, "array": list, "object": dict}

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import PureWindowsPath
@@ -20,6 +20,7 @@ from memory_core.interop.located_json import Located, Place, place_words, proble
 from memory_core.interop.memory_stores import facts_of
 from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
 from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
@@ -209,7 +210,14 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
     first = text.lstrip().partition("\n")[0]
     delimiter = max(",;\t", key=first.count)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter, strict=True)
+    budget = Budget(filename)
+
+    def lines() -> Iterator[str]:
+        for line in io.StringIO(text):
+            budget.take(items=1 + line.count(delimiter))
+            yield line
+
+    reader = csv.reader(lines(), delimiter=delimiter, strict=True)
     line, header = 1, None
     while True:
         try:

@@ -57,7 +57,7 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
         return FileHistory(
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
-    read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects" / "pack").glob("*")]
+    read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects").rglob("*")]
     if any(each.exists() and not (each.is_file() or each.is_dir()) for each in read):  # reading a pipe has no end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from memory_core import MemoryInspectorError
-from memory_core.adapters.graph_tools import TOOLS, GraphTools
+from memory_core.adapters.graph_tools import MAX_TEXTS, TOOLS, GraphTools
 from memory_core.systems import KnowledgeGraph
 
 RECORDED = json.loads((Path(__file__).parent / "reference_memory_server.json").read_text(encoding="utf-8"))
@@ -55,6 +55,8 @@ def test_every_call_is_answered_as_the_reference_answered_it(tools):
         ("create_entities", {"entities": [{"name": "Ada", "entityType": "p", "observations": [1]}]}),
         ("create_entities", {"entities": {"name": "Ada"}}),
         ("search_nodes", {"query": None}),
+        ("create_entities", {"entities": [{"name": f"a{n}", "entityType": "p", "observations": []}
+                                          for n in range(MAX_TEXTS // 2 + 1)]}),
     ],
 )  # fmt: skip
 def test_what_cannot_be_kept_is_refused_in_a_sentence_and_nothing_is_kept(tools, tool, arguments):

@@ -173,6 +173,10 @@ def test_a_row_longer_than_the_heading_is_a_problem():
         (b"x" * (MAX_FILE_BYTES + 1), "File is 20.1 MB. The most is 20 MB. Nothing was imported."),
         (b"text\n" + b"a\n" * (MAX_FACTS + 1), "facts.csv holds more than 10,000 facts, the most that can be imported "
                                                 "at once. Nothing was imported."),
+        (b"text\n" + b"\n" * 2_000_000, "facts.csv holds more than 1,048,576 items, which is the most. "
+                                       "Nothing was imported."),
+        (b"text\n" + b"," * 2_000_000, "facts.csv holds more than 1,048,576 items, which is the most. "
+                                       "Nothing was imported."),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_a_list_of_facts_is_refused_in_one_sentence(data, said):

@@ -278,9 +278,10 @@ def test_an_archive_of_more_files_than_are_read_is_refused_before_they_are_liste
         read_file("notes.zip", data)
 
 
-@pytest.mark.parametrize("place", ["HEAD", "packed-refs", "refs/heads/other", "objects/pack/pack-1.idx"])
+@pytest.mark.parametrize("place", ["HEAD", "packed-refs", "refs/heads/x", "objects/pack/pack-1.idx", "objects/ab/c"])
 def test_a_pipe_in_a_repository_leaves_the_history_out_and_the_notes_are_read(repository, place):
     (repository / ".git" / place).unlink(missing_ok=True)
+    (repository / ".git" / place).parent.mkdir(exist_ok=True)
     os.mkfifo(repository / ".git" / place)
     found = read_folder(repository)
     assert "its git history cannot be read: a file of it is a pipe or a device" in found.notes
