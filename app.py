@@ -2,14 +2,14 @@
 
 import streamlit as st
 
-from ui import nav, theme, warm_up
+from ui import appearance, nav, warm_up
 from ui.menu import Menu
 
 nav.configure_page()
 nav.mark_shell_ready()
 
 LOGOS = {"light": "logo.svg", "dark": "logo-dark.svg"}
-st.logo(str(nav.STATIC / LOGOS[theme.mode()]), icon_image=nav.ICON)
+st.logo(str(nav.STATIC / LOGOS[appearance.mode()]), icon_image=nav.ICON)
 
 pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES, LINES = 582, 87, 1_565, 35, 88_300
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
-PRODUCT = ("app.py", "serve.py", "memory_core", "ui", "pages")
+PRODUCT = ("app.py", "serve.py", "memory_core", "memory_inspector", "ui", "pages")
 
 
 def files(*places):
@@ -106,7 +106,7 @@ def assigned():
 
 def repeated_modules():
     """Module names that stand more than once in a shelf."""
-    for shelf in ("memory_core", "ui", "pages"):
+    for shelf in ("memory_core", "memory_inspector", "ui", "pages"):
         names = Counter(file.stem for file in files(shelf) if file.stem != "__init__")
         yield from (name for name, count in names.items() if count > 1)
 

@@ -9,11 +9,11 @@ import streamlit as st
 from memory_core import Status
 from memory_core.events import ContextBuilt
 from ui import state
+from ui.appearance import mode
 from ui.budget import Lanes, Motion, Segment, lanes_html, legend_html
 from ui.components import heading
 from ui.terms import HELP
 from ui.text import count, tokens
-from ui.theme import mode
 
 
 def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:

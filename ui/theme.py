@@ -122,10 +122,3 @@ def linear_rgb(hex_colour: str) -> tuple[float, float, float]:
 
 def _linear(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
-
-
-def mode() -> Mode:
-    """The appearance of this browser; light until it is known."""
-    import streamlit as st  # imported here, so that the pure drawing modules can use the colours without it
-
-    return "dark" if st.context.theme.type == "dark" else "light"

@@ -8,6 +8,7 @@ import streamlit as st
 
 from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.planning.priorities import cut_order
+from ui.appearance import mode
 from ui.blocks.cards import labelled, strip
 from ui.components import error_inside, limits
 from ui.drafts import leave
@@ -17,7 +18,6 @@ from ui.event_sentences.line import listed
 from ui.services import engine
 from ui.terms import HELP
 from ui.text import plain, short, tokens
-from ui.theme import mode
 
 _COLUMNS = (0.4, 0.3, 0.3)
 

@@ -15,6 +15,7 @@ from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
 from ui import nav, state
+from ui.appearance import mode
 from ui.blocks import stores
 from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
@@ -33,7 +34,6 @@ from ui.struck import draw_without, reason, struck
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
 from ui.summaries.words import Freshness, freshness_then, sentence_refs
 from ui.text import plain, short, tokens
-from ui.theme import mode
 from ui.view import View
 
 Drawer = Callable[[], None]

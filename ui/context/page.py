@@ -14,6 +14,7 @@ from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
 from ui import nav
+from ui.appearance import mode
 from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
 from ui.context import ablation, pointing, words
@@ -23,7 +24,6 @@ from ui.context.parts import draw_changes, draw_parts
 from ui.settings import settings_dialog
 from ui.terms import HELP
 from ui.text import count, plain, short, tokens
-from ui.theme import mode
 from ui.view import View
 from ui.watching import draw_watched
 

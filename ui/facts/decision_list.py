@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui import theme
+from ui import appearance
 from ui.components import empty, filled_rows
 from ui.deciding import DECISIONS
 from ui.facts import tab
@@ -66,7 +66,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
             "Found": st.column_config.TextColumn(width=FOUND_PIXELS),
             "Decision": st.column_config.MultiselectColumn(
                 options=list(COLOURS),
-                color=[CHIP_COLOURS[theme.mode()][each] for each in COLOURS.values()],
+                color=[CHIP_COLOURS[appearance.mode()][each] for each in COLOURS.values()],
                 width=108,
                 pinned=True,
             ),

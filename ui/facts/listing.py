@@ -11,7 +11,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect, Effects
-from ui import theme
+from ui import appearance
 from ui.components import filled_rows
 from ui.facts import tab
 from ui.facts.desk import (
@@ -282,7 +282,7 @@ def _clear(place: tab.ListPosition) -> None:
 
 
 def _chip_colour(name: str) -> str:
-    return CHIP_COLOURS[theme.mode()][name]
+    return CHIP_COLOURS[appearance.mode()][name]
 
 
 CHIP_COLOURS = {

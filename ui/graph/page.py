@@ -9,6 +9,7 @@ import streamlit as st
 
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph import Graph, Path
+from ui.appearance import mode
 from ui.blocks.editor import add_dialog as add_block
 from ui.charts import CONFIG
 from ui.components import empty, filled, numbers_table, unseen_heading
@@ -19,7 +20,6 @@ from ui.graph.neighbourhood import Seen, around, by_mentions, find, kinds, short
 from ui.graph.panel import draw_entity, draw_list, draw_relation
 from ui.graph.reading import Desk, graph_blocks, read_desk
 from ui.text import count, plain, short
-from ui.theme import mode
 from ui.undoing import changes_dialog
 from ui.view import View
 

@@ -28,6 +28,7 @@ from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
 from memory_core.lab.variants import Change, Variant, block_values
 from ui import state
+from ui.appearance import mode
 from ui.charts import CONFIG
 from ui.components import open_view
 from ui.event_sentences.settings import value_words as setting_words
@@ -40,7 +41,6 @@ from ui.lab.playing import StoppedError
 from ui.lab.sweep_figure import front_figure, sweep_figure
 from ui.services import engine
 from ui.text import count, plain, tokens
-from ui.theme import mode
 from ui.view import View
 
 MAX_KEPT = 4

@@ -9,6 +9,7 @@ from memory_core import ConfigError, Context, MemoryInspectorError
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import SwitchPlan
 from ui import state, toasts
+from ui.appearance import mode
 from ui.charts import CONFIG
 from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
 from ui.jobs import Job
@@ -37,7 +38,7 @@ from ui.recipes.reading import (
 from ui.services import engine
 from ui.stored import units
 from ui.text import count, plain, short, tokens
-from ui.theme import block_colour, mode
+from ui.theme import block_colour
 from ui.view import View
 
 WORD_ROW_PIXELS = 61

@@ -10,6 +10,7 @@ from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Ranked
 from ui import nav
+from ui.appearance import mode
 from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.overlooked import draw_overlooked
@@ -23,7 +24,6 @@ from ui.retrieval.scores import ADDED, boosts_shown
 from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.struck import greyed
 from ui.text import count, plain, plural, short, tokens
-from ui.theme import mode
 from ui.view import View
 
 BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}

@@ -5,10 +5,11 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from ui.appearance import mode
 from ui.charts import CONFIG
 from ui.components import heading, numbers_table
 from ui.text import plain, short, tokens
-from ui.theme import Mode, block_colour, colour, mode
+from ui.theme import Mode, block_colour, colour
 from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
 from ui.timeline.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
