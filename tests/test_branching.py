@@ -36,7 +36,7 @@ from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import read_bundle, write_bundle
 from memory_core.planning import curation
 from memory_core.store.references import REFERENCES
-from ui.demo_script import INSTRUCTIONS, MESSAGES
+from memory_inspector.demo.script import INSTRUCTIONS, MESSAGES
 
 BRANCHED = ("session_branched",)
 

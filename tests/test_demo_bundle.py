@@ -10,11 +10,11 @@ import pytest
 
 from memory_core import Database, Memory, Services, delete_session, list_sessions
 from memory_core.interop.bundle import read_bundle, restore_bundle, write_bundle
+from memory_inspector.demo.script import MESSAGES, RECORDED_TURNS
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui.demo import BUNDLE, DEMO_SESSION
 from ui.demo_bundle import make_bundle
-from ui.demo_script import MESSAGES, RECORDED_TURNS
-from ui.jobs import Job
-from ui.turns import play
 
 AS_THE_CLOCK_WAS = {"at", "created_at", "updated_at", "confirmed_at", "done_at", "seconds"}
 SCORES = 0.02

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROMPT = ">" * 3 + " "
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for room in ("memory_core", "ui")
+    for room in ("memory_core", "memory_inspector", "ui")
     for path in (ROOT / room).rglob("*.py")
     if PROMPT in path.read_text(encoding="utf-8")
 )

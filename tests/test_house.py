@@ -11,7 +11,7 @@ import pytest
 
 from tests.house import ROOT, files, handled, numbers, parsed, public_members
 
-APP = ("app.py", "serve.py", "pages", "ui")
+APP = ("app.py", "serve.py", "pages", "ui", "memory_inspector")
 UNTRACKED = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home"}
 TEXT = {".py", ".toml", ".md", ".txt", ".svg", ".yml", ".yaml", ".json", ".jsonl", ".cfg", ".ini", ".sh", ""}
 
@@ -144,6 +144,7 @@ def bare_words(node):
             id="planning knows no store, model or block",
         ),
         pytest.param(imports_of("pages"), ["ui"], id="what pages share knows no page"),
+        pytest.param(imports_of("pages", "ui"), ["memory_inspector"], id="what needs no Streamlit knows no page"),
         pytest.param(imports_of("asyncio"), APP, id="pages do not touch asyncio"),
         pytest.param(keywords_of("unsafe_allow_html", "unsafe_allow_javascript"), APP, id="no raw HTML in markdown"),
         pytest.param(keywords_of("use_container_width"), APP, id="no deprecated width"),

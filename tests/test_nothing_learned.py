@@ -18,7 +18,7 @@ from memory_core.models.relating import Relations
 from memory_core.planning import curation
 from memory_core.store.references import hashes_in
 from memory_core.store.tables import content_table
-from ui.demo_script import MESSAGES
+from memory_inspector.demo.script import MESSAGES
 
 
 def facts_block(llm=None, **settings):

@@ -11,10 +11,10 @@ from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, recipe
 from memory_core.systems.compare_recipes import compare_recipes
-from ui.demo_script import MESSAGES
-from ui.examples import EXAMPLES
-from ui.jobs import Job
-from ui.turns import play
+from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.script import MESSAGES
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 
 KEYS = list(RECIPES)
 FLOWERS = ("roses", "lilies", "tulips", "asters", "poppies", "irises", "dahlias", "peonies")

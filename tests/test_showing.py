@@ -27,7 +27,7 @@ from memory_core.tracing.showing.html import page_html, safe_json
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.showing.replacements import MAX_CHARACTERS as MAX_TYPED
 from memory_core.tracing.showing.replacements import Replacements, mask_keys
-from ui.theme import PALETTES
+from memory_inspector.palette import PALETTES
 
 NUTS = "I am allergic to nuts"
 STYLE = Path(__file__).parent.parent / "memory_core/tracing/showing/page.css"

@@ -29,8 +29,8 @@ from memory_core.events import (
     Retrieved,
     VectorsStored,
 )
-from ui.event_sentences import Line, Words
-from ui.story import Summary, happened, story, summaries
+from memory_inspector.wording.event_sentences import Line, Words
+from memory_inspector.wording.story import Summary, happened, story, summaries
 
 WORDS = Words(
     facts={1: "Ana is allergic to nuts", 2: "Sam lives in Porto", 3: "Sam lives in Lisbon"},

@@ -18,10 +18,10 @@ from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
 from memory_core.models.base import ModelCall
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.store.database import Database
-from ui import turns
-from ui.demo_script import MESSAGES
-from ui.jobs import Job
-from ui.turns import Unanswered
+from memory_inspector.demo.script import MESSAGES
+from memory_inspector.server import chat_turns
+from memory_inspector.server.chat_turns import Unanswered
+from memory_inspector.server.jobs import Job
 
 RECORDING = [note(1), assistant("noted the first"), note(2), assistant("noted the second")]
 
@@ -71,7 +71,7 @@ def replies(memory):
 
 def test_a_message_and_its_reply_are_stored_and_the_reply_is_followed(memory):
     job, model = Job("j"), Parrot("Eight ", "people")
-    turns.send(job, memory, model, "turn-1", "How many")
+    chat_turns.send(job, memory, model, "turn-1", "How many")
     assert said(memory) == [("user", "How many"), ("assistant", "Eight people")]
     assert job.text == "Eight people"
     assert job.progress == ("Storing your message", "Reading memory", "Waiting for the model", "Storing the reply")
@@ -84,61 +84,61 @@ def test_a_message_and_its_reply_are_stored_and_the_reply_is_followed(memory):
 
 def test_a_turn_done_again_after_a_crash_adds_nothing(memory):
     for words in ("Eight people", "something else"):
-        turns.send(Job("j"), memory, Parrot(words), "turn-1", "How many")
+        chat_turns.send(Job("j"), memory, Parrot(words), "turn-1", "How many")
     assert said(memory) == [("user", "How many"), ("assistant", "Eight people")]
 
 
 def test_stopping_keeps_what_was_said_so_far(memory):
     job = Job("j")
-    turns.send(job, memory, Parrot("Eight ", "people", on_piece=lambda _: job.cancel.set()), "turn-1", "How many")
+    chat_turns.send(job, memory, Parrot("Eight ", "people", on_piece=lambda _: job.cancel.set()), "turn-1", "How many")
     assert said(memory) == [("user", "How many"), ("assistant", "Eight ")]
     assert replies(memory)[-1] == ReplyEnded("turn-1", "stopped")
-    assert turns.unanswered(memory, running=False) is None
+    assert chat_turns.unanswered(memory, running=False) is None
 
 
 def test_stopping_before_the_first_word_leaves_the_message_alone(memory):
     job = Job("j")
     job.cancel.set()
-    turns.send(job, memory, Parrot("Eight"), "turn-1", "How many")
+    chat_turns.send(job, memory, Parrot("Eight"), "turn-1", "How many")
     assert said(memory) == [("user", "How many")]
-    assert turns.unanswered(memory, running=False) is None
+    assert chat_turns.unanswered(memory, running=False) is None
 
 
 def test_a_failed_reply_keeps_the_message_and_nothing_of_the_reply(memory):
     failure = ModelTimeoutError("The model did not answer within 60 s.")
     with pytest.raises(ModelTimeoutError):
-        turns.send(Job("j"), memory, Parrot("Eig", failure), "turn-1", "How many")
+        chat_turns.send(Job("j"), memory, Parrot("Eig", failure), "turn-1", "How many")
     assert said(memory) == [("user", "How many")]
-    assert turns.unanswered(memory, running=False) == Unanswered("turn-1", "The model did not answer within 60 s.")
+    assert chat_turns.unanswered(memory, running=False) == Unanswered("turn-1", "The model did not answer within 60 s.")
 
 
 def test_trying_again_answers_the_same_message_once(memory):
     with pytest.raises(ModelTimeoutError):
-        turns.send(Job("j"), memory, Parrot(ModelTimeoutError("Nothing came.")), "turn-1", "How many")
-    turns.answer(Job("k"), memory, Parrot("Eight"), "turn-1+")
+        chat_turns.send(Job("j"), memory, Parrot(ModelTimeoutError("Nothing came.")), "turn-1", "How many")
+    chat_turns.answer(Job("k"), memory, Parrot("Eight"), "turn-1+")
     assert said(memory) == [("user", "How many"), ("assistant", "Eight")]
-    assert turns.unanswered(memory, running=False) is None
+    assert chat_turns.unanswered(memory, running=False) is None
 
 
 def test_a_failed_second_try_can_be_tried_a_third_time(memory):
     with pytest.raises(ModelTimeoutError):
-        turns.send(Job("j"), memory, Parrot(ModelTimeoutError("First.")), "turn-1", "How many")
+        chat_turns.send(Job("j"), memory, Parrot(ModelTimeoutError("First.")), "turn-1", "How many")
     with pytest.raises(ModelTimeoutError):
-        turns.answer(Job("k"), memory, Parrot(ModelTimeoutError("Second.")), "turn-1+")
-    assert turns.unanswered(memory, running=False) == Unanswered("turn-1+", "Second.")
+        chat_turns.answer(Job("k"), memory, Parrot(ModelTimeoutError("Second.")), "turn-1+")
+    assert chat_turns.unanswered(memory, running=False) == Unanswered("turn-1+", "Second.")
 
 
 def test_a_reply_that_was_begun_and_not_ended_is_interrupted(memory):
     memory.put(user("How many"), message_id="turn-1-user")
     memory.log.record(ReplyStarted("turn-1", 1, "parrot"))
-    assert turns.unanswered(memory, running=False) == Unanswered("turn-1", "interrupted")
-    assert turns.unanswered(memory, running=True) is None
+    assert chat_turns.unanswered(memory, running=False) == Unanswered("turn-1", "interrupted")
+    assert chat_turns.unanswered(memory, running=True) is None
 
 
 def test_a_message_whose_reply_was_never_begun_is_interrupted_too(memory):
-    turns.send(Job("j"), memory, Parrot("Eight"), "turn-1", "How many")
+    chat_turns.send(Job("j"), memory, Parrot("Eight"), "turn-1", "How many")
     memory.put(user("And when"), message_id="turn-2-user")
-    assert turns.unanswered(memory, running=False) == Unanswered("turn-2", "interrupted")
+    assert chat_turns.unanswered(memory, running=False) == Unanswered("turn-2", "interrupted")
 
 
 def test_what_is_typed_into_an_agents_session_is_left_to_it_until_somebody_asks_for_rules():
@@ -147,28 +147,28 @@ def test_what_is_typed_into_an_agents_session_is_left_to_it_until_somebody_asks_
 
     memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=Model())])
     rules = Parrot("By rules")
-    turns.send(Job("j"), memory, rules, "turn-1", "How many")
+    chat_turns.send(Job("j"), memory, rules, "turn-1", "How many")
     assert said(memory) == [("user", "How many")]
-    left = turns.unanswered(memory, running=False)
+    left = chat_turns.unanswered(memory, running=False)
     assert left == Unanswered("turn-1", "not asked")
-    turns.answer(Job("k"), memory, rules, f"{left.reply}+")
+    chat_turns.answer(Job("k"), memory, rules, f"{left.reply}+")
     assert said(memory)[1:] == [("assistant", "By rules")]
     model = Parrot("By a model")
     model.offline = False
-    turns.send(Job("l"), memory, model, "turn-2", "And when")
+    chat_turns.send(Job("l"), memory, model, "turn-2", "And when")
     assert said(memory)[-1] == ("assistant", "By a model")
 
 
 def test_nobody_awaits_a_reply_to_a_message_that_was_not_typed_here(memory):
-    assert turns.unanswered(memory, running=False) is None
+    assert chat_turns.unanswered(memory, running=False) is None
     memory.put(user("put by a program"))
-    assert turns.unanswered(memory, running=False) is None
+    assert chat_turns.unanswered(memory, running=False) is None
 
 
 def test_playing_puts_the_next_turn_and_builds_its_prompt_before_the_reply(memory):
     memory.session.attach_recording(RECORDING, source="notes")
     job = Job("j")
-    turns.play(job, memory, turns=1, pace=0)
+    chat_turns.play(job, memory, turns=1, pace=0)
     assert said(memory) == [("user", RECORDING[0].content), ("assistant", "noted the first")]
     assert [record.event.queue_tokens for record in memory.events(kinds=("context_built",))] == [7]
     assert job.progress == (
@@ -181,9 +181,9 @@ def test_playing_puts_the_next_turn_and_builds_its_prompt_before_the_reply(memor
 
 def test_playing_to_the_end_puts_every_message_once(memory):
     memory.session.attach_recording(RECORDING, source="notes")
-    turns.play(Job("j"), memory, turns=1, pace=0)
-    turns.play(Job("k"), memory, turns=None, pace=0)
-    turns.play(Job("l"), memory, turns=None, pace=0)
+    chat_turns.play(Job("j"), memory, turns=1, pace=0)
+    chat_turns.play(Job("k"), memory, turns=None, pace=0)
+    chat_turns.play(Job("l"), memory, turns=None, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING]
     assert memory.session.recording().next_turn == ()
 
@@ -219,7 +219,7 @@ def test_playing_without_pauses_leaves_the_log_that_playing_turn_by_turn_leaves(
                 each.build_context()
             each.put(message, message_id=recording.message_id(recording.played + offset))
         recording = each.session.recording()
-    turns.play(Job("j"), whole, turns=None, pace=0)
+    chat_turns.play(Job("j"), whole, turns=None, pace=0)
     made_alike = [[deed for deed in deeds(memory) if deed[2] != "configuration_changed"] for memory in (whole, each)]
     assert made_alike[0] == made_alike[1]
     kinds = {kind for _, _, kind, _ in deeds(whole)}
@@ -265,7 +265,7 @@ def test_a_paused_player_stops_after_the_turn_it_is_in(memory):
     memory.session.attach_recording(RECORDING, source="notes")
     job = Job("j")
     job.cancel.set()
-    turns.play(job, memory, turns=None, pace=1)
+    chat_turns.play(job, memory, turns=None, pace=1)
     assert said(memory) == []
     assert memory.session.recording().played == 0
 
@@ -280,7 +280,7 @@ def test_what_a_model_learns_is_not_waited_for(memory):
         session.session.services.extractor = extractor
         put = session.put_messages
         session.put_messages = lambda m, put=put, **options: (waits.append(options["wait"]), put(m, **options))[1]
-        turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")
+        chat_turns.send(Job("j"), session, Parrot("Eight"), "turn-1", "How many")
     assert waits == [False, False, True, True]
 
 
@@ -293,20 +293,20 @@ def test_what_was_played_and_what_comes_next_show_in_the_session(memory):
         RECORDING[0].content,
         "noted the first",
     ]
-    turns.play(Job("j"), memory, turns=2, pace=0)
+    chat_turns.play(Job("j"), memory, turns=2, pace=0)
     assert memory.session.recording().played == 5
     assert [message.content for message in memory.session.recording().next_turn] == ["and last"]
 
 
 def test_a_session_without_a_recording_plays_nothing(memory):
-    turns.play(Job("j"), memory, turns=None, pace=0)
+    chat_turns.play(Job("j"), memory, turns=None, pace=0)
     assert (memory.session.recording(), said(memory)) == (None, [])
 
 
 def test_a_reset_session_can_be_played_again(memory):
     memory.session.attach_recording(RECORDING, source="notes")
-    turns.play(Job("j"), memory, turns=None, pace=0)
+    chat_turns.play(Job("j"), memory, turns=None, pace=0)
     memory.reset()
     assert memory.session.recording().played == 0
-    turns.play(Job("k"), memory, turns=1, pace=0)
+    chat_turns.play(Job("k"), memory, turns=1, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING[:2]]

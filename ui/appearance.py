@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from ui.theme import Mode
+from memory_inspector.palette import Mode
 
 
 def mode() -> Mode:

@@ -8,12 +8,12 @@ import streamlit as st
 
 from memory_core import Status
 from memory_core.events import ContextBuilt
+from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, lanes_html, legend_html
+from memory_inspector.wording.formatting import count, tokens
+from memory_inspector.wording.terms import HELP
 from ui import state
 from ui.appearance import mode
-from ui.budget import Lanes, Motion, Segment, lanes_html, legend_html
 from ui.components import heading
-from ui.terms import HELP
-from ui.text import count, tokens
 
 
 def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:

@@ -11,8 +11,8 @@ from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
 from memory_core.argument_checks import bounds
+from memory_inspector.wording.formatting import plain
 from ui import state
-from ui.text import plain
 
 Given = ParamSpec("Given")
 

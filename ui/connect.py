@@ -16,11 +16,11 @@ from memory_core import Database, MemoryInspectorError, list_sessions
 from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
 from memory_core.history.log import last_position
 from memory_core.sessions.agents import running_agents
+from memory_inspector.reading.write_access import BRANCH_IT, shown_only
+from memory_inspector.wording.formatting import ago, count, plain, session_name, short
 from ui import nav, state
-from ui.changing import BRANCH_IT, shown_only
 from ui.components import heading
 from ui.services import engine
-from ui.text import ago, count, plain, session_name, short
 
 CONNECT = "Connect your agent"
 

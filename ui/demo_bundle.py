@@ -16,10 +16,10 @@ from memory_core import (
 )
 from memory_core.blocks.vector import CLASSIC
 from memory_core.interop.bundle import write_bundle
+from memory_inspector.demo.script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui.demo import BUNDLE, DEMO_SESSION
-from ui.demo_script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
-from ui.jobs import Job
-from ui.turns import play
 
 DEMO_USER = "sam"
 RECALL_THRESHOLD = 0.31

@@ -7,12 +7,12 @@ from typing import Any
 import streamlit as st
 
 from memory_core import ConflictError, MemoryInspectorError
+from memory_inspector.server.unsaved_texts import Place
+from memory_inspector.wording.formatting import ago, plain, tokens
 from ui import toasts
 from ui.components import drawer_actions, give_while_typing
 from ui.drafts import Draft, draft, forget, keep_draft, kept
 from ui.services import engine
-from ui.text import ago, plain, tokens
-from ui.unsaved import Place
 
 Convert = Callable[[str, Any], Any]
 """Converts the value of the named field from stored to widget form, or back."""

@@ -13,8 +13,8 @@ from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspect
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
 from memory_core.planning.context import QUEUE
-from ui.event_sentences.line import listed
-from ui.text import count, plain, short, tokens
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import count, plain, short, tokens
 
 
 def size_line(before: NextPrompt, after: NextPrompt) -> str:

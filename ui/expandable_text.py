@@ -4,7 +4,7 @@ import json
 
 import streamlit as st
 
-from ui.text import count, plain, short
+from memory_inspector.wording.formatting import count, plain, short
 
 NAME_CHARACTERS = 60
 

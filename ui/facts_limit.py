@@ -8,9 +8,9 @@ from memory_core import Memory, MemoryInspectorError
 from memory_core.curation.facts import Curation
 from memory_core.history.rewrites import Rewrite
 from memory_core.planning.facts import LimitEffect
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui import state, toasts
 from ui.services import engine
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 _ANNOUNCED = "condensing_announced"

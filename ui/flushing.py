@@ -5,14 +5,14 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError
 from memory_core.messages import message_text
 from memory_core.planning.flush import FlushPlan
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.terms import HELP
 from ui import state, toasts
 from ui.components import closing_button, drawer_actions, error_inside
 from ui.facts_limit import draw_limits
-from ui.jobs import Job
 from ui.model import Chosen, chosen_model, services_for
 from ui.services import engine
-from ui.terms import HELP
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 MESSAGES_SHOWN = 8

@@ -13,15 +13,15 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError, NotFoundError, StoreError
 from memory_core.sessions.overview import has_graph
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, tokens
 from ui import connect, facts_limit, flushing, live, nav, opening, selection, state, toasts, watching
 from ui.chat import guide
 from ui.components import empty
-from ui.jobs import Job
 from ui.scrubber import draw_scrubber
 from ui.services import engine
 from ui.sessions.dialogs import branch_dialog
 from ui.settings import settings_dialog
-from ui.text import plain, tokens
 from ui.view import View, memory_of, news, opened
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import streamlit as st
 
 from memory_core import Database, Memory, list_sessions
 from memory_core.messages import message_text
+from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording.formatting import plain, session_name, tokens
 from ui import nav, state
 from ui.components import error_inside
-from ui.finding import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
 from ui.services import engine
-from ui.text import plain, session_name, tokens
 from ui.timeline.opened import EVENT
-from ui.timeline.timeline_cache import remembered
 
 MIN_LETTERS = 3
 """Minimum number of characters for which messages and events are searched."""

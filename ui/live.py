@@ -8,8 +8,8 @@ from collections.abc import Callable
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_inspector.server.jobs import Job
 from ui import drawing, state
-from ui.jobs import Job
 
 LOOK_SECONDS = 1.0
 """Polling interval, in seconds, while nothing runs in this server; each poll is a single index lookup."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import streamlit as st
 
+from memory_inspector.wording.formatting import short, tokens
 from ui import state
-from ui.text import short, tokens
 
 if TYPE_CHECKING:
     from streamlit.navigation.page import Page

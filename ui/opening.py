@@ -7,11 +7,11 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.process import keep_loaded
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, tokens
 from ui import drawing
-from ui.jobs import Job
 from ui.services import engine
-from ui.text import count, tokens
-from ui.timeline.timeline_cache import remembered
 
 LARGE = 20_000
 """Minimum unread events for background reading; fewer are read within half a second before the page is drawn."""

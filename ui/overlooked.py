@@ -8,9 +8,9 @@ from memory_core.errors import NotFoundError
 from memory_core.events import Ref, RefKind
 from memory_core.text import told_apart
 from memory_core.tracing.overlooked import EmptySearch, Overlooked
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.unit_names import stored, unit_of
 from ui import nav
-from ui.stored import stored, unit_of
-from ui.text import count, plain, plural, short, tokens
 from ui.view import View
 
 SHOWN = 5

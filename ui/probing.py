@@ -16,8 +16,8 @@ from memory_core.lab.probes import (
     keep_probes,
     kept_probes,
 )
+from memory_inspector.wording.formatting import plain, short
 from ui import nav, state, toasts
-from ui.text import plain, short
 from ui.view import memory_of
 
 PROBE_CHARACTERS = 90

@@ -13,8 +13,8 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.history.by_turn import History
+from memory_inspector.wording.story import STORY_KINDS
 from ui import nav, state
-from ui.story import STORY_KINDS
 from ui.view import View, opened
 
 STEP_KINDS = frozenset({"message_added", *STORY_KINDS})

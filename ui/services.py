@@ -13,9 +13,9 @@ import streamlit as st
 
 from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
 from memory_core.sessions import upkeep
-from ui.changing import left_to_agent
-from ui.jobs import Job, Jobs
-from ui.unsaved import UnsavedDrafts
+from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.server.jobs import Job, Jobs
+from memory_inspector.server.unsaved_texts import UnsavedDrafts
 
 if TYPE_CHECKING:
     from memory_core.interop.in_place import StoreFollower

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import streamlit as st
 
 from memory_core import ConfigError, Memory, MemoryConfig
+from memory_inspector.reading.recipe_rows import running_on, title_of
+from memory_inspector.wording.event_sentences import setting_words
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import plain, tokens
+from memory_inspector.wording.terms import HELP
 from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import flush_line, over_line, shown_when_over, size_line, unknown_line
-from ui.event_sentences import setting_words
-from ui.event_sentences.line import listed
 from ui.recipes import picked
-from ui.recipes.reading import running_on, title_of
 from ui.services import engine
-from ui.terms import HELP
-from ui.text import plain, tokens
 
 if TYPE_CHECKING:
     from memory_core.lab.variants import Change

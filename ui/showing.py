@@ -13,8 +13,8 @@ from memory_core import FormatError
 from memory_core.events import Ref
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.showing.replacements import Replacements, mask_keys
+from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
 from ui.components import error_inside
-from ui.text import count, file_stem, plain, short, tokens
 from ui.view import memory_of
 
 TRACE, TURNS, SESSION = "This trace", "Several turns", "Whole session"

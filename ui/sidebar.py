@@ -7,6 +7,7 @@ import streamlit as st
 
 from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, list_sessions
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from memory_inspector.wording.formatting import count, plain, session_name, short
 from ui import model, nav, selection, state, trial
 from ui.demo import DEMO_SESSION, ensure_demo
 from ui.goto import draw_goto_button
@@ -14,7 +15,6 @@ from ui.keys import keys_dialog
 from ui.services import engine
 from ui.sessions.dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.sessions.health import at_a_glance
-from ui.text import count, plain, session_name, short
 
 STATUS_CHARACTERS = 40
 """Maximum characters of a model's name in the status line: two lines of the sidebar."""

@@ -8,10 +8,10 @@ import streamlit as st
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
 from memory_core.tracing.values import Stage
+from memory_inspector.palette import colour
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui import nav
 from ui.appearance import mode
-from ui.text import plain, short, tokens
-from ui.theme import colour
 
 WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
 """The words of what refs name, without those that were erased."""

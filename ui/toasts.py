@@ -11,8 +11,8 @@ from types import EllipsisType
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_inspector.wording.formatting import plain
 from ui import state
-from ui.text import plain
 
 SECONDS = 10.0
 """Seconds for which a toast is shown, as in the style sheet; longer while the pointer is over it."""

@@ -6,12 +6,12 @@ from functools import partial
 import streamlit as st
 
 from memory_core.models.openai_client import OpenAIChat
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences import seconds
+from memory_inspector.wording.formatting import plain, short
 from ui import drawing, state
-from ui.event_sentences import seconds
-from ui.jobs import Job
 from ui.services import engine
 from ui.sessions import health
-from ui.text import plain, short
 
 PATIENCE_SECONDS = 15.0
 """Time limit, in seconds, for a model's first word; a slower one is unpleasant to talk to."""

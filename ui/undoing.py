@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from memory_core.history.change_log import MADE_BY, AppliedChangeSet
+from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.components import closing_button, error_inside
-from ui.text import ago, plain, short, tokens
 
 SHOWN = 30
 """Change sets that are listed: the newest."""

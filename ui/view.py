@@ -14,12 +14,12 @@ from memory_core.history.by_turn import History, TurnRecord, history_of
 from memory_core.history.log import last_position
 from memory_core.sessions.agents import running_agent
 from memory_core.tracing.effects import Effects
+from memory_inspector.reading.write_access import PAST, ReadOnly, read_only, taken_from_agent
+from memory_inspector.server.chat_turns import answers, builds_prompts
+from memory_inspector.server.jobs import Job, Reveal
 from ui import state
-from ui.changing import PAST, ReadOnly, read_only, taken_from_agent
-from ui.jobs import Job, Reveal
 from ui.model import chosen_model, services_for
 from ui.services import engine
-from ui.turns import answers, builds_prompts
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import streamlit as st
 from memory_core import MemoryInspectorError, NotFoundError
 from memory_core.events import Ref
 from memory_core.tracing.presence import Presence
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui import nav, state, toasts
-from ui.text import plain, short, tokens
 from ui.view import View, latest_moment, memory_of, opened
 
 LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}

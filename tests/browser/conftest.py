@@ -8,9 +8,9 @@ from app_server import PATIENCE, AppServer, behind, running
 from models.scripted_server import ScriptedServer
 
 from memory_core import Memory, Services
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui.demo import DEMO_SESSION, ensure_demo
-from ui.jobs import Job
-from ui.turns import play
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first of these that is installed: what draws no window takes less of the processor."""

@@ -7,11 +7,11 @@ import pytest
 from app_server import behind, healthy, idle, opened
 from playwright.sync_api import expect
 
-from ui.context.export import as_text
-from ui.demo_script import MESSAGES
-from ui.jobs import Job
+from memory_inspector.demo.script import MESSAGES
+from memory_inspector.reading.prompt_export import as_text
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui.new_session import recorded_session
-from ui.turns import play
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from app_server import healthy, idle
 from playwright.sync_api import expect
 
 from memory_core.tracing.showing.html import page_html
-from ui.theme import PALETTES
+from memory_inspector.palette import PALETTES
 
 pytestmark = pytest.mark.browser
 

@@ -9,12 +9,12 @@ from app_server import behind, chat, eventually, healthy, idle, said, slow_reply
 from models.scripted_server import Step, chunk
 from playwright.sync_api import expect
 
+from memory_inspector.demo.script import MESSAGES
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui.chat.player import STOPS
-from ui.demo_script import MESSAGES
-from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
 from ui.scrubber import steps_of
-from ui.turns import play
 
 pytestmark = pytest.mark.browser
 

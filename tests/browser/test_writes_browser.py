@@ -10,8 +10,8 @@ from pages_driver import numbers
 from playwright.sync_api import expect
 
 from memory_core import FactExtractionMemoryBlock, Memory, Services, StaticMemoryBlock
-from ui.jobs import Job
-from ui.turns import play
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 
 pytestmark = pytest.mark.browser
 

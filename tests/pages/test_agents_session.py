@@ -5,8 +5,8 @@ from engine_fakes import until
 from pages_driver import message_texts, opened, said
 from running_agent import running_agent
 
+from memory_inspector.reading.write_access import left_to_agent
 from ui import services
-from ui.changing import left_to_agent
 
 PAGES = ("context", "timeline", "blocks", "facts", "graph", "retrieval", "trace", "lab")
 

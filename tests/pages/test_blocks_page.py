@@ -7,13 +7,13 @@ from pages_driver import button, dialog, field, joined, opened, press, said, wit
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.blocks import plugins
 from memory_core.blocks.plugins import Plugin
+from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.text import plain
-from ui.theme import DARK, LIGHT
-from ui.turns import play
 
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 

@@ -38,10 +38,10 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
+from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.wording.formatting import plain
 from ui import services
 from ui.new_session import new_memory, recorded_session
-from ui.text import plain
-from ui.theme import DARK, LIGHT
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ <b>b</b> [l](http://evil.test)"
 """Markup of every sort that must come out as it was typed."""
@@ -511,8 +511,8 @@ def locomo(least, data_file):
 
 @pytest.mark.slow
 def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_end(demo_home, monkeypatch, data_file):
-    from ui import turns
-    from ui.jobs import Job
+    from memory_inspector.server import chat_turns
+    from memory_inspector.server.jobs import Job
 
     monkeypatch.setattr(services, "Services", lambda index=None: Services(index=index, embedder=HashEmbedder()))
     messages = locomo(200, data_file)
@@ -521,7 +521,7 @@ def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_e
     assert f"{len(messages)} messages" in joined(drawn)
     button(drawn, "Step through").click().run()
     memory = services.engine().open(opened_by(drawn))
-    turns.play(Job("all"), memory, turns=None, pace=0)
+    chat_turns.play(Job("all"), memory, turns=None, pace=0)
     assert len(said(memory)) == len(messages)
     app = opened(session=memory.session_id)
     assert not app.exception

@@ -10,10 +10,10 @@ from streamlit.testing.v1 import AppTest
 from memory_core import ChatMessage, Database
 from memory_core.attach.recording import attach
 from memory_core.engine.session import Session
+from memory_inspector.server.chat_turns import play
 from ui import services
 from ui.connect import Heard, code, sentence
 from ui.new_session import new_memory
-from ui.turns import play
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 

@@ -14,10 +14,10 @@ from memory_core.agent.loop import reply
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.jobs import Job
-from ui.turns import play
 
 
 def page(**query):

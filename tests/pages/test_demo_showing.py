@@ -6,20 +6,21 @@ import pytest
 from pages_driver import button, job_of, joined, message_texts, opened, press, settled, story, table
 
 from memory_core.messages import ChatMessage
-from ui import services, toasts, turns
+from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
+from memory_inspector.server import chat_turns
+from memory_inspector.server.jobs import Job
+from ui import services, toasts
 from ui.chat.player import STOPS
 from ui.demo import reset_demo
-from ui.demo_script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
-from ui.jobs import Job
 
 GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
 
 
 @pytest.fixture(autouse=True)
 def nobody_reads(monkeypatch):
-    monkeypatch.setattr(turns, "LINE_SECONDS", 0)
-    monkeypatch.setattr(turns, "reading_seconds", lambda message: 0)
-    monkeypatch.setattr(turns, "STEP_SECONDS", 0)
+    monkeypatch.setattr(chat_turns, "LINE_SECONDS", 0)
+    monkeypatch.setattr(chat_turns, "reading_seconds", lambda message: 0)
+    monkeypatch.setattr(chat_turns, "STEP_SECONDS", 0)
 
 
 def memory():
@@ -146,7 +147,7 @@ def test_a_step_is_done_only_where_it_was_seen_in_this_run_and_a_reset_begins_th
 
 
 def test_after_the_last_message_the_first_step_offers_to_begin_again(app):
-    turns.play(Job("on"), memory(), turns=None, pace=0)
+    chat_turns.play(Job("on"), memory(), turns=None, pace=0)
     app = opened(session="demo")
     app.button(key="chat__guide_again").click().run()
     assert not app.exception
@@ -164,5 +165,5 @@ def test_what_was_reported_before_goes_when_playing_begins(app):
 def test_a_message_is_left_as_long_as_it_takes_to_read(monkeypatch):
     monkeypatch.undo()
     short, longer, endless = (ChatMessage(role="user", content="a" * length) for length in (60, 120, 100_000))
-    assert turns.reading_seconds(longer) == 2 * turns.reading_seconds(short) > 0
-    assert turns.reading_seconds(endless) == turns.LONGEST_READING_SECONDS
+    assert chat_turns.reading_seconds(longer) == 2 * chat_turns.reading_seconds(short) > 0
+    assert chat_turns.reading_seconds(endless) == chat_turns.LONGEST_READING_SECONDS

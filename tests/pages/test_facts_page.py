@@ -11,13 +11,13 @@ from streamlit.testing.v1 import AppTest
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
 from ui.demo_bundle import demo_memory
 from ui.facts import changes, review
 from ui.facts.reading import Desk
-from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.turns import play
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 

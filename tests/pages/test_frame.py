@@ -7,11 +7,11 @@ from pages_driver import button, joined, menu, opened, press, session_picker, ta
 
 from memory_core import delete_session
 from memory_core.sessions.log import SessionLog
+from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import drawing, opening, scrubber, services
-from ui.demo_script import FORGOTTEN_WORDS, MESSAGES
-from ui.jobs import Job
 from ui.new_session import new_memory, recorded_session
-from ui.turns import play
 from ui.view import View
 
 

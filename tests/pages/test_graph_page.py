@@ -7,13 +7,13 @@ from pages_driver import button, dialog, joined, menu, opened, press
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
 from memory_core.curation.graph import NamedRelation
 from memory_core.interop.graph_files import write_graph
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.story import story
 from ui import services
 from ui.chat.memory_panel import STORY_KINDS
-from ui.event_sentences.words import words_in_log
 from ui.graph import dialogs, reading
 from ui.sessions.exporting import exports
-from ui.story import story
-from ui.timeline.timeline_cache import remembered
 from ui.view import View
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"

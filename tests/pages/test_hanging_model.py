@@ -8,8 +8,8 @@ from pages_driver import SECONDS, button, joined, opened, press, story
 
 from memory_core import Memory
 from memory_core.events import ContextBuilt
+from memory_inspector.demo.script import MESSAGES
 from ui import services
-from ui.demo_script import MESSAGES
 
 
 class Silent(BaseHTTPRequestHandler):

@@ -8,9 +8,9 @@ from pages_driver import joined, opened
 from memory_core import ChatMessage, Memory, Services
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.recipes import RECIPES
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording import prompt_text
 from ui import services
-from ui.context import words
-from ui.timeline.timeline_cache import remembered
 
 TURNS, FOUND = 24, 40
 PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")
@@ -86,8 +86,8 @@ def test_every_prompt_of_a_long_session_can_be_told(engine, key):
     memory = engine.open(key)
     for turn in memory.log.history().turns.values():
         prompt = memory.log.prompt(turn.built)
-        told = [words.headline(prompt), *(line for cut in prompt.cuts for line in words.cut_lines(cut))]
-        told += [words.cut_note(entry) for cut in prompt.cuts for entry in cut.entries]
+        told = [prompt_text.headline(prompt), *(line for cut in prompt.cuts for line in prompt_text.cut_lines(cut))]
+        told += [prompt_text.cut_note(entry) for cut in prompt.cuts for entry in cut.entries]
         assert all(told)
     timeline = remembered(memory)
     timeline.catch_up(memory, memory.log.history())

@@ -9,12 +9,12 @@ from pages_driver import opened, story
 from memory_core import ChatMessage
 from memory_core.events import FactAdded
 from memory_core.planning.curation import edit
+from memory_inspector.palette import block_colour
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences.event_words import words_in_log
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.event_sentences.words import words_in_log
-from ui.jobs import Job
-from ui.theme import block_colour
-from ui.turns import play
 
 
 @pytest.fixture

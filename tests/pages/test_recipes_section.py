@@ -9,9 +9,9 @@ from pages_driver import SECONDS, button, dialog, field, joined, opened, press, 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, list_sessions
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
+from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.wording.event_sentences import Words, describe
 from ui import services
-from ui.event_sentences import Words, describe
-from ui.examples import EXAMPLES
 from ui.new_session import new_memory
 from ui.recipes import trying
 

@@ -7,11 +7,11 @@ from fakes import FakeEmbedder
 from pages_driver import button, dialog, joined, message_texts, opened, press, said
 
 from memory_core import ChatMessage, EmbedderError, Memory, VectorIndexError, VectorMemoryBlock
+from memory_inspector.demo.script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
+from memory_inspector.reading.search_rows import in_prompt
+from memory_inspector.server.chat_turns import play
 from ui import services
-from ui.demo_script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
 from ui.retrieval.asking import Asked
-from ui.retrieval.reading import in_prompt
-from ui.turns import play
 
 QUESTION = "What can Rui eat?"
 

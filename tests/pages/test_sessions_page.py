@@ -18,12 +18,12 @@ from memory_core.planning import curation as plans
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
 from memory_core.store import pieces
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
-from ui.jobs import Job
 from ui.new_session import new_memory
 from ui.sessions import health
 from ui.sessions.exporting import exports
-from ui.turns import play
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
 

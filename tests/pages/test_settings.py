@@ -4,10 +4,10 @@ import pytest
 from pages_driver import button, dialog, field, joined, numbers, press, said, with_toasts
 
 from memory_core import Memory
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.jobs import Job
-from ui.turns import play
 
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 

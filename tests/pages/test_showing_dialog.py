@@ -4,9 +4,9 @@ import pytest
 from pages_driver import button, dialog, joined, opened
 
 from memory_core.tracing.showing.replacements import Replacements
+from memory_inspector.wording.formatting import plain
 from ui import services
 from ui.showing import SESSION, TRACE, TURNS, replacements_of
-from ui.text import plain
 
 PHRASE = "allergic to nuts"
 

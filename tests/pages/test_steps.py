@@ -5,11 +5,11 @@ from pages_driver import joined, message_texts, opened, table
 
 from memory_core import ChatMessage
 from memory_core.events import FactAdded, FlushPlanned
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
 from ui.demo_bundle import demo_memory
-from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.turns import play
 
 TURN = 12
 

@@ -8,9 +8,9 @@ from pages_driver import as_read, joined, opened
 from memory_core import ChatMessage
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
-from ui.jobs import Job
-from ui.turns import play
 from ui.view import View
 
 JAZZ = "Ana likes jazz"

@@ -9,8 +9,8 @@ from summary_fakes import Scribe
 
 from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.summaries import sentences
+from memory_inspector.server.jobs import Job
 from ui import services
-from ui.jobs import Job
 from ui.new_session import new_memory
 from ui.summaries.rewriting import rewrite, rewriting
 

@@ -12,13 +12,13 @@ from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, delete_s
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.events import ContextBuilt, DeliveryDone, FactAdded, FlushPlanned, ModelCalled, Retrieved, UnknownEvent
 from memory_core.planning.curation import Kept
+from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, short
 from ui import services
-from ui.jobs import Job
 from ui.new_session import new_memory
-from ui.text import plain, short
-from ui.theme import DARK, LIGHT
 from ui.timeline import opened as drawer_state
-from ui.turns import play
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$"
 """Markup of every sort that must come out as it was typed."""

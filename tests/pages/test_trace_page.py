@@ -7,12 +7,12 @@ from pages_driver import button, joined, message_texts, opened, press, said
 from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_core.tracing.watched import MAX_WATCHED
+from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
+from memory_inspector.server.chat_turns import play
+from memory_inspector.server.jobs import Job
 from ui import services
 from ui.context.pointing import followed
-from ui.jobs import Job
 from ui.retrieval.asking import Asked
-from ui.timeline.about import MAX_FOLLOWED, followable, label
-from ui.turns import play
 
 LOST = "Rui stays off meat"
 NASTY = "<img src=x> **bold** :material/home: $x$"

@@ -15,13 +15,13 @@ from memory_core.errors import ConfigError
 from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.priorities import CutOrder
 from memory_core.store.blocks import Holding
-from ui.blocks.cards import InPrompt, Standing, State, card, card_order, clipped, strip
-from ui.blocks.differences import MAX_LINES, difference
+from memory_inspector.palette import LIGHT
+from memory_inspector.reading.block_differences import MAX_LINES, difference
+from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card, card_order, clipped, strip
+from memory_inspector.wording.block_kinds import STATIC, fields_of, free_name, kinds, make
+from memory_inspector.wording.event_sentences import SETTINGS
+from memory_inspector.wording.formatting import plain
 from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
-from ui.event_sentences import SETTINGS
-from ui.kinds import STATIC, fields_of, free_name, kinds, make
-from ui.text import plain
-from ui.theme import LIGHT
 
 NASTY = "**b** :red[r] ![x](http://evil.test/a.png)"
 PER_CENT = "\N{NO-BREAK SPACE}%"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.budget import Lanes, Motion, Segment, describe, in_order, lanes_html, legend_html
+from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, describe, in_order, lanes_html, legend_html
+from memory_inspector.palette import DARK, LIGHT
 from ui.budget_card import Shown, moved
-from ui.theme import DARK, LIGHT
 
 QUEUE = Segment("Queue", "queue", 561, None, 561)
 INSTRUCTIONS = Segment("Instructions", "static", 212, 0, 212)

@@ -12,10 +12,10 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.events import ModelCalled
 from memory_core.history.prompt_diff import diff_prompts
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
-from ui.context import words
-from ui.context.export import as_json, as_text
-from ui.context.figure import describe, waterfall
-from ui.theme import PALETTES, colour
+from memory_inspector.figures.prompt_figure import describe, waterfall
+from memory_inspector.palette import PALETTES, colour
+from memory_inspector.reading.prompt_export import as_json, as_text
+from memory_inspector.wording import prompt_text as words
 
 
 def prompt_of(memory):

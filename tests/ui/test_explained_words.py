@@ -5,8 +5,8 @@ from html import unescape
 
 import pytest
 
-from ui.terms import HELP, marked, marked_html
-from ui.text import plain
+from memory_inspector.wording.formatting import plain
+from memory_inspector.wording.terms import HELP, marked, marked_html
 
 LINK = re.compile(r"\[([^\]]*)\]\(#(\w+) \"([^\"]*)\"\)")
 

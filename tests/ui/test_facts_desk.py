@@ -12,8 +12,10 @@ from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision
-from ui.effect import describe, foreseen
-from ui.facts.desk import (
+from memory_inspector.palette import contrast
+from memory_inspector.reading.fact_grid import Edits, conflicts, over_theirs, plan_table
+from memory_inspector.reading.fact_history import steps
+from memory_inspector.reading.fact_rows import (
     BADGES,
     CHIPS,
     SORTS,
@@ -33,15 +35,13 @@ from ui.facts.desk import (
     used,
     view_labels,
 )
-from ui.facts.history import steps
+from memory_inspector.wording.marked_text import diff_pieces, markdown, source_pieces
+from ui.effect import describe, foreseen
 from ui.facts.listing import CHIP_COLOURS
-from ui.facts.marks import diff_pieces, markdown, source_pieces
 from ui.facts.reading import source_of
 from ui.facts.review import in_turn, why_held
 from ui.facts.rewrites import headline, lost, sums
-from ui.facts.table import Edits, conflicts, over_theirs, plan_table
 from ui.facts.trying import outcome
-from ui.theme import contrast
 
 ROWS = (
     Row(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.finding import MAX_OF_A_KIND, MOST, Target, around, find, turn_asked
+from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, MOST, Target, around, find, turn_asked
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from memory_core.history.usage import BlockUse
 from memory_core.interop.graph_files import file_of, read_graph_file, write_graph
 from memory_core.planning.graph import Entity, Graph, Path, Relation, Step
 from memory_core.store.blocks import Holding
-from ui.blocks.cards import Standing, card
-from ui.graph import figure as figures
-from ui.graph import layout, neighbourhood
-from ui.graph.files import foreseen, preview
-from ui.graph.listing import (
+from memory_inspector.figures import graph_figure as figures
+from memory_inspector.figures import graph_layout
+from memory_inspector.palette import PALETTES
+from memory_inspector.reading import neighbourhood
+from memory_inspector.reading.graph_text import (
     Heard,
     entity_label,
     entity_lines,
@@ -27,9 +27,10 @@ from ui.graph.listing import (
     standing,
     way,
 )
-from ui.kinds import fields_of, make
-from ui.kinds import kinds as block_kinds
-from ui.theme import PALETTES
+from memory_inspector.wording.block_card_text import Standing, card
+from memory_inspector.wording.block_kinds import fields_of, make
+from memory_inspector.wording.block_kinds import kinds as block_kinds
+from ui.graph.files import foreseen, preview
 
 
 def entity(id, name, type="person", aliases=(), state="active", merged_into=None):
@@ -268,11 +269,11 @@ def test_everything_drawn_has_a_place_of_its_own_in_the_box(drawn, steps, pick):
     path = neighbourhood.shortest(drawn, focus, end) if end != focus else None
     shown = neighbourhood.around(drawn, focus, steps=steps, path=path)
     said_often = neighbourhood.mentions(drawn)
-    places = layout.places(shown, said_often)
+    places = graph_layout.places(shown, said_often)
     assert set(places) == set(shown.distances)
     assert len({(round(x, 6), round(y, 6)) for x, y in places.values()}) == len(places)
     assert all(-1 <= x <= 1 and -1 <= y <= 1 for x, y in places.values())
-    assert places == layout.places(shown, said_often)
+    assert places == graph_layout.places(shown, said_often)
     assert len(shown.distances) <= neighbourhood.MOST + 1 + neighbourhood.FARTHEST
 
 
@@ -294,7 +295,7 @@ def test_a_path_is_a_chain_of_what_holds_and_no_longer_than_any_other(drawn, pic
 
 def test_names_beside_the_outer_ring_stand_in_rows_of_their_own():
     hub = star(40)
-    places = layout.places(neighbourhood.around(hub, 0), neighbourhood.mentions(hub))
+    places = graph_layout.places(neighbourhood.around(hub, 0), neighbourhood.mentions(hub))
     for side in (1, -1):
         rows = sorted(y for entity, (x, y) in places.items() if entity and x * side > 0)
         assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09  # 17 pixels
@@ -306,15 +307,15 @@ def test_what_lies_beyond_a_hub_leaves_room_for_every_name():
     assert shown.around == 1 + neighbourhood.ON_A_BRANCH
     assert how_many(shown) == "Showing the 21 nearest and most mentioned of 212."
     rows = sorted(
-        y for entity, (x, y) in layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7)
+        y for entity, (x, y) in graph_layout.places(shown, neighbourhood.mentions(hub)).items() if entity not in (0, 7)
     )
     assert min(b - a for a, b in itertools.pairwise(rows)) > 0.09
 
 
 def test_more_relations_elsewhere_move_nothing():
-    before = layout.places(neighbourhood.around(FAMILY, ANA), neighbourhood.mentions(FAMILY))
+    before = graph_layout.places(neighbourhood.around(FAMILY, ANA), neighbourhood.mentions(FAMILY))
     more = graph([*FAMILY.entities.values()], [*FAMILY.relations.values(), relation(30, BEA, "likes", CARLOS)])
-    assert layout.places(neighbourhood.around(more, ANA), neighbourhood.mentions(more)) == before
+    assert graph_layout.places(neighbourhood.around(more, ANA), neighbourhood.mentions(more)) == before
 
 
 # -- the figure ----------------------------------------------------------------------------------
@@ -390,7 +391,7 @@ def test_relations_between_the_same_two_bow_apart():
         [relation(1, 1, "knows", 2), relation(2, 2, "likes", 1), relation(3, 1, "trusts", 2)],
     )
     shown = neighbourhood.around(both, 1)
-    edges = figures._edges(shown, layout.places(shown, neighbourhood.mentions(both)))
+    edges = figures._edges(shown, graph_layout.places(shown, neighbourhood.mentions(both)))
     assert len({(round(edge.middle[0], 3), round(edge.middle[1], 3)) for edge in edges}) == 3
 
 

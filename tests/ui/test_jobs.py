@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from memory_core.errors import ModelTimeoutError
-from ui.jobs import UNEXPECTED, Job, Jobs
+from memory_inspector.server.jobs import UNEXPECTED, Job, Jobs
 
 LONG = 10.0  # seconds, only reached when a test fails
 
@@ -111,7 +111,7 @@ def test_any_other_error_is_logged_whole_and_shown_as_one_sentence(jobs, caplog,
     def work(job):
         raise failure
 
-    with caplog.at_level(logging.ERROR, logger="ui.jobs"):
+    with caplog.at_level(logging.ERROR, logger="memory_inspector.server.jobs"):
         job = jobs.submit("turn", work)
         assert job.wait(LONG)
         jobs.close()
@@ -123,7 +123,7 @@ def test_a_log_names_the_kind_of_a_job_and_not_what_was_asked_for(jobs, caplog):
     def work(job):
         raise ZeroDivisionError
 
-    with caplog.at_level(logging.INFO, logger="ui.jobs"):
+    with caplog.at_level(logging.INFO, logger="memory_inspector.server.jobs"):
         assert jobs.submit("lab/allergic to nuts", work).wait(LONG)
         jobs.close()
     assert [record.args for record in caplog.records] == [("lab",)]

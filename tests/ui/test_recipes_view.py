@@ -23,12 +23,12 @@ from memory_core.recipes import RECIPES
 from memory_core.store.blocks import Holding
 from memory_core.store.facts import FactRevision
 from memory_core.systems.compare_recipes import Trial, compare_recipes
-from ui.deciding import RULES, decided_by
-from ui.facts.decisions import decisions_of, refusals, rows, score_of, summed, why
-from ui.facts.desk import Row, Wanted, categories_count, found, topics_count, view_labels
-from ui.facts.history import steps
-from ui.recipes.figure import bars_figure, lines_figure
-from ui.recipes.reading import (
+from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
+from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
+from memory_inspector.reading.fact_history import steps
+from memory_inspector.reading.fact_rows import Row, Wanted, categories_count, found, topics_count, view_labels
+from memory_inspector.reading.recipe_rows import (
     NO_RECIPE,
     PartShown,
     Tried,
@@ -46,7 +46,7 @@ from ui.recipes.reading import (
     title_of,
     word_rows,
 )
-from ui.theme import DARK, LIGHT
+from memory_inspector.wording.decision_text import RULES, decided_by
 
 MARKUP = "![x](http://evil.test/a.png) **b**"
 

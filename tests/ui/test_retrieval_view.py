@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from memory_core.retrieval.explain import Search, SearchSettings, TurnMap
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import Ranked, RankedTurn
-from ui.retrieval.figure import legend, map_figure, map_note, map_rows
-from ui.retrieval.reading import (
+from memory_inspector.figures.turn_map import legend, map_figure, map_note, map_rows
+from memory_inspector.reading.search_rows import (
     apart,
     change_label,
     changed_sentence,
@@ -25,7 +25,7 @@ from ui.retrieval.reading import (
     why,
     within,
 )
-from ui.retrieval.scores import boosts_shown, nothing_from, score_words, split, sum_rows
+from memory_inspector.reading.search_scores import boosts_shown, nothing_from, score_words, split, sum_rows
 
 ZERO = {
     "granted": 0,

@@ -4,9 +4,9 @@ import pytest
 from engine_fakes import HashEmbedder
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
-from ui.jobs import Job
+from memory_inspector.server.chat_turns import PLAY
+from memory_inspector.server.jobs import Job
 from ui.scrubber import STEP_KINDS, place_of, steps_of, track
-from ui.turns import PLAY
 from ui.view import View, latest_moment, turn_at
 
 

@@ -8,6 +8,7 @@ import pytest
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.sessions.health import Check, Health
 from memory_core.sessions.overview import Origin, Overview, Status
+from memory_inspector.wording.formatting import file_stem
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
 from ui.sessions.listing import (
@@ -24,7 +25,6 @@ from ui.sessions.listing import (
     totals,
     users,
 )
-from ui.text import file_stem
 
 
 def status(session_id="one", title="Trip", user_id=None, **more):

@@ -11,8 +11,8 @@ from streamlit.proto.ArrowData_pb2 import ArrowData
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
 from memory_core.tracing.values import Stage
+from memory_inspector.palette import colour
 from ui.struck import brief, greyed, reason, struck
-from ui.theme import colour
 
 
 def effect(name, verdict, rule="", text="Because.", **numbers):

@@ -79,7 +79,7 @@ from memory_core.events import (
 from memory_core.planning.curation import ACTIONS
 from memory_core.planning.graph import Action
 from memory_core.recipes import RECIPES
-from ui.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds, value_words
+from memory_inspector.wording.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds, value_words
 
 NUTS, PORTO, LISBON = "Ana is allergic to nuts", "Sam lives in Porto", "Sam lives in Lisbon"
 WORDS = Words(

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ui.text import ago, count, plain, short, tokens
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 
 NOW = datetime(2026, 5, 13, 14, 30, tzinfo=UTC)
 JOINER = "\N{WORD JOINER}"

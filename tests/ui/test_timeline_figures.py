@@ -31,12 +31,23 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.outcomes import Outcomes
-from ui.theme import DARK, LIGHT
-from ui.timeline.details import number_rows
-from ui.timeline.figures import SCISSORS, tokens_figure
-from ui.timeline.listing import CUTS, GROUPS, NEWER, PROMPTS, Calls, Filter, Index, chosen, ledger, totals
-from ui.timeline.outcome_bar import counted, outcome_rows, strip_figure
-from ui.timeline.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
+from memory_inspector.figures.outcome_bar import counted, outcome_rows, strip_figure
+from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
+from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.reading.event_rows import (
+    CUTS,
+    GROUPS,
+    NEWER,
+    PROMPTS,
+    Calls,
+    Filter,
+    Index,
+    chosen,
+    ledger,
+    totals,
+)
+from memory_inspector.reading.token_series import MAX_BARS, MAX_POINTS, Layer, Mark, course, course_rows, describe
+from memory_inspector.wording.event_details import number_rows
 
 KINDS_OF = {"Instructions": "static", "Facts": "facts", "Earlier turns": "vector"}
 NASTY = "<img src=x onerror=alert(1)> $a$"

@@ -11,11 +11,11 @@ from memory_core.agent import loop
 from memory_core.agent.tools import MemoryTools
 from memory_core.events import ToolCalled
 from memory_core.messages import MEMORY_TOOLS
+from memory_inspector.wording.event_sentences import Line, Words, describe
+from memory_inspector.wording.event_sentences.event_words import said_text
+from memory_inspector.wording.story import Summary, story, summaries
+from memory_inspector.wording.tool_call_text import arguments_of, chat_line, log_line, pretty_json
 from ui.chat.conversation import is_step, spoken_together
-from ui.event_sentences import Line, Words, describe
-from ui.event_sentences.words import said_text
-from ui.story import Summary, story, summaries
-from ui.tool_calls import arguments_of, chat_line, log_line, pretty_json
 
 
 def human(**settings):

@@ -11,20 +11,20 @@ from memory_core import BaseMemoryBlock, ConflictError, Memory, MemoryInspectorE
 from memory_core.blocks import WITH_TEXT
 from memory_core.blocks.plugins import plugins
 from memory_core.curation.settings import agent_may_edit
+from memory_inspector.server.unsaved_texts import Place
+from memory_inspector.wording.block_card_text import characters_used
+from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.unit_names import stored, unit_of
 from ui import state, toasts
-from ui.blocks.cards import characters_used
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
 from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
 from ui.drawer import Done, Drawer
 from ui.effect import draw_effect
-from ui.event_sentences.line import listed
-from ui.kinds import Kind, free_name, kinds, make
 from ui.model import chosen_model, services_for
 from ui.services import engine
-from ui.stored import stored, unit_of
-from ui.text import ago, count, plain, short, tokens
-from ui.unsaved import Place
 
 MAX_CHARACTERS = 100_000
 

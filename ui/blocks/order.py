@@ -8,16 +8,16 @@ import streamlit as st
 
 from memory_core import BaseMemoryBlock, ConflictError, Memory
 from memory_core.planning.priorities import cut_order
+from memory_inspector.wording.block_card_text import labelled, strip
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.terms import HELP
 from ui.appearance import mode
-from ui.blocks.cards import labelled, strip
 from ui.components import error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
-from ui.event_sentences.line import listed
 from ui.services import engine
-from ui.terms import HELP
-from ui.text import plain, short, tokens
 
 _COLUMNS = (0.4, 0.3, 0.3)
 

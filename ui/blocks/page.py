@@ -14,26 +14,35 @@ from memory_core.events import ContextBuilt, Ref
 from memory_core.history.usage import BlockUse
 from memory_core.planning.priorities import CutOrder, cut_order
 from memory_core.tracing.final_stages import AWAY
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.block_card_text import (
+    Card,
+    InPrompt,
+    Standing,
+    card,
+    card_order,
+    shown_sentences,
+    square,
+    strip,
+)
+from memory_inspector.wording.block_kinds import fields_of, kind_of
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
 from ui import nav, state
 from ui.appearance import mode
 from ui.blocks import stores
-from ui.blocks.cards import Card, InPrompt, Standing, card, card_order, shown_sentences, square, strip
 from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
 from ui.blocks.order import order_dialog
 from ui.blocks.settings import change_dialog, changes_for, settings_of_dialog
 from ui.blocks.versions import history_dialog
 from ui.components import choose_view, empty, heading
 from ui.facts_limit import draw_limit
-from ui.jobs import Job
-from ui.kinds import fields_of, kind_of
 from ui.model import chosen_model, services_for
 from ui.recipes import section as recipes
 from ui.recipes.picked import write_link
 from ui.services import engine
 from ui.struck import draw_without, reason, struck
 from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
-from ui.summaries.words import Freshness, freshness_then, sentence_refs
-from ui.text import plain, short, tokens
 from ui.view import View
 
 Drawer = Callable[[], None]

@@ -11,16 +11,16 @@ from streamlit.delta_generator import DeltaGenerator
 
 from memory_core import MemoryInspectorError
 from memory_core.blocks import BUILT_IN
+from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
+from memory_inspector.wording.event_sentences import setting_words
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import plain, short
 from ui import state, toasts
 from ui.components import closing_button, error_inside, limits
 from ui.drafts import leave
 from ui.drawer import NOTHING, Done, Drawer
 from ui.effect import draw_effect
-from ui.event_sentences import setting_words
-from ui.event_sentences.line import listed
-from ui.kinds import Field, fields_of, kind_of
 from ui.services import engine
-from ui.text import plain, short
 
 MAX_CHARACTERS = 1_000
 """Maximum characters of a text setting."""

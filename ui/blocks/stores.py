@@ -6,12 +6,12 @@ from typing import Any
 import streamlit as st
 
 from memory_core.history.stores import RecordVersion, Store, StoreRecord, stores_of
+from memory_inspector.wording.event_sentences import NOT_CAPTURED
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.marked_text import diff_pieces, markdown
 from ui import nav
 from ui.components import empty, heading
-from ui.event_sentences import NOT_CAPTURED
-from ui.facts.marks import diff_pieces, markdown
 from ui.struck import greyed
-from ui.text import count, plain, short, tokens
 from ui.timeline.opened import EVENT
 from ui.view import View
 

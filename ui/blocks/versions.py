@@ -11,15 +11,15 @@ from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRe
 from memory_core.blocks import WITH_TEXT
 from memory_core.curation.summary import SummaryRevision
 from memory_core.engine.session import SessionBlock
+from memory_inspector.reading.block_differences import MAX_LINES, difference
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line
+from memory_inspector.wording.summary_text import told as told_line
 from ui import toasts
-from ui.blocks.differences import MAX_LINES, difference
 from ui.components import error_inside
 from ui.drafts import Draft, draft, forget, keep_draft, kept
 from ui.effect import draw_effect
 from ui.services import engine
-from ui.summaries.words import as_lines, by_whom, lost_line
-from ui.summaries.words import told as told_line
-from ui.text import ago, count, plain, short, tokens
 
 NOTE_CHARACTERS = 40
 """Of who wrote a version elsewhere and why, in the list of versions."""

@@ -5,9 +5,9 @@ Nothing in a message is fetched or run: a reply's markdown stays text.
 
 import streamlit as st
 
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.tool_call_text import pretty_json
 from ui import state
-from ui.text import plain, short, tokens
-from ui.tool_calls import pretty_json
 
 LONGEST_SHOWN = 4_000
 LONGEST_ASIDE = 600

@@ -23,15 +23,15 @@ from memory_core import (
 )
 from memory_core.agent.loop import STEP
 from memory_core.models.offline.responder import NAME
+from memory_inspector.server.chat_turns import answers
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.story import Summary, summaries
+from memory_inspector.wording.tool_call_text import Told, chat_line
 from ui import state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.components import heading
 from ui.connect import draw_card
 from ui.new_session import TRIP
-from ui.story import Summary, summaries
-from ui.text import plain, short, tokens
-from ui.tool_calls import Told, chat_line
-from ui.turns import answers
 from ui.view import View
 
 SHOWN_MESSAGES = 40

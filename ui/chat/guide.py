@@ -10,15 +10,16 @@ import streamlit as st
 from memory_core import Memory
 from memory_core.history.by_turn import History
 from memory_core.sessions.recording import Recording
-from ui import nav, turns
+from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
+from memory_inspector.server import chat_turns
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.terms import explained
+from ui import nav
 from ui.chat.player import next_message, start
 from ui.demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker
-from ui.demo_script import FORGOTTEN_WORDS, RECORDED_TURNS
-from ui.jobs import Job
 from ui.model import chosen_model
 from ui.services import engine
 from ui.sessions.dialogs import reset_dialog
-from ui.terms import explained
 from ui.view import View
 
 WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
@@ -81,7 +82,7 @@ def _pressed(step: str, name: str, view: View) -> bool:
     if not st.button(step, key=f"chat__guide_{name}", type="tertiary"):
         return False
     engine().stop(DEMO_SESSION)
-    job_id = f"{turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
+    job_id = f"{chat_turns.STEP}{DEMO_SESSION}-cut-{view.status.position}"
     start(DEMO_SESSION, job_id, lambda job: _play_to_cut(job, view.memory), chosen_model())
     if (job := engine().job(DEMO_SESSION)) is not None:
         job.wait(PLAYED_SECONDS)
@@ -91,7 +92,7 @@ def _pressed(step: str, name: str, view: View) -> bool:
 def _play_to_cut(job: Job, memory: Memory) -> None:
     """Play turn by turn until something was cut from a prompt."""
     while last_cut(memory.log.history()) is None and (recording := memory.session.recording()) and recording.next_turn:
-        turns.play(job, memory, turns=1, pace=0)
+        chat_turns.play(job, memory, turns=1, pace=0)
 
 
 def last_cut(history: History) -> int | None:

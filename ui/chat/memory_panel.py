@@ -8,19 +8,19 @@ import streamlit as st
 
 from memory_core import Memory, Status
 from memory_core.events import ContextBuilt, FlushPlanned, expand
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences import KNOWN, Line
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.story import STORY_KINDS, story
+from memory_inspector.wording.terms import marked
 from ui import nav
 from ui.blocks.editor import edit_dialog
 from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
 from ui.components import filled, heading
-from ui.event_sentences import KNOWN, Line
-from ui.event_sentences.words import words_in_log
 from ui.flushing import flush_dialog
-from ui.jobs import Job
 from ui.model import chosen_model
-from ui.story import STORY_KINDS, story
-from ui.terms import marked
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 DETAIL_CHARACTERS = 60

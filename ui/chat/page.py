@@ -6,6 +6,7 @@ A turn runs as a job that this page only observes: drawing starts nothing, and l
 import streamlit as st
 
 from memory_core import ConfigError
+from memory_inspector.wording.formatting import plain
 from ui.chat.conversation import draw_conversation
 from ui.chat.guide import draw_guide
 from ui.chat.memory_panel import draw_actions, draw_prompt, draw_story, draw_story_actions
@@ -13,7 +14,6 @@ from ui.chat.player import draw_failed, draw_input, draw_no_input, draw_player, 
 from ui.chat.replying import draw_coming
 from ui.components import filled, unseen_heading
 from ui.model import Chosen, chosen_model
-from ui.text import plain
 from ui.view import View
 
 ABOVE, SCRUBBER, GUIDE, PLAYER, STOP, AGENT, INPUT = 127, 49, 78, 54, 37, 56, 102

@@ -11,14 +11,15 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.sessions.recording import Recording
-from ui import toasts, turns
+from memory_inspector.demo.script import RECORDED_TURNS
+from memory_inspector.server import chat_turns
+from memory_inspector.server.jobs import Job, Reveal
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui import toasts
 from ui.demo import DEMO_SESSION
-from ui.demo_script import RECORDED_TURNS
-from ui.jobs import Job, Reveal
 from ui.model import Chosen, chosen_model
 from ui.services import Waiting, engine
 from ui.sessions.dialogs import reset_dialog
-from ui.text import plain, short, tokens
 from ui.view import View
 
 MAX_CHARACTERS = 200_000
@@ -57,7 +58,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
             if st.button("Play again", icon=":material/replay:", key="chat__again"):
                 reset_dialog(session_id)
         return
-    playing, stage = running is not None and running.id.startswith(turns.PLAY), held(view)
+    playing, stage = running is not None and running.id.startswith(chat_turns.PLAY), held(view)
     reveal = view.reveal if stage is not None else None
     if stage is not None:
         st.markdown(f":small[:material/pause_circle: {STOPS[stage]}]  {played}")
@@ -111,8 +112,8 @@ def draw_player(view: View, recording: Recording | None) -> None:
 
 def next_message(memory: Memory, position: int) -> None:
     """Play the next turn, or the rest of one that was stopped in. Once for each state of the log."""
-    job_id = f"{turns.STEP}{memory.session_id}-{position}"
-    start(memory.session_id, job_id, lambda job: turns.play(job, memory, turns=1, pace=1), chosen_model())
+    job_id = f"{chat_turns.STEP}{memory.session_id}-{position}"
+    start(memory.session_id, job_id, lambda job: chat_turns.play(job, memory, turns=1, pace=1), chosen_model())
 
 
 def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = None) -> None:
@@ -122,8 +123,8 @@ def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = Non
     stops_after = RECORDED_TURNS if session_id == DEMO_SESSION else None
     start(
         session_id,
-        f"{turns.PLAY}{uuid.uuid4().hex}",
-        lambda job: turns.play(job, memory, turns=None, pace=speed, stops_after=stops_after, reveal=reveal),
+        f"{chat_turns.PLAY}{uuid.uuid4().hex}",
+        lambda job: chat_turns.play(job, memory, turns=None, pace=speed, stops_after=stops_after, reveal=reveal),
         chosen_model(),
     )
     _set_pace(session_id, speed)
@@ -139,20 +140,20 @@ def _chosen_pace() -> float:
 
 def _set_pace(session_id: str, pace: float) -> None:
     running = engine().running(session_id)
-    if running is not None and running.id.startswith(turns.PLAY):
+    if running is not None and running.id.startswith(chat_turns.PLAY):
         running.pace = pace
 
 
 def draw_failed(view: View) -> None:
     """Show why the last requested action failed; a failed reply is shown in the conversation instead."""
     job = engine().job(view.memory.session_id)
-    if view.running is None and job is not None and job.error is not None and not turns.answers(job):
+    if view.running is None and job is not None and job.error is not None and not chat_turns.answers(job):
         st.error(plain(job.error), icon=":material/error:")
 
 
 def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
     """Draw the input, which is always enabled, and a button to stop the current reply."""
-    answering = running is not None and turns.answers(running)
+    answering = running is not None and chat_turns.answers(running)
     session_id = memory.session_id
     with st.container(horizontal=True, vertical_alignment="center"):
         st.chat_input(
@@ -173,23 +174,23 @@ def draw_no_input() -> None:
 
 def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
     """Show an interrupted or failed reply, with a button to retry."""
-    left = turns.unanswered(memory, running=running is not None)
+    left = chat_turns.unanswered(memory, running=running is not None)
     if left is None:
         return
-    if left.reason == turns.NOT_ASKED:
-        model = plain(short(turns.agents_model(memory) or ""))
+    if left.reason == chat_turns.NOT_ASKED:
+        model = plain(short(chat_turns.agents_model(memory) or ""))
         st.info(f"Your message is stored. An agent with {model} works in this session.", icon=":material/smart_toy:")
-    elif left.reason == turns.INTERRUPTED:
+    elif left.reason == chat_turns.INTERRUPTED:
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
     else:
         st.error(f"{plain(left.reason)} Your message is stored.", icon=":material/error:")
     retry = f"{left.reply}+"
     answers = "rules" if chosen.offline else plain(short(chosen.model.name))
     st.button(
-        "Try again" if left.reason != turns.NOT_ASKED else f"Answer with {answers}",
+        "Try again" if left.reason != chat_turns.NOT_ASKED else f"Answer with {answers}",
         icon=":material/refresh:",
         on_click=start,
-        args=(memory.session_id, retry, lambda job: turns.answer(job, memory, chosen.model, retry), chosen),
+        args=(memory.session_id, retry, lambda job: chat_turns.answer(job, memory, chosen.model, retry), chosen),
     )
 
 
@@ -198,13 +199,13 @@ def _send(memory: Memory, chosen: Chosen, draft: str) -> None:
     text = str(st.session_state.get("chat__input") or "")
     if not text.strip():
         return
-    session_id, turn = memory.session_id, f"{turns.TURN}{sha256((draft + text).encode()).hexdigest()[:32]}"
+    session_id, turn = memory.session_id, f"{chat_turns.TURN}{sha256((draft + text).encode()).hexdigest()[:32]}"
     st.session_state[_DRAFT] = uuid.uuid4().hex
     running = engine().running(session_id)
-    if running is not None and running.id.startswith(turns.PLAY):
+    if running is not None and running.id.startswith(chat_turns.PLAY):
         running.cancel.set()  # a user who writes wants an answer, not the rest of the recording first
     toasts.dismiss()
-    message = Waiting(turn, text, lambda job: turns.send(job, memory, chosen.model, turn, text), chosen.pasted)
+    message = Waiting(turn, text, lambda job: chat_turns.send(job, memory, chosen.model, turn, text), chosen.pasted)
     engine().send(session_id, message)
 
 

@@ -7,11 +7,11 @@ import streamlit as st
 
 from memory_core import Memory, MessageRole, StoredMessage
 from memory_core.agent.loop import STEP
+from memory_inspector.server.chat_turns import ASKED, answers
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain
 from ui.chat.conversation import AVATARS, draw_steps
-from ui.jobs import Job
 from ui.services import Waiting, engine
-from ui.text import plain
-from ui.turns import ASKED, answers
 from ui.view import View
 
 DRAW_SECONDS = 0.1

@@ -13,12 +13,12 @@ from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
 from memory_core.lab.ablation import Question, ask_both, question_without
 from memory_core.models.base import ChatModel
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.prompt_text import part_name
 from ui import state
-from ui.context.words import part_name
-from ui.jobs import Job
 from ui.model import chosen_model
 from ui.services import engine
-from ui.text import plain, short, tokens
 from ui.view import View
 
 TITLE, ICON = "Did this memory matter?", ":material/balance:"

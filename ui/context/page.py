@@ -13,17 +13,18 @@ from memory_core.history.slices.contexts import places_of
 from memory_core.history.stores import store_name
 from memory_core.messages import message_text
 from memory_core.planning.rendering import InsertMethod
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.prompt_figure import describe, waterfall
+from memory_inspector.reading.prompt_export import as_json, as_text
+from memory_inspector.wording import prompt_text
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.terms import HELP
 from ui import nav
 from ui.appearance import mode
-from ui.charts import CONFIG
 from ui.components import empty, heading, numbers_table, unseen_heading
-from ui.context import ablation, pointing, words
-from ui.context.export import as_json, as_text
-from ui.context.figure import describe, waterfall
+from ui.context import ablation, pointing
 from ui.context.parts import draw_changes, draw_parts
 from ui.settings import settings_dialog
-from ui.terms import HELP
-from ui.text import count, plain, short, tokens
 from ui.view import View
 from ui.watching import draw_watched
 
@@ -92,7 +93,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     for remark in over:
         st.error(plain(remark.text))
     if not over or sent.cuts:
-        st.markdown(words.headline(sent))
+        st.markdown(prompt_text.headline(sent))
     if sent.turn != view.shown_turn:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
@@ -106,7 +107,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
 
 def _draw_figure(view: View, sent: Prompt) -> None:
     st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
-    numbers_table(lambda: words.number_rows(sent), key="context__numbers")
+    numbers_table(lambda: prompt_text.number_rows(sent), key="context__numbers")
 
 
 def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
@@ -118,16 +119,16 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
     heading("Cuts (truncation)" if sent.cuts else "Cuts", help=rule, width="content")
     if not sent.cuts:
         st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
-        if (later := words.cut_next(sent)) and not sent.built.over_by:
+        if (later := prompt_text.cut_next(sent)) and not sent.built.over_by:
             st.markdown(f":small[:gray[{later}]]")
     for number, cut in enumerate(sent.cuts, start=1):
-        asked, went, proportion = words.cut_lines(cut)
-        st.markdown(f"{words.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
+        asked, went, proportion = prompt_text.cut_lines(cut)
+        st.markdown(f"{prompt_text.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
         nav.follow_link(Ref.of_cut(sent.record.position, number), ":small[Follow this cut]")
         for remark in said:
             if remark.rule == "dropped_whole" and remark.block == cut.part.name:
                 st.markdown(f":small[:orange[:material/lightbulb: {plain(remark.text)}]]")
-    if never := words.never_cut(sent):
+    if never := prompt_text.never_cut(sent):
         st.markdown(f":small[:gray[{never}]]")
     _draw_next_steps(view, sent)
 
@@ -171,7 +172,7 @@ def _draw_next_steps(view: View, sent: Prompt) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         nav.link("blocks", ":small[Blocks]", icon=":material/view_agenda:")
         if any(part.kind == "vector" for part in sent.parts):
-            nav.link("retrieval", ":small[Retrieval]", icon=":material/manage_search:", query=words.asked(sent))
+            nav.link("retrieval", ":small[Retrieval]", icon=":material/manage_search:", query=prompt_text.asked(sent))
         short_of_room = bool(sent.cuts or sent.built.over_by)
         if (
             short_of_room
@@ -235,7 +236,7 @@ def _earlier(view: View, sent: Prompt) -> list[int]:
 def _draw_bill(view: View, sent: Prompt) -> None:
     numbers = st.column_config.NumberColumn(format="localized", width=110)
     st.dataframe(
-        words.bill_rows(sent),
+        prompt_text.bill_rows(sent),
         hide_index=True,
         width=BILL_PIXELS,
         placeholder="–",
@@ -247,10 +248,10 @@ def _draw_bill(view: View, sent: Prompt) -> None:
         key="context__bill",
         alt="Tokens counted and billed, line by line",
     )
-    st.markdown(f":small[:gray[{words.bill_sentence(sent)}]]")
+    st.markdown(f":small[:gray[{prompt_text.bill_sentence(sent)}]]")
     if not view.past and view.memory.blocks.editable_by_agents:
         offered = MemoryTools(view.memory)
-        st.markdown(f":small[:gray[{words.tools_sentence(len(offered.specs()), offered.tokens())}]]")
+        st.markdown(f":small[:gray[{prompt_text.tools_sentence(len(offered.specs()), offered.tokens())}]]")
 
 
 def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
@@ -262,7 +263,7 @@ def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
         memory.log.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
     )
     in_user = sent.insert_method is InsertMethod.USER
-    return words.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
+    return prompt_text.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
 
 
 def _draw_take_along(sent: Prompt) -> None:

@@ -12,14 +12,14 @@ from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.context import QUEUE
 from memory_core.tracing.effects import Effects
+from memory_inspector.palette import Mode
+from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.formatting import count, plain, tokens
+from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui import nav, probing
 from ui.context import pointing
-from ui.context.words import asked, cut_note, entry_note, entry_words, part_label, part_name, square
 from ui.expandable_text import draw_json, draw_text, indented
-from ui.kinds import kind_of
 from ui.struck import WordsOf, draw_without, reason
-from ui.text import count, plain, tokens
-from ui.theme import Mode
 
 PAGE = 20
 """Entries of a part drawn per page."""

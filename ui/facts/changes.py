@@ -13,11 +13,11 @@ from memory_core.history.rewrites import Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
+from memory_inspector.reading.fact_rows import Picked
+from memory_inspector.wording.formatting import count, short, tokens
 from ui import effect, state, toasts
 from ui.facts import tab
-from ui.facts.desk import Picked
 from ui.facts.reading import Desk
-from ui.text import count, short, tokens
 
 DONE = {
     "add": "Saved.",

@@ -9,9 +9,9 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
+from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import changes, tab
 from ui.facts.reading import Desk
-from ui.text import count, plain, short
 
 LONGEST = 60
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import streamlit as st
 
+from memory_inspector.reading.fact_decisions import Decided, Decisions, refusals, rows, summed, why
+from memory_inspector.wording.decision_text import DECISIONS
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.marked_text import diff_pieces, markdown
 from ui import appearance
 from ui.components import empty, filled_rows
-from ui.deciding import DECISIONS
 from ui.facts import tab
-from ui.facts.decisions import Decided, Decisions, refusals, rows, summed, why
 from ui.facts.listing import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
-from ui.facts.marks import diff_pieces, markdown
 from ui.facts.reading import Desk
-from ui.text import plain, short, tokens
 
 MOST = 200
 """Maximum number of decisions listed, the newest."""

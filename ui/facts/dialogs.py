@@ -7,12 +7,12 @@ import streamlit as st
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity
+from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
-from ui.facts.desk import REASONS, Picked, merged_words
 from ui.facts.pieces import close_if_finished, finish, foreseen_line
 from ui.facts.reading import Desk
-from ui.text import count, plain, short, tokens
 
 FIELD_PIXELS = 110
 OFFERED = 50

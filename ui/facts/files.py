@@ -5,12 +5,12 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
 from memory_core.planning.curation import New
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
 from ui.facts_limit import draw_limit
-from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
 SHOWN = 200

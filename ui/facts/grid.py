@@ -7,14 +7,14 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.planning.facts import Fact
+from memory_inspector.reading.fact_grid import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
+from memory_inspector.reading.fact_rows import PUT_AWAY
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.components import error_inside, filled_rows
 from ui.facts import changes, tab
-from ui.facts.desk import PUT_AWAY
 from ui.facts.listing import BESIDE_PIXELS, MIN_PIXELS
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
-from ui.facts.table import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
-from ui.text import count, plain, short, tokens
 
 
 def open_table(desk: Desk) -> None:

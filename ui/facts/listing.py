@@ -11,10 +11,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.tracing.effects import Effect, Effects
-from ui import appearance
-from ui.components import filled_rows
-from ui.facts import tab
-from ui.facts.desk import (
+from memory_inspector.reading.fact_rows import (
     AGES,
     CHIPS,
     SORTS,
@@ -35,8 +32,11 @@ from ui.facts.desk import (
     still_there,
     topics_count,
 )
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui import appearance
+from ui.components import filled_rows
+from ui.facts import tab
 from ui.struck import brief, greyed
-from ui.text import plain, short, tokens
 
 BESIDE_PIXELS, MIN_PIXELS = 380, 300
 """Height in pixels used above and below the list; minimum height of the list."""

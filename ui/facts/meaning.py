@@ -5,10 +5,10 @@ from zlib import crc32
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_inspector.reading.fact_rows import Picked, Wanted
+from memory_inspector.wording.formatting import plain, short
 from ui.facts import tab
-from ui.facts.desk import Picked, Wanted
 from ui.facts.reading import Desk
-from ui.text import plain, short
 
 HITS = 8
 

@@ -6,11 +6,12 @@ from functools import partial
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
+from memory_inspector.reading.fact_rows import Picked, Row, View, in_view, opening, view_labels
+from memory_inspector.wording.formatting import count, plain, short
 from ui import nav
 from ui.components import empty, give_while_typing, unseen_heading
 from ui.facts import changes, dialogs, files, grid, tab, trying
 from ui.facts.decision_list import draw_decisions
-from ui.facts.desk import Picked, Row, View, in_view, opening, view_labels
 from ui.facts.listing import draw_list, draw_search
 from ui.facts.meaning import draw_meanings
 from ui.facts.panel import draw_panel, draw_selection
@@ -21,7 +22,6 @@ from ui.facts.rewrites import draw_rewrites
 from ui.facts_limit import draw_limit, reduced
 from ui.flushing import start_flush
 from ui.model import chosen_model
-from ui.text import count, plain, short
 from ui.undoing import changes_dialog
 from ui.view import View as Shown
 

@@ -14,11 +14,8 @@ from memory_core.history.rebuild import RebuiltFact
 from memory_core.lab.probes import Probe
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
-from ui import nav, probing
-from ui.components import heading
-from ui.facts import changes, dialogs, tab
-from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.desk import (
+from memory_inspector.reading.fact_history import Step, steps, who_wrote
+from memory_inspector.reading.fact_rows import (
     BADGES,
     PUT_AWAY,
     REASONS,
@@ -31,13 +28,16 @@ from ui.facts.desk import (
     topics_count,
     used,
 )
-from ui.facts.history import Step, steps, who_wrote
-from ui.facts.marks import markdown
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.marked_text import markdown
+from ui import nav, probing
+from ui.components import heading
+from ui.facts import changes, dialogs, tab
+from ui.facts.contradiction import draw_choices, others_of
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.facts.reading import Desk, sources_of
 from ui.facts.tab import Draft
 from ui.struck import reason, struck
-from ui.text import ago, count, plain, short, tokens
 from ui.view import View
 
 LONGEST_TITLE = 160

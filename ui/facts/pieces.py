@@ -7,10 +7,10 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.curation.facts import SourceMessage
+from memory_inspector.wording.formatting import plain, tokens
+from memory_inspector.wording.marked_text import markdown, source_pieces
 from ui.facts import changes, tab
-from ui.facts.marks import markdown, source_pieces
 from ui.facts.reading import Desk
-from ui.text import plain, tokens
 
 _FINISHED = "finished"
 

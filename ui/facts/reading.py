@@ -19,8 +19,8 @@ from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.facts import Fact
-from ui.facts.decisions import Decisions, decisions_of
-from ui.facts.desk import Row, Source
+from memory_inspector.reading.fact_decisions import Decisions, decisions_of
+from memory_inspector.reading.fact_rows import Row, Source
 from ui.view import View
 
 FACT_KINDS = frozenset(

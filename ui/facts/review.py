@@ -10,13 +10,13 @@ from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.facts import Fact
 from memory_core.text import similarity
+from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
+from memory_inspector.wording.formatting import ago, plain, short, tokens
 from ui.components import empty, heading
 from ui.facts import changes, tab
 from ui.facts.contradiction import draw_choices, others_of
-from ui.facts.desk import REASONS, SIMILAR_AS_SAME
 from ui.facts.pieces import draw_source, foreseen_line
 from ui.facts.reading import Desk, sources_of
-from ui.text import ago, plain, short, tokens
 
 LONGEST = 300
 FIELD_PIXELS = 92

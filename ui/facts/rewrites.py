@@ -7,10 +7,10 @@ import streamlit as st
 from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui.components import empty
 from ui.facts import changes
 from ui.facts.reading import Desk
-from ui.text import plain, short, tokens
 
 SHOWN = 10
 """Maximum number of rewrites drawn."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import streamlit as st
 
+from memory_inspector.reading.fact_rows import Picked, View, Wanted
 from ui import state
-from ui.facts.desk import Picked, View, Wanted
 
 FACT = "fact"
 """URL parameter with the id of the open fact."""

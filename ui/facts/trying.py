@@ -9,11 +9,11 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.curation.facts import Tried
 from memory_core.planning import curation as plans
+from memory_inspector.wording.formatting import count, plain, short
 from ui.components import closing_button, error_inside
 from ui.facts import changes, tab
 from ui.facts.pieces import close_if_finished, finish
 from ui.facts.reading import Desk
-from ui.text import count, plain, short
 
 FIELD_PIXELS = 140
 LONGEST = 20_000

@@ -13,12 +13,12 @@ from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph import LONGEST, Entity, Graph, Names, Relation
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.text import similarity
+from memory_inspector.reading.graph_text import NAME_CHARACTERS, TYPES, entity_label, relation_words
+from memory_inspector.reading.neighbourhood import by_mentions, kinds, relations
+from memory_inspector.wording.formatting import count, plain, short
 from ui.components import closing_button, error_inside
 from ui.graph import changes, tab
-from ui.graph.listing import NAME_CHARACTERS, TYPES, entity_label, relation_words
-from ui.graph.neighbourhood import by_mentions, kinds, relations
 from ui.graph.reading import Desk
-from ui.text import count, plain, short
 
 LIKELY = 0.7
 """Similarity of names from which on an entity is preselected for merging."""

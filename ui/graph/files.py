@@ -7,10 +7,10 @@ from memory_core.interop.graph_files import GraphFile, import_graph, read_graph_
 from memory_core.planning import graph_changes as plans
 from memory_core.planning.graph import Graph
 from memory_core.planning.graph_draft import GraphPlan
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.components import closing_button, error_inside
 from ui.graph import changes, tab
 from ui.graph.reading import Desk
-from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
 SHOWN = 200

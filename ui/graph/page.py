@@ -9,17 +9,17 @@ import streamlit as st
 
 from memory_core.history.change_log import next_undo
 from memory_core.planning.graph import Graph, Path
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
+from memory_inspector.reading.graph_text import entity_label, how_many, number_rows, opening, way
+from memory_inspector.reading.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
+from memory_inspector.wording.formatting import count, plain, short
 from ui.appearance import mode
 from ui.blocks.editor import add_dialog as add_block
-from ui.charts import CONFIG
 from ui.components import empty, filled, numbers_table, unseen_heading
 from ui.graph import changes, dialogs, files, tab
-from ui.graph.figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
-from ui.graph.listing import entity_label, how_many, number_rows, opening, way
-from ui.graph.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
 from ui.graph.panel import draw_entity, draw_list, draw_relation
 from ui.graph.reading import Desk, graph_blocks, read_desk
-from ui.text import count, plain, short
 from ui.undoing import changes_dialog
 from ui.view import View
 

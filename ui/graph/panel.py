@@ -6,14 +6,14 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.planning.graph import Entity, Relation
+from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, said, standing
+from memory_inspector.reading.neighbourhood import Seen
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui import nav
 from ui.components import filled, heading
 from ui.facts.pieces import draw_source
 from ui.graph import changes, dialogs, tab
-from ui.graph.listing import BADGES, entity_lines, relation_words, said, standing
-from ui.graph.neighbourhood import Seen
 from ui.graph.reading import Desk, sources_of
-from ui.text import count, plain, short, tokens
 
 PAGE = 12
 """Number of relations on one page of the list."""

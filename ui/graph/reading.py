@@ -15,7 +15,7 @@ from memory_core.history.facts import source_spans
 from memory_core.history.slices.graph import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.graph import Entity, Graph, Relation
-from ui.graph.listing import Heard
+from memory_inspector.reading.graph_text import Heard
 from ui.view import View
 
 

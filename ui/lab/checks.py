@@ -8,13 +8,13 @@ from memory_core.lab.linting import Finding
 from memory_core.lab.probes import Probe
 from memory_core.lab.variants import Variant
 from memory_core.text import listed
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui import nav, watching
 from ui.components import heading, open_view
 from ui.lab import desk, knobs, playing, progress
 from ui.lab.desk import OWN, Tried
 from ui.lab.playing import Result
 from ui.lab.probes import draw_probes
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 _SEVERITIES = {

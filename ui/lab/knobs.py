@@ -13,13 +13,13 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.striking import words_of
 from memory_core.lab.variants import Change
 from memory_core.recipes import RECIPES
+from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
+from memory_inspector.wording.event_sentences.setting_values import SETTINGS, value_words
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.terms import HELP
 from ui.components import limits
-from ui.event_sentences.settings import SETTINGS, value_words
-from ui.kinds import Field, fields_of, kind_of
 from ui.lab import desk
 from ui.lab.desk import Tried
-from ui.terms import HELP
-from ui.text import plain, short, tokens
 
 LEAST_LIMIT = 50
 """Tokens: below it no prompt holds more than its question."""

@@ -15,6 +15,7 @@ from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import divergence
 from memory_core.lab.probes import Probe, kept_probes
 from memory_core.lab.variants import Change, Variant
+from memory_inspector.wording.formatting import count, plain, tokens
 from ui import state, toasts
 from ui.appearance import mode
 from ui.components import choose_view, empty, heading
@@ -23,7 +24,6 @@ from ui.lab import checks, desk, knobs, planned, playing, progress, sweeping, wi
 from ui.lab.desk import OWN, Desk
 from ui.lab.export_variant import draw_taking
 from ui.lab.playing import PlayRequest, Result
-from ui.text import count, plain, tokens
 from ui.view import View, latest_moment, memory_of, turn_at
 
 VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep"}

@@ -14,12 +14,12 @@ from memory_core.lab.comparing import average
 from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import Variant
+from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui import watching
-from ui.jobs import Job
 from ui.lab import playing
-from ui.lab.lru_cache import Latest
 from ui.services import engine
-from ui.text import plain, short, tokens
 from ui.view import View
 
 MAX_CELLS = 200

@@ -22,10 +22,10 @@ from memory_core.lab.variants import Variant
 from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
-from ui.jobs import Job
-from ui.lab.lru_cache import Latest
+from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, tokens
 from ui.services import engine
-from ui.text import count, tokens
 
 MAX_KEPT = 8
 """Played sessions that are kept for one session, the latest used: each holds the conversation once more in memory."""

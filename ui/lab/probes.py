@@ -16,11 +16,11 @@ from memory_core.lab.probes import (
     kept_probes,
     write_probes,
 )
+from memory_inspector.wording.formatting import plain
 from ui import nav, state
 from ui.components import heading
 from ui.lab.desk import OWN
 from ui.lab.playing import Result
-from ui.text import plain
 from ui.view import View, memory_of
 
 _KINDS = {

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from ui.jobs import Job
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain
 from ui.lab.playing import LOOK_SECONDS
-from ui.text import plain
 
 
 @st.fragment(run_every=LOOK_SECONDS)

@@ -27,20 +27,20 @@ from memory_core.lab.script import script_of
 from memory_core.lab.sweep_plays import play_cells
 from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, sweep, values_around
 from memory_core.lab.variants import Change, Variant, block_values
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.sweep_figure import front_figure, sweep_figure
+from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences.setting_values import value_words as setting_words
+from memory_inspector.wording.formatting import count, plain, tokens
 from ui import state
 from ui.appearance import mode
-from ui.charts import CONFIG
 from ui.components import open_view
-from ui.event_sentences.settings import value_words as setting_words
-from ui.jobs import Job
 from ui.lab import desk, planned, playing, progress
 from ui.lab.desk import Desk, Tried
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
-from ui.lab.lru_cache import Latest
 from ui.lab.playing import StoppedError
-from ui.lab.sweep_figure import front_figure, sweep_figure
 from ui.services import engine
-from ui.text import count, plain, tokens
 from ui.view import View
 
 MAX_KEPT = 4

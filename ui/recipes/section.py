@@ -8,17 +8,10 @@ import streamlit as st
 from memory_core import ConfigError, Context, MemoryInspectorError
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import SwitchPlan
-from ui import state, toasts
-from ui.appearance import mode
-from ui.charts import CONFIG
-from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
-from ui.jobs import Job
-from ui.kinds import kind_of
-from ui.model import chosen_model, services_for
-from ui.recipes import trying
-from ui.recipes.figure import bars_figure, lines_figure
-from ui.recipes.picked import generation, pick, picked, take_link, write_link
-from ui.recipes.reading import (
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
+from memory_inspector.palette import block_colour
+from memory_inspector.reading.recipe_rows import (
     PartShown,
     Tried,
     freshness,
@@ -35,10 +28,17 @@ from ui.recipes.reading import (
     title_of,
     word_rows,
 )
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.unit_names import units
+from ui import state, toasts
+from ui.appearance import mode
+from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
+from ui.model import chosen_model, services_for
+from ui.recipes import trying
+from ui.recipes.picked import generation, pick, picked, take_link, write_link
 from ui.services import engine
-from ui.stored import units
-from ui.text import count, plain, short, tokens
-from ui.theme import block_colour
 from ui.view import View
 
 WORD_ROW_PIXELS = 61

@@ -5,11 +5,11 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError
 from memory_core.recipes import RECIPES
 from memory_core.systems.compare_recipes import compare_recipes
+from memory_inspector.reading.recipe_rows import Tried
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import tokens
 from ui import state
-from ui.jobs import Job
-from ui.recipes.reading import Tried
 from ui.services import engine
-from ui.text import tokens
 
 LOOK_SECONDS = 0.3
 """Interval, in seconds, between updates of the progress on the page."""

@@ -12,13 +12,8 @@ from memory_core.events import Ref
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.found_by import FoundBy
 from memory_core.retrieval.ranked import RankedTurn
-from ui import nav, state, toasts
-from ui.components import closing_button, error_inside, heading
-from ui.effect import draw_effect
-from ui.facts.marks import Span, markdown, markdown_lines, source_pieces
-from ui.retrieval import asking, tuning
-from ui.retrieval.excerpt import matches
-from ui.retrieval.reading import (
+from memory_inspector.reading.excerpt import matches
+from memory_inspector.reading.search_rows import (
     change_label,
     changed_sentence,
     in_prompt,
@@ -27,10 +22,15 @@ from ui.retrieval.reading import (
     question_rows,
     why,
 )
-from ui.retrieval.scores import nothing_from, score_words, sum_rows
+from memory_inspector.reading.search_scores import nothing_from, score_words, sum_rows
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
+from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
+from ui import nav, state, toasts
+from ui.components import closing_button, error_inside, heading
+from ui.effect import draw_effect
+from ui.retrieval import asking, tuning
 from ui.services import engine
-from ui.stored import beginning, from_turn, stored, stored_plural
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 NEIGHBOURS = 4

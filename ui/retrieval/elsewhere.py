@@ -4,12 +4,12 @@ import streamlit as st
 
 from memory_core import list_sessions
 from memory_core.retrieval.explain import Elsewhere, Search
+from memory_inspector.reading.search_rows import THEN
+from memory_inspector.wording.formatting import plain, session_name, short, tokens
+from memory_inspector.wording.unit_names import stored
 from ui import nav, state
 from ui.components import heading
-from ui.retrieval.reading import THEN
 from ui.services import engine
-from ui.stored import stored
-from ui.text import plain, session_name, short, tokens
 
 SHOWN = 8
 WORDS_SHOWN = 220

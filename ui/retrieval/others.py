@@ -5,11 +5,11 @@ import uuid
 import streamlit as st
 
 from memory_core.retrieval.explain import Search
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, tokens
+from memory_inspector.wording.unit_names import stored
 from ui import state, toasts
-from ui.jobs import Job
 from ui.services import engine
-from ui.stored import stored
-from ui.text import plain, tokens
 
 FOLLOW_SECONDS = 0.5
 """Interval, in seconds, between progress updates; shorter work is waited for."""

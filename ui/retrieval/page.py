@@ -9,21 +9,31 @@ from memory_core import Memory, MessageStatus
 from memory_core.messages import MessageRole, message_text
 from memory_core.retrieval.explain import Search
 from memory_core.retrieval.ranked import Ranked
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.turn_map import ColourBy, legend, map_figure, map_note, map_rows
+from memory_inspector.reading.search_rows import (
+    ROWS,
+    degraded,
+    headline,
+    holding,
+    missed,
+    rows,
+    stages,
+    within,
+    without_effect,
+)
+from memory_inspector.reading.search_scores import ADDED, boosts_shown
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui import nav
 from ui.appearance import mode
-from ui.charts import CONFIG
 from ui.components import empty, filled_rows, numbers_table, unseen_heading
 from ui.overlooked import draw_overlooked
 from ui.retrieval import asking, reported, tuning
 from ui.retrieval.detail import draw_detail
 from ui.retrieval.elsewhere import also, draw_elsewhere
-from ui.retrieval.figure import ColourBy, legend, map_figure, map_note, map_rows
 from ui.retrieval.others import draw_others
-from ui.retrieval.reading import ROWS, degraded, headline, holding, missed, rows, stages, within, without_effect
-from ui.retrieval.scores import ADDED, boosts_shown
-from ui.stored import TURN, beginning, from_turn, stored, stored_plural, unit_of
 from ui.struck import greyed
-from ui.text import count, plain, plural, short, tokens
 from ui.view import View
 
 BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}

@@ -9,10 +9,10 @@ import streamlit as st
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.stores import found_nothing, store_name
 from memory_core.tracing.omitted_results import Unsent
+from memory_inspector.wording.event_sentences import NOT_CAPTURED
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui import nav
 from ui.components import empty, heading
-from ui.event_sentences import NOT_CAPTURED
-from ui.text import count, plain, short, tokens
 from ui.view import View
 
 SHOWN = 200

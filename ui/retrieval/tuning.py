@@ -9,15 +9,15 @@ import streamlit as st
 from memory_core import ConflictError, MemoryInspectorError, VectorMemoryBlock
 from memory_core.engine.session import SessionBlock
 from memory_core.retrieval.explain import Search
+from memory_inspector.reading.search_rows import changed_sentence
+from memory_inspector.reading.search_scores import SEARCHES, SIGNALS
+from memory_inspector.wording.formatting import short
+from memory_inspector.wording.unit_names import stored_plural
 from ui import state, toasts
 from ui.components import limits
 from ui.effect import draw_effect
 from ui.retrieval import asking
-from ui.retrieval.reading import changed_sentence
-from ui.retrieval.scores import SEARCHES, SIGNALS
 from ui.services import engine
-from ui.stored import stored_plural
-from ui.text import short
 from ui.view import View
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"

@@ -8,19 +8,19 @@ import streamlit as st
 from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
 from memory_core.recipes import RECIPES
 from memory_core.sessions.overview import Overview, overview
+from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.script import RECORDED_TURNS, TURNS
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences import Words, describe
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.unit_names import common, stored_plural, units
 from ui import state, toasts
 from ui.components import closing_button, error_inside
 from ui.demo import DEMO_SESSION, reset_demo
-from ui.demo_script import RECORDED_TURNS, TURNS
-from ui.event_sentences import Words, describe
-from ui.examples import EXAMPLES
-from ui.jobs import Job
 from ui.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.services import engine
 from ui.sessions import making
 from ui.sessions.listing import branch_title, delete_question, named, users
-from ui.stored import common, stored_plural, units
-from ui.text import count, plain, short, tokens
 
 NEW_TITLE = "New session"
 

@@ -15,11 +15,11 @@ from memory_core.interop.exporting import (
     export_python,
 )
 from memory_core.interop.graph_files import Form, write_graph
+from memory_inspector.wording.formatting import file_stem, plain, short
 from ui.components import error_inside
 from ui.services import engine
 from ui.sessions.dialogs import one
 from ui.sessions.listing import named
-from ui.text import file_stem, plain, short
 
 EXPORT_PIXELS = 232
 """Width for the longest label, so that the buttons form one column."""

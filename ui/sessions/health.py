@@ -16,12 +16,12 @@ from memory_core import ConfigError, MemoryInspectorError, StoreError
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from ui import drawing, model, state, toasts
 from ui.components import heading
-from ui.jobs import Job
 from ui.services import engine
 from ui.sessions.listing import milliseconds, size
-from ui.text import ago, count, plain, short, tokens
 
 FRESH_SECONDS = 30.0
 """Maximum age, in seconds, of a result that is shown without a new check."""

@@ -17,14 +17,15 @@ from memory_core.interop.files import Preview, read_file
 from memory_core.interop.import_state import import_standing, token_limit
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.tokens import default_counter
-from ui import drawing, model, turns
+from memory_inspector.server import chat_turns
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.unit_names import beginning, common, stored, unit_of
+from ui import drawing, model
 from ui.components import error_inside
-from ui.jobs import Job
 from ui.new_session import new_config, recorded_session
 from ui.services import Engine, engine
 from ui.sessions import making
-from ui.stored import beginning, common, stored, unit_of
-from ui.text import count, plain, short, tokens
 
 MAX_MEGABYTES = 20
 """Maximum size of a file of messages, as the engine reads it."""
@@ -313,7 +314,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
     shared.start(
         session_id,
         f"play-{session_id}",
-        lambda job: turns.play(job, memory, turns=None, pace=0),
+        lambda job: chat_turns.play(job, memory, turns=None, pace=0),
         browser_model=chosen.pasted,
     )
     return session_id

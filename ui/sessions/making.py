@@ -9,10 +9,10 @@ from collections.abc import Callable
 import streamlit as st
 
 from memory_core import MemoryInspectorError
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, plain, tokens
 from ui import nav, state
-from ui.jobs import Job
 from ui.services import engine
-from ui.text import count, plain, tokens
 
 _JOB = "sessions__making"
 _PAGE = "sessions__making_page"

@@ -11,8 +11,9 @@ import streamlit as st
 from memory_core import StoreError, list_sessions
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
+from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.wording.formatting import count, plain, short
 from ui import live, nav, state
-from ui.changing import left_to_agent
 from ui.components import filled_rows, heading, unseen_heading
 from ui.connect import CONNECT, draw_card, draw_live_links, live_sessions
 from ui.demo import DEMO_SESSION
@@ -32,7 +33,6 @@ from ui.sessions.listing import (
     users,
 )
 from ui.showing import page_dialog
-from ui.text import count, plain, short
 
 BESIDE_PIXELS, MIN_PIXELS = 480, 240
 """Pixels around the table, and its minimum height in a low window."""

@@ -6,13 +6,13 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
 from memory_core.messages import content_hash
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.summary_text import Freshness, cost_line, freshness_line
 from ui import state
 from ui.components import closing_button, error_inside
-from ui.jobs import Job
 from ui.model import chosen_model, services_for
 from ui.services import engine
-from ui.summaries.words import Freshness, cost_line, freshness_line
-from ui.text import plain, short, tokens
 
 REWRITE = "Rewrite now"
 """Label in a block's menu, and on the button that starts it."""

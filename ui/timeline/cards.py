@@ -5,16 +5,16 @@ from functools import partial
 import plotly.graph_objects as go
 import streamlit as st
 
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
+from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
+from memory_inspector.palette import Mode, block_colour, colour
+from memory_inspector.reading.timeline_cache import Timeline
+from memory_inspector.reading.token_series import Course, course, course_rows, describe
+from memory_inspector.wording.formatting import plain, short, tokens
 from ui.appearance import mode
-from ui.charts import CONFIG
 from ui.components import heading, numbers_table
-from ui.text import plain, short, tokens
-from ui.theme import Mode, block_colour, colour
-from ui.timeline.figures import SCISSORS, tokens_figure
 from ui.timeline.opened import figure_key, take_mark
-from ui.timeline.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
-from ui.timeline.timeline_cache import Timeline
-from ui.timeline.token_series import Course, course, course_rows, describe
 from ui.view import View
 
 ABOUT = (

@@ -26,17 +26,27 @@ from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
 from memory_core.lab.striking import SET_BY_PEOPLE, changes_without, may_be_struck
 from memory_core.lab.variants import Change
 from memory_core.messages import message_text
+from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
+from memory_inspector.reading.event_rows import ACTORS, GROUPS
+from memory_inspector.wording.event_details import number_rows
+from memory_inspector.wording.event_sentences import (
+    QUOTED,
+    SAID,
+    Line,
+    Words,
+    describe,
+    one_cut,
+    seconds,
+    stored_as,
+    unsent_words,
+)
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.terms import marked
+from memory_inspector.wording.unit_names import TURN
 from ui import nav, state
 from ui.components import error_inside, heading
-from ui.event_sentences import QUOTED, SAID, Line, Words, describe, one_cut, seconds, stored_as, unsent_words
-from ui.event_sentences.words import words_in_log
 from ui.lab import desk
-from ui.stored import TURN
-from ui.terms import marked
-from ui.text import ago, count, plain, short, tokens
-from ui.timeline.about import MAX_FOLLOWED, followable, label
-from ui.timeline.details import number_rows
-from ui.timeline.listing import ACTORS, GROUPS
 from ui.timeline.opened import close
 from ui.view import View
 

@@ -8,15 +8,15 @@ from functools import partial
 import streamlit as st
 
 from memory_core.events import EventRecord
+from memory_inspector.reading.event_rows import ACTORS, Filter, chosen, ledger, totals
+from memory_inspector.reading.timeline_cache import Timeline
+from memory_inspector.wording.event_sentences import seconds, unsent_words
+from memory_inspector.wording.formatting import ago, count, short, tokens
 from ui.components import filled, filled_rows, unseen_heading
-from ui.event_sentences import seconds, unsent_words
 from ui.lab.desk import struck_in
 from ui.struck import crossed_out, greyed
-from ui.text import ago, count, short, tokens
 from ui.timeline.drawer import zone
-from ui.timeline.listing import ACTORS, Filter, chosen, ledger, totals
 from ui.timeline.opened import LIST, take_row
-from ui.timeline.timeline_cache import Timeline
 from ui.view import View
 
 PAGE_ROWS = 100

@@ -6,16 +6,16 @@ import streamlit as st
 
 from memory_core.events import AgentAttached, Family, SessionImported
 from memory_core.history.by_turn import TurnRecord
+from memory_inspector.reading.event_rows import GROUPS, NEWER, OPERATIONS, Index
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui import nav
 from ui.components import empty
 from ui.overlooked import draw_overlooked
-from ui.text import count, plain, short, tokens
 from ui.timeline.cards import draw_outcomes, draw_tokens
 from ui.timeline.drawer import event_drawer
 from ui.timeline.event_list import draw_events
-from ui.timeline.listing import GROUPS, NEWER, OPERATIONS, Index
 from ui.timeline.opened import opened, take_link
-from ui.timeline.timeline_cache import remembered
 from ui.view import View
 from ui.watching import draw_watched
 

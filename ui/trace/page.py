@@ -13,14 +13,14 @@ from memory_core.messages import MessageRole, content_hash, message_text
 from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
 from memory_core.tracing.values import CutTrace, Trace, said_by
 from memory_core.tracing.words import matched, prompt_of, target_name
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.trace_text import QUOTED, quoted, says
 from ui import nav, probing, state, toasts, watching
 from ui.components import empty, heading
 from ui.effect import effect_sentence
 from ui.showing import page_dialog
-from ui.text import plain, short, tokens
 from ui.trace import asking
 from ui.trace.track import draw_details, draw_others, draw_track
-from ui.trace.words import QUOTED, quoted, says
 from ui.view import View, memory_of
 
 SUGGESTED, NEWEST = 5, 3

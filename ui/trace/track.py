@@ -5,10 +5,10 @@ import streamlit as st
 from memory_core.tracing.values import STAGES as ORDER
 from memory_core.tracing.values import Stage, Track
 from memory_core.tracing.words import KNOWLEDGE, KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of
+from memory_inspector.wording.formatting import plain
+from memory_inspector.wording.trace_text import ICONS, rows, title
 from ui import nav
-from ui.text import plain
 from ui.timeline.opened import EVENT
-from ui.trace.words import ICONS, rows, title
 
 
 def draw_track(track: Track, place: int, *, without: int = 0) -> None:

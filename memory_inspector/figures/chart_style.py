@@ -1,0 +1,63 @@
+"""Common settings of all figures: fonts, colours, no decoration. Pure: pages build the figures themselves."""
+
+from typing import Any
+
+# Plotly uses the pandas in sys.modules, which may be half imported if another thread is just loading it.
+import pandas  # noqa: F401
+import plotly.graph_objects as go
+
+from memory_inspector.palette import PALETTES, Mode, colour
+
+CONFIG: dict[str, Any] = {"displayModeBar": False, "scrollZoom": False, "doubleClick": False, "showTips": False}
+"""For `st.plotly_chart(config=)`: no buttons over the figure."""
+
+FONT = "Inter, sans-serif"
+
+
+def blank(mode: Mode, height: int) -> go.Figure:
+    """An empty figure in the theme's fonts and colours: transparent, without legend, zoom or grid.
+
+    `height` in pixels. Titles, axes and legends use text colours; block colours belong to data.
+    """
+    palette = PALETTES[mode]
+    axis = {
+        "fixedrange": True,
+        "showgrid": False,
+        "zeroline": False,
+        "color": palette.unknown,
+        "linecolor": palette.free,
+        "ticks": "",
+    }
+    return go.Figure(
+        layout={
+            "height": height,
+            "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+            "font": {"family": FONT, "size": 12, "color": palette.text},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "showlegend": False,
+            "dragmode": False,
+            "hovermode": "closest",
+            "hoverlabel": {
+                "bgcolor": palette.page,
+                "bordercolor": palette.unknown,
+                "font": {"family": FONT, "color": palette.text},
+            },
+            "separators": ".,",
+            "xaxis": axis,
+            "yaxis": axis,
+            "template": None,
+        }
+    )
+
+
+def hatch(mode: Mode, meaning: str = "cut") -> dict[str, Any]:
+    """Hatching (`marker.pattern`) for lost data or, with `"unknown"`, unknown data: never shown by colour alone."""
+    return {"shape": "/", "size": 5, "solidity": 0.35, "fgcolor": colour(meaning, mode), "bgcolor": "rgba(0,0,0,0)"}
+
+
+def shown(words: str, most: int = 60) -> str:
+    """Text for a figure's label or hover text, shortened, with markup characters escaped."""
+    line = " ".join(words.split())
+    line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

@@ -1,0 +1,375 @@
+"""Entities and relations as a figure. Pure; no Streamlit.
+
+Drawn as SVG, with a bounded number of marks. Each meaning is shown in two ways: ended relations are grey and dotted, a
+path is thick with numbered relations, the focus is larger with a ring; entity types differ in shape.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import plotly.graph_objects as go
+
+from memory_core.planning.graph import Graph, Relation
+from memory_inspector.figures.chart_style import blank, shown
+from memory_inspector.figures.graph_layout import ListPosition, places
+from memory_inspector.palette import PALETTES, Mode, Palette
+from memory_inspector.reading.graph_text import TYPES, relation_words, standing
+from memory_inspector.reading.neighbourhood import MOST, Seen, mentions
+from memory_inspector.wording.formatting import count
+
+HEIGHT = 440
+"""Height in pixels of a figure with entities all around the focus; less if they stand in a line."""
+
+HALF, AROUND = 1.22, 0.34
+"""Half the height of the plot's range (entities have coordinates up to 1), and the space for names above and below."""
+
+BESIDE = 92
+"""Pixels on each side of the outer ring for names; a narrower window shrinks the rings."""
+
+OUTER = 0.9
+"""Squared distance from the centre from which on a name stands beside its entity instead of below it."""
+
+ACROSS = 1.1
+"""Half the width of the plot's range (entities have coordinates up to 1)."""
+
+PIXELS = 470
+"""Width in pixels of the narrowest supported layout; names are shortened to fit it."""
+
+LETTER = 6.7
+"""Average width of a letter in pixels."""
+
+CROWDED = 16
+"""Number of entities from which on labels of relations are smaller and near the outer ring, where space is left."""
+
+SHAPES: Mapping[str, tuple[str, str]] = {
+    "person": ("circle", "●"),
+    "place": ("square", "■"),
+    "organisation": ("hexagon", "⬢"),
+    "project": ("diamond", "◆"),
+    "thing": ("triangle-up", "▲"),
+    "date": ("pentagon", "⬟"),
+    "other": ("circle-open", "○"),
+}
+"""Marker of each type of entity, and a similar character for the legend."""
+
+PARALLEL = 0.16
+"""Bend of relations between the same two entities, as a share of their length."""
+
+ENTITY, RELATION = "entity", "relation"
+"""Kind of a mark: the first value of its `customdata`, before the id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The line of one relation."""
+
+    relation: Relation
+    line: tuple[ListPosition, ...]
+    """Points from the subject to the object."""
+    middle: ListPosition
+    """Position of its label."""
+
+
+def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = None) -> go.Figure:
+    """Draw the focus with its neighbourhood; every mark carries its kind and id. `picked` is the open relation."""
+    palette = PALETTES[mode]
+    figure = blank(mode, HEIGHT)
+    beside = 40 if seen.path else BESIDE  # along a path names stand above and below
+    figure.update_layout(
+        xaxis={"visible": False, "range": [-ACROSS, ACROSS]},
+        hoverlabel_align="left",
+        margin={"l": beside, "r": beside, "t": 0, "b": 0},
+    )
+    said = mentions(graph)
+    where = places(seen, said)
+    low = max(-HALF, min(y for _, y in where.values()) - AROUND)
+    high = min(HALF, max(y for _, y in where.values()) + AROUND)
+    figure.update_layout(
+        yaxis={"visible": False, "range": [low, high]}, height=round(HEIGHT * (high - low) / (2 * HALF))
+    )
+    edges = _edges(seen, where)
+    lines = _lines(edges, seen, palette, picked)
+    figure.add_traces([*lines, _handles(edges, graph), *_nodes(graph, seen, where, said, palette)])
+    notes = [*_labels(edges[:MOST], seen, palette, picked), *_names(graph, seen, where, palette)]
+    figure.update_layout(annotations=notes)  # all at once: one by one is quadratic
+    return figure
+
+
+# -- lines ---------------------------------------------------------------------------------------
+
+
+def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
+    """Lines of the drawn relations; several between the same two entities are bent apart."""
+    between: dict[frozenset[int], list[Relation]] = {}
+    for relation in seen.drawn():
+        between.setdefault(frozenset((relation.subject, relation.object)), []).append(relation)
+    outwards = 0.79 if len(seen.distances) > CROWDED else 0.54
+    found = []
+    for relation in seen.drawn():
+        pair = between[frozenset((relation.subject, relation.object))]
+        bow = (pair.index(relation) - (len(pair) - 1) / 2) * PARALLEL * 2
+        if relation.subject > relation.object:
+            bow = -bow  # bows are told from the same end
+        line = _curve(where[relation.subject], where[relation.object], bow)
+        near, far = seen.distances[relation.subject], seen.distances[relation.object]
+        share = 0.5
+        if near != far and not seen.path:
+            share = outwards if max(near, far) == 1 else 0.6
+            share = share if near < far else 1 - share
+        found.append(Edge(relation, line, _at(line, share)))
+    return found
+
+
+def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
+    """A straight line, or one bent to the side by a share of its length."""
+    if not bow:
+        return start, end
+    across, up = end[0] - start[0], end[1] - start[1]
+    bent = (start[0] + end[0]) / 2 - up * bow, (start[1] + end[1]) / 2 + across * bow
+    line = []
+    for number in range(13):
+        t = number / 12
+        weights = (1 - t) ** 2, 2 * t * (1 - t), t**2
+        line.append(
+            (
+                sum(weight * point[0] for weight, point in zip(weights, (start, bent, end), strict=True)),
+                sum(weight * point[1] for weight, point in zip(weights, (start, bent, end), strict=True)),
+            )
+        )
+    return tuple(line)
+
+
+def _at(line: Sequence[ListPosition], share: float) -> ListPosition:
+    """Point at a share of a line's length."""
+    place = share * (len(line) - 1)
+    first = min(int(place), len(line) - 2)
+    rest = place - first
+    (x, y), (to_x, to_y) = line[first], line[first + 1]
+    return x + rest * (to_x - x), y + rest * (to_y - y)
+
+
+def _lines(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[go.Scatter]:
+    """Traces by appearance: ended, current, on the path, and the open one; each line ends in an arrow."""
+    looks = {
+        "ended": {"color": palette.unknown, "width": 1.2, "dash": "dot"},
+        "holds": {"color": palette.graph, "width": 1.4, "dash": "solid"},
+        "path": {"color": palette.text, "width": 3.5, "dash": "solid"},
+        "picked": {"color": palette.accent, "width": 2.5, "dash": "solid"},
+    }
+    of: dict[str, list[Edge]] = {name: [] for name in looks}
+    for edge in edges:
+        of[_look(edge.relation, seen, picked)].append(edge)
+    for name, look in looks.items():
+        if of[name]:
+            dash = {"dash": "dot"} if name == "picked" and of[name][0].relation.state == "ended" else {}
+            faint = 0.45 if seen.lit and name in ("holds", "ended") else 1.0
+            yield _line(name, of[name], look | dash, faint, seen)
+
+
+def _look(relation: Relation, seen: Seen, picked: int | None) -> str:
+    if relation.id == picked:
+        return "picked"
+    if relation.id in seen.lit:
+        return "path"
+    return "ended" if relation.state == "ended" else "holds"
+
+
+def _line(name: str, edges: Sequence[Edge], look: dict[str, Any], opacity: float, seen: Seen) -> go.Scatter:
+    x: list[float | None] = []
+    y: list[float | None] = []
+    sizes: list[int] = []
+    off: list[int] = []
+    for edge in edges:
+        for point in edge.line:
+            x.append(point[0])
+            y.append(point[1])
+        x.append(None)
+        y.append(None)
+        before = len(edge.line) - 1
+        sizes += [0] * before + [13 if name == "path" else 9, 0]
+        off += [0] * before + [13 if edge.relation.object == seen.focus else 10, 0]
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode="lines+markers",
+        name=name,
+        hoverinfo="skip",
+        opacity=opacity,
+        line=look,
+        marker={
+            "symbol": "arrow",
+            "angleref": "previous",
+            "size": sizes,
+            "standoff": off,
+            "color": look["color"],
+            "opacity": 1,
+            "line": {"width": 0},
+        },
+    )
+
+
+def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
+    """Invisible marks to point at a relation: at its label, or in its middle if it has none."""
+    return go.Scatter(
+        x=[edge.middle[0] for edge in edges],
+        y=[edge.middle[1] for edge in edges],
+        mode="markers",
+        name="relations",
+        customdata=[[RELATION, edge.relation.id] for edge in edges],
+        text=[
+            f"{shown(relation_words(graph, edge.relation), 120)}<br>{shown(standing(graph, edge.relation), 80)}"
+            for edge in edges
+        ],
+        hovertemplate="%{text}<extra></extra>",
+        marker={"size": 16, "opacity": 0},
+        selected={"marker": {"opacity": 0}},
+        unselected={"marker": {"opacity": 0}},
+    )
+
+
+def _over(one: ListPosition, other: ListPosition) -> bool:
+    """Whether labels at these positions would overlap."""
+    wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
+    return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
+
+
+def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[dict[str, Any]]:
+    """Labels of relations, with the page's background so that lines do not cross them."""
+    numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
+    crowded = len(seen.distances) > CROWDED
+    taken: list[ListPosition] = []
+    for edge in edges:
+        relation = edge.relation
+        kept = relation.id == picked or relation.id in numbers
+        if crowded and not kept and any(_over(edge.middle, other) for other in taken):
+            continue  # the line says it under the pointer, and the list beside the figure says it too
+        taken.append(edge.middle)
+        ink = palette.unknown if relation.state == "ended" and relation.id != picked else palette.text
+        words = shown(relation.predicate, 13 if crowded else 18)
+        if relation.state == "ended" and not crowded:
+            words += " (ended)"
+        number = numbers.get(relation.id)
+        if number is not None:
+            words = f"<b>{number}  {words}</b>"
+        yield {
+            **_note(edge.middle, words, 10 if crowded else 11, ink, palette),
+            "opacity": 0.6 if seen.lit and number is None else 1.0,
+            "yshift": 0 if number is None else (10, -10)[number % 2],
+        }
+
+
+# -- entities ------------------------------------------------------------------------------------
+
+
+def _nodes(
+    graph: Graph, seen: Seen, where: Mapping[int, ListPosition], said: Mapping[int, int], palette: Palette
+) -> Iterable[go.Scatter]:
+    most = max((said.get(each, 0) for each in seen.distances), default=1) or 1
+    for kind, (symbol, _) in SHAPES.items():
+        ids = [each for each in seen.distances if _type(graph, each) == kind]
+        if ids:
+            yield go.Scatter(
+                x=[where[each][0] for each in ids],
+                y=[where[each][1] for each in ids],
+                mode="markers",
+                name=TYPES[kind],
+                customdata=[[ENTITY, each] for each in ids],
+                text=[_hover(graph, each, said) for each in ids],
+                hovertemplate="%{text}<extra></extra>",
+                marker={
+                    "symbol": symbol,
+                    "size": [_size(each, seen, said, most) for each in ids],
+                    "color": palette.graph,
+                    "line": {"width": 2 if symbol.endswith("-open") else 1.5, "color": palette.page}
+                    if not symbol.endswith("-open")
+                    else {"width": 2.5},
+                    "opacity": [0.5 if seen.path and each not in seen.path else 1.0 for each in ids],
+                },
+                selected={"marker": {}},
+                unselected={"marker": {"opacity": 1}},
+            )
+    x, y = where[seen.focus]
+    yield go.Scatter(
+        x=[x],
+        y=[y],
+        mode="markers",
+        name="focus",
+        hoverinfo="skip",
+        marker={
+            "symbol": "circle-open",
+            "size": _size(seen.focus, seen, said, most) + 11,
+            "color": palette.accent,
+            "line": {"width": 2},
+        },
+    )
+
+
+def _type(graph: Graph, entity: int) -> str:
+    kind = graph.entities[entity].type
+    return kind if kind in SHAPES else "other"
+
+
+def _size(entity: int, seen: Seen, said: Mapping[int, int], most: int) -> float:
+    """Size of an entity's marker in pixels: 10 to 16 by its number of mentions, 20 for the focus."""
+    return 20.0 if entity == seen.focus else round(10 + 6 * math.sqrt(said.get(entity, 0) / most), 1)
+
+
+def _hover(graph: Graph, entity: int, said: Mapping[int, int]) -> str:
+    known = graph.entities[entity]
+    also = f"<br>also {shown(', '.join(known.aliases), 80)}" if known.aliases else ""
+    kind = TYPES[_type(graph, entity)]
+    return f"<b>{shown(known.name, 80)}</b>  {kind}, mentioned {count(said.get(entity, 0), 'time')}{also}"
+
+
+def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:
+    """Names of entities: beside the outer ring, below inner ones, above or below along a path."""
+    rings = max(seen.distances.values(), default=0)
+    for entity in seen.distances:
+        x, y = where[entity]
+        words = graph.name(entity)
+        if entity == seen.focus or seen.path or x * x + y * y < OUTER:
+            bold = entity == seen.focus or entity in seen.path
+            short_name = shown(words, 22 if bold else 12)
+            note = _note((x, y), f"<b>{short_name}</b>" if bold else short_name, 12, palette.text, palette)
+            away = 19 if entity == seen.focus else 13
+            above = y > 0 if seen.path else entity == seen.focus and rings > 1
+            note |= {"yanchor": "bottom" if above else "top", "yshift": away if above else -away}
+            if seen.path:
+                note |= {"xanchor": "left" if x < -0.95 else "right" if x > 0.95 else "center"}
+                note |= {"xshift": -14 if x < -0.95 else 14 if x > 0.95 else 0}
+                note |= {"opacity": 1.0 if bold else 0.7}
+        else:
+            room = BESIDE + (ACROSS - abs(x)) * (PIXELS - 2 * BESIDE) / (2 * ACROSS) - 14
+            note = _note((x, y), shown(words, max(8, int(room / LETTER))), 12, palette.text, palette)
+            right = x >= 0
+            note |= {"xanchor": "left" if right else "right", "xshift": 9 if right else -9}
+        yield note
+
+
+def _note(place: ListPosition, words: str, size: int, ink: str, palette: Palette) -> dict[str, Any]:
+    return {
+        "x": place[0],
+        "y": place[1],
+        "text": words,
+        "showarrow": False,
+        "font": {"size": size, "color": ink},
+        "bgcolor": palette.page,
+        "borderpad": 1,
+    }
+
+
+def legend(graph: Graph, seen: Seen, mode: Mode) -> str:
+    """Legend of the marks in the figure, as markdown."""
+    ink = PALETTES[mode].graph
+    types = {_type(graph, entity) for entity in seen.distances}
+    parts = [
+        f':color[{glyph}]{{foreground="{ink}"}} {TYPES[kind].lower()}'
+        for kind, (_, glyph) in SHAPES.items()
+        if kind in types
+    ]
+    if any(relation.state == "ended" for relation in seen.drawn()):
+        parts.append("┄ ended")
+    parts = [part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts]
+    return "\N{EM SPACE}".join(parts)

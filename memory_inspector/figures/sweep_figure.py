@@ -1,0 +1,183 @@
+"""A sweep drawn: as a heat map, hatched where nobody knows without a play, and as a front against tokens. Pure."""
+
+from collections.abc import Collection, Sequence
+
+import plotly.graph_objects as go
+
+from memory_core.lab.sweeping import BETTER_HIGH, Cell, Measure, Range, Sweep
+from memory_inspector.figures.chart_style import blank, hatch, shown
+from memory_inspector.palette import PALETTES, Mode, ink_on
+from memory_inspector.wording.formatting import tokens
+
+CELL_PIXELS = 34
+FRONT_PIXELS = 320
+MOST_WRITTEN = 12
+"""Columns up to which each cell has its number in it."""
+
+
+def sweep_figure(
+    sweep: Sweep,
+    measure: Measure,
+    axes: tuple[Sequence[str], Sequence[str]],
+    titles: tuple[str, str],
+    front: Collection[Cell],
+    mode: Mode,
+) -> go.Figure:
+    """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
+    palette = PALETTES[mode]
+    figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
+    known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.known]
+    least, most = min(known, default=0), max(known, default=1)
+    fills, inks = [], []
+    for cell in sweep.cells:
+        found = cell.measures.get(measure)
+        share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
+        fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
+        fills.append(fill if found is not None and found.known else palette.page)
+        inks.append(ink_on(fill) if found is not None and found.known else palette.text)
+    best = {(cell.x, cell.y) for cell in front}
+    for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
+        here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
+        cells = [sweep.cells[n] for n in here]
+        outlined = [(cell.x, cell.y) in best for cell in cells]
+        figure.add_trace(
+            go.Bar(
+                x=[cell.x for cell in cells],
+                base=[cell.y - 0.47 for cell in cells],
+                y=[0.94] * len(cells),
+                width=0.94,
+                marker={
+                    "color": [fills[n] for n in here] if sure else "rgba(0,0,0,0)",
+                    "pattern": pattern,
+                    "line": {
+                        "color": [palette.text if each else palette.free for each in outlined],
+                        "width": [2.5 if each else 1 for each in outlined],
+                    },
+                },
+                hoverinfo="skip",
+                unselected={"marker": {"opacity": 1}},
+            )
+        )
+    written = len(sweep.x.values) <= MOST_WRITTEN
+    figure.add_trace(  # bars with a base of their own hear no clicks: invisible marks over them do
+        go.Scatter(
+            x=[cell.x for cell in sweep.cells],
+            y=[cell.y for cell in sweep.cells],
+            customdata=[[cell.x, cell.y] for cell in sweep.cells],
+            mode="markers+text" if written else "markers",
+            marker={"symbol": "square", "size": CELL_PIXELS - 4, "opacity": 0},
+            text=[value_words(cell, measure) for cell in sweep.cells],
+            textfont={"color": inks, "size": 11},
+            hovertext=[_told(cell, measure, axes) for cell in sweep.cells],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 0}},
+            unselected={"marker": {"opacity": 0}},
+        )
+    )
+    # The nearest mark hears a click, so that a wide cell can be clicked anywhere.
+    figure.update_layout(barmode="overlay", bargap=0, hovermode="closest", hoverdistance=-1)
+    for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
+        step = max(1, -(-len(values) // MOST_WRITTEN)) if axis == "xaxis" else 1
+        places = list(range(0, len(values), step))
+        figure.update_layout(
+            {axis: {"tickvals": places, "ticktext": [values[n] for n in places], "range": [-0.5, len(values) - 0.5]}}
+        )
+    x, y = (shown(title) for title in titles)
+    figure.update_layout(xaxis={"title": x}, yaxis={"title": {"text": y, "standoff": 12}})
+    return figure.update_layout(margin={"l": 96, "r": 8, "t": 8, "b": 52})
+
+
+def front_figure(
+    sweep: Sweep, measure: Measure, axes: tuple[Sequence[str], Sequence[str]], front: Sequence[Cell], mode: Mode
+) -> go.Figure:
+    """Draw each known cell by the tokens it sends and its measure; a line joins those that nothing beats.
+
+    `front` is in the order of its tokens. A click gives the cell's place, as in the map.
+    """
+    palette = PALETTES[mode]
+    figure = blank(mode, FRONT_PIXELS)
+    best = {(cell.x, cell.y) for cell in front}
+    known = [cell for cell in sweep.cells if cell.known(measure) is not None and cell.known("sent") is not None]
+    known.sort(key=lambda cell: (cell.x, cell.y) in best)  # drawn last, they are on top
+    points = [(_low(cell, "sent"), _low(cell, measure)) for cell in front]
+    figure.add_trace(
+        go.Scatter(
+            x=[x for x, _ in points],
+            y=[y for _, y in points],
+            mode="lines",
+            line={"color": palette.line, "width": 1.5, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    )
+    figure.add_trace(
+        go.Scatter(
+            x=[_low(cell, "sent") for cell in known],
+            y=[_low(cell, measure) for cell in known],
+            customdata=[[cell.x, cell.y] for cell in known],
+            mode="markers",
+            marker={
+                "size": [12 if (cell.x, cell.y) in best else 8 for cell in known],
+                "color": [palette.queue if (cell.x, cell.y) in best else palette.free for cell in known],
+                "line": {"color": palette.unknown, "width": 1},
+                "opacity": 1,
+            },
+            hovertext=[_told(cell, measure, axes) for cell in known],
+            hovertemplate="%{hovertext}<extra></extra>",
+            selected={"marker": {"opacity": 1}},
+            unselected={"marker": {"opacity": 1}},
+        )
+    )
+    form = {"stable": ".0%", "recall": ".0%", "cost": "$,.2~f"}.get(measure, ",~r")
+    figure.update_layout(
+        xaxis={"title": "Tokens a turn", "tickformat": ",", "rangemode": "tozero"},
+        yaxis={"tickformat": form, "showgrid": True, "gridcolor": palette.free, "rangemode": "tozero"},
+        margin={"l": 56, "r": 12, "t": 8, "b": 44},
+    )
+    return figure
+
+
+def _low(cell: Cell, measure: Measure) -> float:
+    found = cell.known(measure)
+    return found.low if found is not None else 0.0
+
+
+def _sure(cell: Cell, measure: Measure) -> bool:
+    """Is there nothing to know of it that only a play would tell?"""
+    found = cell.measures.get(measure)
+    return cell.problem is not None or cell.played or (found is not None and found.known)
+
+
+def value_words(cell: Cell, measure: Measure) -> str:
+    """A measure of a cell in a word: `3`, `1–3`, `62%`, `?`."""
+    found = cell.measures.get(measure)
+    if cell.problem is not None:
+        return "×"
+    if found is None:
+        return "–" if cell.played else "?"
+    return _words(found, measure)
+
+
+def _words(found: Range, measure: Measure) -> str:
+    low, high = (_value(each, measure) for each in (found.low, found.high))
+    return low if found.known else f"{low}–{high}"
+
+
+def _value(value: float, measure: Measure) -> str:
+    if measure == "cost":
+        return f"${value:,.2f}" if value >= 1 else f"${value:.2g}"
+    return f"{value:.0%}" if measure in ("stable", "recall") else tokens(round(value))
+
+
+def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]]) -> str:
+    if cell.problem is not None:
+        return shown(cell.problem, 120)
+    sent = cell.measures.get("sent")
+    rest = f"<br>{_words(sent, 'sent')} tokens a turn" if sent is not None and measure != "sent" else ""
+    unknown = "" if _sure(cell, measure) else "<br>not played yet"
+    return f"{shown(axes[0][cell.x])} × {shown(axes[1][cell.y])}: {value_words(cell, measure)}{rest}{unknown}"
+
+
+def _between(low: str, high: str, share: float) -> str:
+    """A colour between two, as `#RRGGBB`."""
+    pairs = ((int(low[n : n + 2], 16), int(high[n : n + 2], 16)) for n in (1, 3, 5))
+    return "#" + "".join(f"{round(a + (b - a) * share):02X}" for a, b in pairs)

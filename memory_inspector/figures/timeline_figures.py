@@ -1,0 +1,191 @@
+"""The figure of tokens by turn: what was sent, under the limit, with a clickable mark for every flush and cut. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from memory_inspector.figures.chart_style import blank, shown
+from memory_inspector.palette import PALETTES, Mode, block_colour
+from memory_inspector.reading.token_series import Course, Layer, Mark
+from memory_inspector.wording.formatting import tokens
+
+TOKENS_PIXELS = 270
+
+NO_PROMPT_OPACITY = 0.4
+"""Opacity of the queue in a turn without a prompt."""
+
+RIGHT_PIXELS = 84
+"""Pixels to the right of the turns for the labels of the two lines: space for seven digits."""
+
+DASH = "9px,7px"
+"""Dash pattern in pixels: named patterns scale with the line width."""
+
+SCISSORS = "✂\ufe0e"
+"""Scissors, with the variation selector for the monochrome glyph."""
+
+
+def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> go.Figure:
+    """Draw stacked bars, or areas for a long session, under the limit and the flush line; marks above them.
+
+    `picked` is the selected turn, if it is not the newest: it is highlighted, and later turns are faded.
+    """
+    palette = PALETTES[mode]
+    figure = blank(mode, TOKENS_PIXELS)
+    for layer in course.layers:
+        figure.add_trace(_bar(course, layer, mode) if course.bars else _area(course, layer, mode))
+    top = course.highest
+    figure.add_trace(_line(course.limit, palette.line, "solid"))
+    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))  # visible on every colour
+    figure.add_trace(_line(course.flush_line, palette.line, DASH))
+    figure.add_trace(_flush_marks(course, top * 1.09, mode))
+    figure.add_trace(_cut_marks(course, top * 1.18, mode))
+    if course.without_prompt:
+        figure.add_trace(_empty_marks(course, top * 0.05, mode))
+    first = course.limit[0][0] if course.limit else 1
+    for stretch, words in ((course.limit, "limit"), (course.flush_line, "flush")):
+        if stretch:
+            figure.add_annotation(
+                x=1, xref="paper", xanchor="left", xshift=4, y=stretch[-1][2], yanchor="middle",
+                text=f"{words} {tokens(stretch[-1][2])}", showarrow=False, font={"size": 11, "color": palette.text},
+            )  # fmt: skip
+    if course.step > 1:
+        figure.add_annotation(
+            x=0, xref="paper", xanchor="left", y=0.99, yref="paper", yanchor="top",
+            text=f"every {_ordinal(course.step)} turn drawn, all flushes and cuts", showarrow=False,
+            font={"size": 11, "color": palette.unknown},
+        )  # fmt: skip
+    if picked is not None:
+        _mark_picked(figure, picked, course.last, mode)
+    ticks = {"tickmode": "linear", "dtick": 1, "tick0": 1} if course.last <= 30 else {"nticks": 12}
+    figure.update_layout(
+        barmode="stack",
+        bargap=0.25 if course.last <= 40 else 0.1,
+        margin={"l": 44, "r": RIGHT_PIXELS, "t": 4, "b": 26},
+        xaxis={**ticks, "range": [first - 0.6, course.last + 0.6], "tickformat": ",d"},
+        yaxis={"range": [0, top * (1.26 if course.step == 1 else 1.38)], "tickformat": ",d", "nticks": 6},
+    )
+    return figure
+
+
+def _bar(course: Course, layer: Layer, mode: Mode) -> go.Bar:
+    colour = block_colour(layer.kind, mode)
+    return go.Bar(
+        name=shown(layer.label),
+        x=np.array(course.turns),
+        y=np.array(layer.tokens),
+        marker={
+            "color": colour,
+            "line": {"color": PALETTES[mode].page, "width": 1},
+            "opacity": np.array([1.0 if prompt else NO_PROMPT_OPACITY for prompt in course.prompts]),
+        },
+        customdata=np.array(course.prompts),
+        text=["" if prompt else "<br>No prompt was built: the queue at its end" for prompt in course.prompts],
+        textposition="none",
+        hovertemplate=_hover(layer, more="%{text}"),
+    )
+
+
+def _area(course: Course, layer: Layer, mode: Mode) -> go.Scatter:
+    colour = block_colour(layer.kind, mode)
+    return go.Scatter(
+        name=shown(layer.label),
+        x=np.array(course.turns),
+        y=np.array(layer.tokens),
+        mode="lines",
+        stackgroup="prompt",
+        line={"width": 0.5, "color": PALETTES[mode].page, "shape": "hv"},
+        fillcolor=colour,
+        hovertemplate=_hover(layer),
+    )
+
+
+def _hover(layer: Layer, more: str = "") -> str:
+    return f"Turn %{{x:,}}<br>{shown(layer.label)} %{{y:,}} tokens{more}<extra></extra>"
+
+
+def _line(
+    stretches: Sequence[tuple[int, int, int]], colour: str, dash: str, *, width: int = 2, opacity: float = 1
+) -> go.Scatter:
+    return go.Scatter(
+        x=[x for first, last, _ in stretches for x in (first - 0.5, last + 0.5)],
+        y=[level for _, _, level in stretches for _ in (0, 1)],
+        mode="lines",
+        line={"color": colour, "width": width, "dash": dash},
+        opacity=opacity,
+        hoverinfo="skip",
+    )
+
+
+def _flush_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
+    ink = PALETTES[mode].line
+    return go.Scatter(
+        name="flush",
+        **_places(course.flushes, height),
+        text=np.array([mark.tokens for mark in course.flushes]),
+        mode="markers",
+        marker={"symbol": "triangle-down", "size": 13 if course.bars else 9, "color": ink, "opacity": 1},
+        unselected={"marker": {"opacity": 1}},
+        hovertemplate="Turn %{x:,}: flushed %{text:,} tokens<br>Click for what became of them<extra></extra>",
+    )
+
+
+def _cut_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
+    """Draw scissors, or thin strokes if there are too many turns."""
+    red = PALETTES[mode].cut
+    marks = {"symbol": "square", "size": 16, "color": "rgba(0,0,0,0)"}
+    words: dict[str, Any] = {"mode": "markers+text", "text": [SCISSORS] * len(course.cuts)}
+    if not course.bars:
+        marks, words = {"symbol": "line-ns", "size": 9, "line": {"color": red, "width": 1}}, {"mode": "markers"}
+    return go.Scatter(
+        name="cut",
+        **_places(course.cuts, height),
+        marker=marks,
+        textfont={"size": 15, "color": red},
+        textposition="middle center",
+        unselected={"marker": {"opacity": 1}, "textfont": {"color": red}},
+        hovertemplate="Turn %{x:,}: cut<br>Click for what was left out<extra></extra>",
+        **words,
+    )
+
+
+def _empty_marks(course: Course, above: float, mode: Mode) -> go.Scatter:
+    """Draw a ring over the queue of each turn without a prompt."""
+    turns = course.without_prompt
+    return go.Scatter(
+        name="no prompt",
+        x=list(turns),
+        y=[size + above for size in turns.values()],
+        mode="markers",
+        marker={"symbol": "circle-open", "size": 9, "color": PALETTES[mode].text, "line": {"width": 2}},
+        unselected={"marker": {"opacity": 1}},
+        hovertemplate="Turn %{x:,}: no prompt was built<extra></extra>",
+    )
+
+
+def _places(marks: Sequence[Mark], height: float) -> dict[str, Any]:
+    """Coordinates of the marks, and the log position of the event each opens. Arrays, since there may be thousands."""
+    return {
+        "x": np.array([mark.turn for mark in marks]),
+        "y": np.full(len(marks), height),
+        "customdata": np.array([mark.position for mark in marks]),
+    }
+
+
+def _mark_picked(figure: go.Figure, picked: int, last: int, mode: Mode) -> None:
+    palette = PALETTES[mode]
+    across = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1}
+    figure.add_shape(
+        **across, x0=picked - 0.5, x1=picked + 0.5, layer="below", fillcolor=palette.accent, opacity=0.16,
+        line={"width": 0},
+    )  # fmt: skip
+    figure.add_shape(
+        **across, x0=picked + 0.5, x1=last + 0.6, layer="above", fillcolor=palette.page, opacity=0.62,
+        line={"width": 0},
+    )  # fmt: skip
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{tokens(number)}{ending}"

@@ -1,0 +1,56 @@
+"""What an event is about, as things that can be followed to a prompt. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from memory_core.events import EventRecord, FactsCondensed, NothingLearned, Ref, RefKind, Retrieved, expand
+from memory_inspector.wording.formatting import tokens
+
+MAX_FOLLOWED = 5
+"""Most things of one event that are offered to be followed; the first ones."""
+
+_NUMBERED: tuple[tuple[str, RefKind], ...] = (("fact", "fact"), ("relation", "relation"), ("seq", "message"))
+"""Fields that hold one number, and what it numbers."""
+
+_LISTED: tuple[tuple[str, RefKind], ...] = (
+    ("vanished", "fact"), ("new", "fact"), ("kept", "fact"), ("facts", "fact"), ("relations", "relation"),
+    ("numbers", "unit"), ("nodes", "unit"),
+)  # fmt: skip
+"""Fields that list numbers, or tuples that begin with one."""
+
+_SPANS = ("sources", "seqs", "removed")
+"""Fields that name messages by ranges."""
+
+_NOUNS: dict[RefKind, str] = {"unit": "stored turn"}
+
+
+def followable(record: EventRecord) -> list[Ref]:
+    """The messages, facts, relations and stored units that an event names: what it is about first.
+
+    Cuts of a prompt are named by themselves, see `Ref.of_cut`.
+    """
+    return list(dict.fromkeys(_named(record.event)))
+
+
+def label(ref: Ref) -> str:
+    """`Follow fact 4`."""
+    return f"Follow {_NOUNS.get(ref.kind, ref.kind)} {tokens(ref.number)}"
+
+
+def _named(event: Any) -> Iterator[Ref]:
+    for field, kind in _NUMBERED:
+        if isinstance(number := getattr(event, field, None), int):
+            yield Ref.of(kind, number)
+    if isinstance(event, Retrieved):
+        granted = [number for number, _, _, _, outcome in event.candidates if outcome == "granted"]
+        yield from (Ref.of("unit", number) for number in granted or [each[0] for each in event.candidates])
+    if isinstance(event, FactsCondensed):
+        yield from (Ref.of("fact", number) for merged, into in event.merged for number in (into, *merged))
+    for field, kind in _LISTED:
+        listed = getattr(event, field, ())
+        for each in listed if isinstance(listed, tuple) else ():
+            yield Ref.of(kind, each[0] if isinstance(each, tuple) else each)
+    if isinstance(event, NothingLearned):
+        yield from (Ref.of("message", seq) for _, seqs, _, _ in event.reasons for seq in expand(seqs))
+    for field in _SPANS:
+        yield from (Ref.of("message", seq) for seq in expand(getattr(event, field, ())))

@@ -1,0 +1,190 @@
+"""Data of the event list: which events to show, the available filters, and the cost of models. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from memory_core.events import BlocksOrdered, ContextBuilt, Event, EventRecord, Family, ModelCalled
+from memory_inspector.wording.event_sentences import PURPOSES
+
+Number = TypeVar("Number", int, float)
+
+CUTS = "Cuts"
+"""Group contained in another one: prompts that had something cut."""
+
+PROMPTS = "Prompts"
+
+NEWER = "From a newer version"
+
+OPERATIONS = "Memory operations"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A family of events on screen."""
+
+    name: str
+    """In the words of the filter."""
+    pages: tuple[str, ...] = ()
+    """Where to go on from an event of it."""
+
+
+GROUPS: Mapping[Family, Group] = {
+    "messages": Group("Messages", ("context",)),
+    "flushes": Group("Flushes", ("context", "facts")),
+    "deliveries": Group("Deliveries", ("blocks", "facts")),
+    "facts": Group("Facts", ("facts",)),
+    "summaries": Group("Summaries"),
+    "relations": Group("Relations", ("graph",)),
+    "vectors": Group("Earlier turns", ("retrieval",)),
+    "prompts": Group(PROMPTS, ("context", "retrieval")),
+    "blocks": Group("Blocks", ("blocks",)),
+    "settings": Group("Settings", ("context",)),
+    "session": Group("Session"),
+    "calls": Group("Model calls"),
+    "stores": Group(OPERATIONS, ("blocks", "retrieval")),
+    "unknown": Group(NEWER),
+}
+"""In the order of the filter."""
+
+ACTORS = {"engine": "Engine", "user": "User", "agent": "Agent"}
+"""Display names of actors, in the filter and the rows: the engine, a person, a model's tool call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Filter of the event list; None and the empty text match everything."""
+
+    group: str | None = None
+    actor: str | None = None
+    block: str | None = None
+    text: str = ""
+    bookkeeping: bool = False
+    """Include bookkeeping even without another filter."""
+
+    @property
+    def decisions_only(self) -> bool:
+        """Whether bookkeeping is left out; filtering for a kind, a block or words includes it."""
+        return not (self.bookkeeping or self.group or self.block or self.text.strip())
+
+    def __bool__(self) -> bool:
+        return bool(self.group or self.actor or self.block or self.text.strip())
+
+
+@dataclass(slots=True)
+class Index:
+    """Available filter values of a log, updated incrementally."""
+
+    groups: Counter[str] = field(default_factory=Counter)
+    """Number of events by group."""
+    actors: Counter[str] = field(default_factory=Counter)
+    blocks: dict[str, None] = field(default_factory=dict)
+    """Every block that was ever named, in that order."""
+
+    def apply(self, records: Iterable[EventRecord]) -> None:
+        for record in records:
+            event = record.event
+            self.groups[GROUPS[event.family].name] += 1
+            self.groups[CUTS] += is_cut(event)
+            self.actors[record.actor] += 1
+            if event.about is not None:
+                self.blocks.setdefault(event.about)
+
+    def options(self) -> list[str]:
+        """Groups with at least one event, in their order; cuts after prompts."""
+        names = [group.name for group in GROUPS.values()]
+        order = [each for name in names for each in ((name, CUTS) if name == PROMPTS else (name,))]
+        return [name for name in order if self.groups[name]]
+
+
+def is_cut(event: Event) -> bool:
+    """Whether it is a prompt that had something cut."""
+    return isinstance(event, ContextBuilt) and bool(event.cuts)
+
+
+def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
+    """The events of a group, an actor and a block, newest first; their text is not filtered here.
+
+    Without a filter only decisions, unless bookkeeping is included.
+    """
+    found: Iterable[EventRecord] = reversed(records)
+    if wanted.group == CUTS:
+        found = (record for record in found if is_cut(record.event))
+    elif wanted.group is not None:
+        found = (record for record in found if GROUPS[record.event.family].name == wanted.group)
+    if wanted.decisions_only:
+        found = (record for record in found if not record.event.bookkeeping)
+    if wanted.actor is not None:
+        found = (record for record in found if record.actor == wanted.actor)
+    if wanted.block is not None:
+        found = (record for record in found if _is_about(record.event, wanted.block))
+    return list(found)
+
+
+def _is_about(event: Event, block: str) -> bool:
+    if isinstance(event, ContextBuilt):
+        return any(cut["part"] == block for cut in event.cuts)
+    return event.about == block or (isinstance(event, BlocksOrdered) and block in event.names)
+
+
+# -- model calls ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls of one model for one purpose in one turn. Sums; None if no call reported a value."""
+
+    turn: int
+    purpose: str
+    model: str
+    calls: int
+    failed: int
+    input_tokens: int | None
+    output_tokens: int | None
+    seconds: float
+    cost: float | None
+    """Dollars; None if the price of the model is unknown."""
+
+
+def ledger(records: Iterable[EventRecord]) -> list[Calls]:
+    """Model calls by turn, purpose and model, newest turn first."""
+    by: dict[tuple[int, str, str], list[ModelCalled]] = defaultdict(list)
+    for record in records:
+        if isinstance(record.event, ModelCalled):
+            by[(record.turn, record.event.purpose, record.event.model)].append(record.event)
+    rows = [
+        Calls(
+            turn=turn,
+            purpose=PURPOSES.get(purpose, purpose),
+            model=model,
+            calls=len(calls),
+            failed=sum(call.error is not None for call in calls),
+            input_tokens=_sum(call.input_tokens for call in calls),
+            output_tokens=_sum(call.output_tokens for call in calls),
+            seconds=sum(call.seconds for call in calls),
+            cost=_sum(call.cost for call in calls),
+        )
+        for (turn, purpose, model), calls in by.items()
+    ]
+    return sorted(rows, key=lambda row: -row.turn)
+
+
+def totals(rows: Sequence[Calls]) -> Calls:
+    """Totals of a list of calls."""
+    return Calls(
+        turn=0,
+        purpose="",
+        model="",
+        calls=sum(row.calls for row in rows),
+        failed=sum(row.failed for row in rows),
+        input_tokens=_sum(row.input_tokens for row in rows),
+        output_tokens=_sum(row.output_tokens for row in rows),
+        seconds=sum(row.seconds for row in rows),
+        cost=_sum(row.cost for row in rows),
+    )
+
+
+def _sum(numbers: Iterable[Number | None]) -> Number | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known[1:], known[0]) if known else None

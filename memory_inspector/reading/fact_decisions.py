@@ -1,0 +1,137 @@
+"""Decisions on found facts compared with their nearest known ones, read from the log. Pure; no Streamlit.
+
+The log has a decision right before the change that follows from it, in one transaction.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memory_core.events import (
+    Event,
+    EventRecord,
+    FactAdded,
+    FactChanged,
+    FactDecided,
+    ProposalRefused,
+)
+from memory_inspector.wording.decision_text import DECISIONS, decided_by, scores
+from memory_inspector.wording.formatting import count, tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision with its effect. Texts are hashes in the content store."""
+
+    position: int
+    turn: int
+    at: float
+    event: FactDecided
+    added: int | None = None
+    """Id of the added fact."""
+    before: str | None = None
+    """Hash of the known fact's text before the update."""
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Proposals that were refused and left out."""
+
+    turn: int
+    what: str
+    reason: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions and refusals of one block."""
+
+    decided: tuple[Decided, ...] = ()
+    """Oldest first."""
+    refused: tuple[Refused, ...] = ()
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Texts by hash; erased ones are missing."""
+
+    def of_fact(self, fact: int) -> list[Decided]:
+        """Decisions that added or changed a fact, oldest first."""
+        return [each for each in self.decided if fact in (each.event.fact, each.added)]
+
+    def describe(self, key: str | None) -> str:
+        return self.words.get(key or "", "words erased")
+
+
+def decisions_of(
+    records: Iterable[EventRecord], block: str, words: Callable[[Iterable[str]], Mapping[str, str]]
+) -> Decisions:
+    """Collect all decisions on a block's facts, with the texts they refer to. `words` finds texts by their hashes."""
+    decided: list[Decided] = []
+    refused: list[Refused] = []
+    following = False
+    for record in records:
+        event = record.event
+        if event.about != block or record.actor != "engine":
+            following = False
+        elif isinstance(event, ProposalRefused):
+            refused.append(Refused(record.turn, event.what, event.reason, event.number))
+        elif isinstance(event, FactDecided):
+            decided.append(Decided(record.position, record.turn, record.at, event))
+            following = True
+        elif following:
+            decided[-1] = _followed(decided[-1], event)
+    hashes = {key for each in decided for key in (each.event.content, each.before, each.after) if key}
+    return Decisions(tuple(decided), tuple(refused), words(hashes) if hashes else {})
+
+
+def _followed(decision: Decided, event: Event) -> Decided:
+    """The decision with the effect of the event that follows it."""
+    if isinstance(event, FactAdded):
+        return replace(decision, added=event.fact)
+    if isinstance(event, FactChanged) and event.fact == decision.event.fact:
+        return replace(decision, before=event.before, after=event.after)
+    return decision
+
+
+def summed(decisions: Decisions) -> str:
+    """`14 decisions: 8 added, 3 updated, 1 deleted, 2 nothing new.`"""
+    if not decisions.decided:
+        return "No decisions yet."
+    sizes: Counter[str] = Counter(each.event.decision for each in decisions.decided)
+    parts = [f"{tokens(sizes[key])} {label.lower()}" for key, label in DECISIONS.items() if sizes[key]]
+    return f"{count(len(decisions.decided), 'decision')}: {', '.join(parts)}."
+
+
+def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]:
+    """One table row for each decision: the find, the decision, and the similarity to the known fact."""
+    return [
+        {
+            "Turn": each.turn,
+            "Decision": [DECISIONS[each.event.decision]],
+            "Found": decisions.describe(each.event.content),
+            "Score": score_of(each),
+        }
+        for each in shown
+    ]
+
+
+def score_of(decision: Decided) -> float | None:
+    """Similarity to the known fact of a decision; for an added fact, to the nearest one."""
+    event = decision.event
+    if event.fact is not None:
+        return dict(event.candidates).get(event.fact)
+    return event.candidates[0][1] if event.candidates else None
+
+
+def why(decision: Decided) -> str:
+    """`decided by rules: same slot; compared with 3: 0.82, 0.41, 0.40`"""
+    return f"decided {decided_by(decision.event)}; {scores(decision.event)}"
+
+
+def refusals(decisions: Decisions) -> list[str]:
+    """Refused proposals with the reason, a line each, newest first. Plain text."""
+    return [
+        f"Turn {tokens(each.turn)}: left out {count(each.number, each.what or 'proposal')}, {each.reason}"
+        for each in reversed(decisions.refused)
+    ]

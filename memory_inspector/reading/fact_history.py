@@ -1,0 +1,104 @@
+"""The history of a fact in words: each change with its author and the texts. Pure; no Streamlit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_core import FactRevision
+from memory_core.events import ModelCalled, expand
+from memory_core.history.change_log import MADE_BY
+from memory_core.history.facts import MadeBy
+from memory_inspector.reading.fact_decisions import Decided, why
+from memory_inspector.reading.fact_rows import STATES
+from memory_inspector.wording.formatting import count, tokens
+from memory_inspector.wording.marked_text import Piece, diff_pieces
+
+SAME_MOMENT = 0.001
+"""Tolerance in seconds for two records of one transaction, which have one time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One version of a fact."""
+
+    what: str
+    """Title, such as `Edited` or `Retired: outdated`."""
+    who: str
+    at: float
+    pieces: tuple[Piece, ...] = ()
+    """Text with changes marked; empty if it is unchanged."""
+    why: str = ""
+    """The decision that led to it, if there is one. Plain text."""
+
+
+def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
+    """Versions of a fact, oldest first; `decisions` are those about it."""
+    found: list[Step] = []
+    due = list(decisions)
+    before: FactRevision | None = None
+    for revision in revisions:
+        pieces: tuple[Piece, ...] = ()
+        if before is None:
+            pieces = (Piece(revision.text),)
+        elif before.text != revision.text:
+            pieces = tuple(diff_pieces(before.text, revision.text))
+        who = f"{MADE_BY.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
+        decided = next((each for each in due if _led_to(each, before, revision)), None)
+        if decided is not None:
+            due.remove(decided)
+        found.append(Step(_done(before, revision), who, revision.at, pieces, why(decided) if decided else ""))
+        before = revision
+    return found
+
+
+def who_wrote(made: MadeBy | None) -> list[str]:
+    """Sentences on the origin of a fact: its event and the model calls. Not escaped: they contain names of models."""
+    if made is None:
+        return ["Created in another session, or before this log begins."]
+    if made.condensed is not None:
+        event = made.condensed
+        first = f"Written in turn {tokens(made.turn)}, when {event.before} facts were condensed to {event.after}."
+    elif made.extracted is not None:
+        read = count(len(expand(made.extracted.seqs)), "message")
+        found = count(made.extracted.found, "fact")
+        first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {found} found in {read}."
+    else:
+        return [f"Written by {MADE_BY.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
+    return [first, *(_call(call) for call in made.calls)] if made.calls else [first, "No model was called."]
+
+
+def _call(call: ModelCalled) -> str:
+    parts = [f"{call.model} was called"]
+    if call.input_tokens is not None:
+        parts.append(f"{tokens(call.input_tokens)} tokens in")
+    if call.output_tokens is not None:
+        parts.append(f"{tokens(call.output_tokens)} out")
+    parts.append(f"{call.seconds:.1f} s")
+    return ", ".join(parts) + "."
+
+
+def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -> bool:
+    """Whether the decision led to this version. Both are written in one transaction."""
+    if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
+        return False
+    changed = before is None or before.text != now.text or before.state != now.state
+    return changed and decision.event.decision != "none"
+
+
+def _done(before: FactRevision | None, now: FactRevision) -> str:
+    why = f": {now.reason}" if now.reason else ""
+    if before is None:
+        return "Proposed" if now.state == "proposed" else "Added"
+    done: list[str] = []
+    if before.text != now.text:
+        done.append("Updated" if now.actor == "engine" else "Edited")
+    if before.state != now.state:
+        back = now.state == "active" and before.state != "proposed"
+        done.append("Restored" if back else "Accepted" if now.state == "active" else STATES[now.state])
+    if now.category is not None and before.category is not None:
+        labels = (now.category, *now.topics)
+        if labels != (before.category, *before.topics):
+            done.append(f"Labelled {', '.join(labels)}")
+    if before.pinned != now.pinned:
+        done.append("Pinned" if now.pinned else "Unpinned")
+    said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
+    return said + why

@@ -1,0 +1,308 @@
+"""Rows, views, search, filters, sorting and sentences of the Facts page. Pure; no Streamlit.
+
+A row is a fact with its use in prompts, read from the tables (now) or from the log (a past turn). Times are in seconds
+since the epoch, sizes in tokens.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core.history.facts import NEAR_DUPLICATE
+from memory_core.planning.facts import DUPLICATE
+from memory_core.text import similarity
+from memory_inspector.wording.formatting import count, tokens
+
+View = Literal["review", "active", "retired", "rewrites", "decisions"]
+VIEWS: Mapping[View, str] = {
+    "review": "Review",
+    "active": "Active",
+    "retired": "Retired",
+    "rewrites": "Rewrites",
+    "decisions": "Decisions",
+}
+
+PUT_AWAY = ("superseded", "retired", "rejected")
+"""States of facts that are stored but in no prompt."""
+
+STATES = {
+    "proposed": "Proposed",
+    "active": "Active",
+    "superseded": "Superseded",
+    "retired": "Retired",
+    "rejected": "Rejected",
+}
+
+Source = Literal["user", "assistant", "person", "condensed", "unknown"]
+SOURCES: Mapping[Source, str] = {
+    "user": "Said by the user",
+    "assistant": "Said by the assistant",
+    "person": "Written by a person",
+    "condensed": "From a rewrite",
+    "unknown": "Unknown source",
+}
+
+FLAGS = {
+    "near_duplicate": "Near copy",
+    "contradiction": "Conflict",
+    "unsupported": "Unsupported",
+    "from_assistant": "Not the user",
+    "from_memory": "Echo",
+    "doubtful": "Doubtful",
+}
+"""Labels of flags in the state column."""
+
+SORTS = {
+    "newest": "Newest first",
+    "oldest": "Oldest first",
+    "changed": "Last changed",
+    "words": "A to Z",
+    "tokens": "Longest",
+    "carried": "Most often in a prompt",
+    "cut": "Most often cut",
+}
+
+AGES: Mapping[str, float] = {"Any age": math.inf, "Last hour": 3_600, "Last day": 86_400, "Last week": 604_800}
+"""Maximum age of a fact in seconds, by label."""
+
+SIMILAR_AS_SAME = DUPLICATE
+"""Similarity from which on the nearest fact is called the same."""
+
+REASONS = ("Wrong", "Outdated", "Duplicate", "Private", "Not about the user")
+"""Reasons offered for retiring or rejecting a fact."""
+
+BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {
+    "Pinned": ("blue", "keep"),
+    "Active": ("green", "check"),
+    "Proposed": ("violet", "inbox"),
+    **dict.fromkeys(FLAGS.values(), ("orange", "warning")),
+    "Superseded": ("gray", "history"),
+    "Retired": ("gray", "archive"),
+    "Rejected": ("gray", "block"),
+}
+"""Colour and icon of every state and flag."""
+
+CHIPS: Mapping[str, str] = {name: colour for name, (colour, _) in BADGES.items()}
+"""Colour of every chip in the state column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fact in the list."""
+
+    id: int
+    text: str
+    state: str
+    pinned: bool = False
+    tokens: int = 0
+    source: Source = "unknown"
+    turn: int = 0
+    learned_at: float = 0
+    changed_at: float = 0
+    here: bool = True
+    """Whether it was learned or written in the session shown."""
+    flags: tuple[str, ...] = ()
+    """Kinds of flags, see `FLAGS`."""
+    waits: bool = False
+    """Whether it waits for review."""
+    carried: int = 0
+    """Number of prompts that contained it."""
+    cut: int = 0
+    """Number of prompts it was cut from."""
+    category: str = ""
+    topics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Values of the filter and the search field. By default everything passes."""
+
+    words: str = ""
+    states: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    age: str = "Any age"
+    where: Literal["any", "here", "elsewhere"] = "any"
+    """Whether it was learned in this session, or in another one of the same user."""
+    suspicious: bool = False
+    categories: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    """Topics of which a fact needs at least one."""
+
+    @property
+    def filters(self) -> int:
+        """Number of active filters, without the search."""
+        picked = (self.states, self.sources, self.categories, self.topics)
+        return sum((*map(bool, picked), self.age != "Any age", self.where != "any", self.suspicious))
+
+
+def in_view(rows: Iterable[Row], view: View) -> list[Row]:
+    """Rows listed in a view; none for Rewrites and Decisions."""
+    belongs: Mapping[str, Callable[[Row], bool]] = {
+        "review": lambda row: row.waits,
+        "active": lambda row: row.state == "active",
+        "retired": lambda row: row.state in PUT_AWAY,
+    }
+    test = belongs.get(view)
+    return [] if test is None else [row for row in rows if test(row)]
+
+
+def view_labels(rows: Sequence[Row], rewrites: int, decisions: int | None = None) -> dict[View, str]:
+    """Labels of the views with their sizes: `Active 9`. Without decisions (None) that view is left out."""
+    sizes = {view: len(in_view(rows, view)) for view in VIEWS} | {"rewrites": rewrites, "decisions": decisions or 0}
+    offered = [view for view in VIEWS if view != "decisions" or decisions is not None]
+    return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
+
+
+def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
+    """Rows that contain every word of the search and pass every filter."""
+    words = wanted.words.casefold().split()
+    youngest = now - AGES[wanted.age]
+
+    def passes(row: Row) -> bool:
+        text = row.text.casefold()
+        return (
+            all(word in text for word in words)
+            and (not wanted.states or bool(_states(row) & set(wanted.states)))
+            and (not wanted.sources or row.source in wanted.sources)
+            and row.learned_at >= youngest
+            and (wanted.where == "any" or row.here == (wanted.where == "here"))
+            and (bool(row.flags) or not wanted.suspicious)
+            and (not wanted.categories or row.category in wanted.categories)
+            and (not wanted.topics or bool(set(row.topics) & set(wanted.topics)))
+        )
+
+    return [row for row in rows if passes(row)]
+
+
+def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
+    """Rows sorted by one of `SORTS`; ties newest first."""
+    keys: Mapping[str, Callable[[Row], tuple[float | str, ...]]] = {
+        "newest": lambda row: (-row.id,),
+        "oldest": lambda row: (row.id,),
+        "changed": lambda row: (-row.changed_at, -row.id),
+        "words": lambda row: (row.text.casefold(), -row.id),
+        "tokens": lambda row: (-row.tokens, -row.id),
+        "carried": lambda row: (-row.carried, -row.id),
+        "cut": lambda row: (-row.cut, -row.id),
+    }
+    return sorted(rows, key=keys[order])
+
+
+def chips(row: Row) -> list[str]:
+    """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
+    said = ["Pinned"] if row.pinned else []
+    said += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
+    if row.state != "active":
+        return [STATES[row.state], *said]
+    return said
+
+
+def states_of(row: Row) -> list[str]:
+    """Chips in the panel, where the state is always shown."""
+    said = ["Pinned"] if row.pinned else []
+    return [*said, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def opening(rows: Sequence[Row], *, past_turn: int | None = None) -> str:
+    """Summary of the page: `9 active facts, 126 tokens. 3 to review.`"""
+    active = in_view(rows, "active")
+    sizes = sum(row.tokens for row in active)
+    size = f"{count(len(active), 'active fact')}, {count(sizes, 'token')}" if active else "No active facts"
+    if past_turn is not None:
+        return f"After turn {past_turn}: {size}."
+    waiting = len(in_view(rows, "review"))
+    return f"{size}. {_waiting(waiting)}"
+
+
+def selected(rows: Sequence[Row]) -> str:
+    """Title of the panel for several facts: `3 facts selected, 38 tokens`."""
+    return f"{count(len(rows), 'fact')} selected, {count(sum(row.tokens for row in rows), 'token')}"
+
+
+def used(carried: int, cut: int) -> str:
+    """`In 3 prompts, cut 0 times.`"""
+    if not carried and not cut:
+        return "Not in a prompt yet."
+    return f"In {count(carried, 'prompt')}, cut {count(cut, 'time')}."
+
+
+def nothing_found(wanted: Wanted, view: View) -> str:
+    """Reason why the list is empty although the view is not. Not escaped: it quotes the search."""
+    if wanted.words.strip() and not wanted.filters:
+        return f'No fact contains "{wanted.words.strip()}".'
+    if wanted.words.strip():
+        return f'No fact contains "{wanted.words.strip()}" and passes the filter.'
+    return {"active": "No active fact passes the filter.", "retired": "No fact here passes the filter."}.get(
+        view, "No fact passes the filter."
+    )
+
+
+def _waiting(waiting: int) -> str:
+    return f"{tokens(waiting)} to review." if waiting else "Nothing to review."
+
+
+def _states(row: Row) -> set[str]:
+    return {row.state, "pinned"} if row.pinned else {row.state}
+
+
+# -- selection -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Selection in the list, by id: the fact whose panel is open, and the ticked ones."""
+
+    open: int | None = None
+    ticked: tuple[int, ...] = ()
+
+
+def merged_words(texts: Sequence[str]) -> str:
+    """Return the sentence that near copies become, the longest one; empty where they say different things.
+
+    >>> merged_words(["Ana likes jazz", "Ana likes jazz a lot"]), merged_words(["Ana likes jazz", "Rui lives in Oslo"])
+    ('Ana likes jazz a lot', '')
+    """
+    longest = max(texts, key=len)
+    return longest if all(similarity(text, longest) >= NEAR_DUPLICATE for text in texts) else ""
+
+
+def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], cell_row: int | None) -> Picked:
+    """Selection after a click in the list. Row numbers are indexes into `ids`, in the order drawn.
+
+    Clicking a fact's text opens it; so does ticking it.
+    """
+    ticked = tuple(ids[row] for row in sorted(ticked_rows) if 0 <= row < len(ids))
+    clicked = ids[cell_row] if cell_row is not None and 0 <= cell_row < len(ids) else None
+    hidden = tuple(id for id in before.ticked if id not in ids)
+    new = [id for id in ticked if id not in before.ticked]
+    opened = before.open
+    if clicked is not None and clicked != before.open:
+        opened = clicked
+    if new:
+        opened = new[-1]
+    return Picked(opened, (*hidden, *ticked))
+
+
+def still_there(picked: Picked, ids: Collection[int]) -> Picked:
+    """The selection without facts that are no longer listed."""
+    return Picked(picked.open if picked.open in ids else None, tuple(id for id in picked.ticked if id in ids))
+
+
+def categories_count(rows: Iterable[Row]) -> Counter[str]:
+    """Number of rows in each category, the most frequent first."""
+    return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
+
+
+def topics_count(rows: Iterable[Row]) -> Counter[str]:
+    """Number of rows with each topic, the most frequent first."""
+    return Counter(dict(Counter(topic for row in rows for topic in row.topics).most_common()))
+
+
+def states_count(rows: Iterable[Row]) -> Counter[str]:
+    """Number of rows in each state, for the labels of the filter."""
+    return Counter(state for row in rows for state in _states(row))

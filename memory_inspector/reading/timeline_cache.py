@@ -1,0 +1,98 @@
+"""Cached timeline data of one session's log, so that redrawing costs only what is new.
+
+Sentences are generated when they are first needed.
+"""
+
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import TypeVar, cast
+
+from memory_core import Memory
+from memory_core.events import EventRecord
+from memory_core.history.by_turn import History
+from memory_core.history.outcomes import Outcomes
+from memory_inspector.reading.event_rows import Index
+from memory_inspector.wording.event_sentences import Line
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+
+Made = TypeVar("Made")
+
+
+class Timeline:
+    """One session's index, message outcomes and sentences. Any number of tabs may use it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begin(None)
+
+    def _begin(self, first: EventRecord | None) -> None:
+        self._first = first
+        self._position = 0
+        self._lines: dict[int, Line] = {}
+        self._folded: dict[int, str] = {}
+        """Casefolded sentences, for searching."""
+        self._users: frozenset[int] = frozenset()
+        """Ids of user-scoped facts, which other sessions may erase."""
+        self._past = Outcomes()
+        self._figure: tuple[object, object] = (None, None)
+        self.index = Index()
+        self.outcomes = Outcomes()
+
+    def catch_up(self, memory: Memory, history: History) -> None:
+        """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
+        users = _users_facts(memory)
+        with self._lock:
+            first = history.records[0] if history.records else None
+            if first is not self._first or not self._users <= users:
+                self._begin(first)
+            self._users = users
+            new = history.after(self._position)
+            self.index.apply(new)
+            self.outcomes.apply(new)
+            self._position = max(self._position, history.position)
+
+    def outcomes_at(self, history: History, position: int) -> Outcomes:
+        """The message outcomes at a position of the log."""
+        if position >= self._position:
+            return self.outcomes
+        with self._lock:
+            if self._past.position > position:
+                self._past = Outcomes()
+            between = (record for record in history.after(self._past.position) if record.position <= position)
+            return self._past.apply(between)
+
+    def figure(self, key: object, make: Callable[[], Made]) -> Made:
+        """The last figure if it was made under this key, otherwise a new one."""
+        known, figure = self._figure
+        if known != key:
+            figure = make()
+            self._figure = key, figure
+        return cast(Made, figure)
+
+    def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
+        """One sentence per event."""
+        known = self._lines
+        untold = [record for record in records if record.position not in known]
+        if untold:
+            told = words_in_log(memory).lines(untold, memory)
+            known.update((record.position, line) for record, line in zip(untold, told, strict=True))
+        return [known[record.position] for record in records]
+
+    def matching(self, records: Sequence[EventRecord], text: str, memory: Memory) -> list[EventRecord]:
+        """The events whose sentences contain every word of `text`, ignoring case."""
+        wanted, folded = text.casefold().split(), self._folded
+        missing = [record for record in records if record.position not in folded]
+        for record, line in zip(missing, self.lines(missing, memory), strict=True):
+            folded[record.position] = line.text.casefold()
+        return [record for record in records if all(word in folded[record.position] for word in wanted)]
+
+
+def remembered(memory: Memory) -> Timeline:
+    """The cached timeline of a session in this process."""
+    return memory.session.services.cached(("timeline", memory.session.database.id, memory.session_id), Timeline)
+
+
+def _users_facts(memory: Memory) -> frozenset[int]:
+    """Ids of user-scoped facts, whichever session learned them."""
+    blocks = [a.name for a in memory.blocks if a.kind == "facts" and a.record.settings.get("scope") == "user"]
+    return frozenset(fact.id for block in blocks for fact in memory.facts.read(block, states=None))

@@ -1,0 +1,191 @@
+"""Token counts over turns, for the figure and as a table. Pure: a session's turns in, values out.
+
+Nothing is averaged: for a long session only some turns are drawn, and the figure says which. All flushes and cuts are
+included.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from memory_core.config import MAX_TOKENS
+from memory_core.events import ContextBuilt, EventRecord
+from memory_core.history.by_turn import TurnRecord
+from memory_core.planning.priorities import cut_order
+from memory_inspector.wording.formatting import count, tokens
+
+MAX_BARS = 120
+"""Maximum number of turns drawn as bars; more become areas."""
+
+MAX_POINTS = 500
+"""Maximum points of an area; for a longer session only every n-th turn is drawn."""
+
+QUEUE = "Queue"
+SYSTEM = "System messages"
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One part of the prompts over time."""
+
+    label: str
+    kind: str
+    """One of `memory_inspector.palette.BLOCK_KINDS`."""
+    tokens: tuple[int, ...]
+    """Tokens in the last prompt of each drawn turn; for the queue of a turn without a prompt, those at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A clickable mark: a flush, or a prompt that had something cut."""
+
+    turn: int
+    position: int
+    """Position of its event in the log."""
+    tokens: int
+    """Tokens flushed or cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Tokens by turn, ready to be drawn."""
+
+    turns: tuple[int, ...]
+    """Drawn turns, in order; as areas only those with a prompt, if there are any."""
+    last: int
+    """The newest turn, drawn or not."""
+    step: int
+    """Distance between drawn turns."""
+    prompts: tuple[int, ...]
+    """Log position of the last prompt of each drawn turn; 0 if it had none."""
+    layers: tuple[Layer, ...]
+    """Layers from the bottom: the queue, then blocks from never cut to cut first."""
+    limit: tuple[tuple[int, int, int], ...]
+    """First turn, last turn and tokens of every stretch with one token limit."""
+    flush_line: tuple[tuple[int, int, int], ...]
+    flushes: tuple[Mark, ...]
+    cuts: tuple[Mark, ...]
+
+    @property
+    def bars(self) -> bool:
+        return self.last <= MAX_BARS
+
+    @property
+    def without_prompt(self) -> dict[int, int]:
+        """Turns drawn as bars that have no prompt, each with the tokens of its queue."""
+        queue = self.layers[0].tokens if self.bars and self.layers else ()
+        return {turn: size for turn, size, prompt in zip(self.turns, queue, self.prompts, strict=False) if not prompt}
+
+    @property
+    def highest(self) -> int:
+        """Maximum value drawn, in tokens."""
+        sums: list[int] = [sum(sizes) for sizes in zip(*(layer.tokens for layer in self.layers), strict=True)]
+        return max([1, *sums, *(level for _, _, level in (*self.limit, *self.flush_line))])
+
+
+def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
+    """Select what to draw of these turns; `kinds` maps every block to its kind (`facts`, `vector`, ...)."""
+    every = sorted(turns)
+    last = every[-1] if every else 0
+    step = 1 if last <= MAX_BARS else -(-len(every) // MAX_POINTS)
+    built = {number: _built(turns[number]) for number in every}
+    drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
+    if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
+        drawn = [number for number in drawn if built[number] is not None] or drawn
+    # Of prompts that another program put together, neither limit nor flush line is known; of a store, often none is.
+    own = [
+        turns[number]
+        for number in every
+        if turns[number].token_limit < MAX_TOKENS and ((event := built[number]) is None or event.known == "built")
+    ]
+    return Course(
+        turns=tuple(drawn),
+        last=last,
+        step=step,
+        prompts=tuple(record.position if (record := turns[number].built) else 0 for number in drawn),
+        layers=tuple(_layers([turns[number] for number in drawn], [event for event in built.values() if event], kinds)),
+        limit=_stretches(own, lambda turn: turn.token_limit),
+        flush_line=_stretches(own, lambda turn: int(turn.history_budget)),
+        flushes=tuple(_flush(number, record) for number in every for record in turns[number].flushes),
+        cuts=tuple(
+            Mark(number, turns[number].built.position, turns[number].cut_tokens)  # type: ignore[union-attr]
+            for number in every
+            if turns[number].cut_tokens
+        ),
+    )
+
+
+def _built(turn: TurnRecord) -> ContextBuilt | None:
+    event = turn.built.event if turn.built else None
+    return event if isinstance(event, ContextBuilt) else None
+
+
+def _flush(turn: int, record: EventRecord) -> Mark:
+    return Mark(turn, record.position, int(getattr(record.event, "tokens", 0)))
+
+
+def _layers(drawn: Sequence[TurnRecord], built: Sequence[ContextBuilt], kinds: Mapping[str, str]) -> list[Layer]:
+    contexts = [_built(turn) for turn in drawn]
+    queue = tuple(
+        event.queue_tokens if event else turn.queue_tokens for turn, event in zip(drawn, contexts, strict=True)
+    )
+    layers = [Layer(QUEUE, "queue", queue)]
+    if any(event.pinned_tokens for event in built):
+        layers.append(Layer(SYSTEM, "custom", tuple(event.pinned_tokens if event else 0 for event in contexts)))
+    granted = [{str(part["name"]): int(part["granted"]) for part in event.parts} if event else {} for event in contexts]
+    for name in _block_order(built):
+        sizes = tuple(sizes.get(name, 0) for sizes in granted)
+        layers.append(Layer(name, kinds.get(name, "custom"), sizes))
+    return layers
+
+
+def _block_order(built: Sequence[ContextBuilt]) -> list[str]:
+    """Every block that was ever in a prompt, from never cut to cut first by its newest priority."""
+    priorities: dict[str, int] = {}
+    for event in built:
+        priorities.update({str(part["name"]): int(part["priority"]) for part in event.parts})
+    smallest = bool(built) and built[-1].truncation_order == "smallest_first"
+    order = cut_order(priorities, "smallest_first" if smallest else "largest_first")
+    first = [name for group in order.groups for name in group]
+    return [*order.never, *reversed(first)]
+
+
+def _stretches(turns: Sequence[TurnRecord], level: Callable[[TurnRecord], int]) -> tuple[tuple[int, int, int], ...]:
+    stretches = []
+    for value, group in groupby(turns, key=level):
+        members = list(group)
+        stretches.append((members[0].turn, members[-1].turn, value))
+    return tuple(stretches)
+
+
+def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The same numbers for every turn, as table rows, newest first; None for a turn without a prompt."""
+    every = sorted(turns)
+    built = {number: _built(turns[number]) for number in every}
+    names = _block_order([event for event in built.values() if event])
+    rows = []
+    for number in reversed(every):
+        turn, event = turns[number], built[number]
+        granted = {str(part["name"]): int(part["granted"]) for part in event.parts} if event else {}
+        rows.append(
+            {
+                "Turn": number,
+                QUEUE: event.queue_tokens if event else turn.queue_tokens,
+                **{name: granted.get(name) for name in names},
+                "Sent": event.total if event else None,
+                "Limit": turn.token_limit if turn.token_limit < MAX_TOKENS else None,
+                "Cut": turn.cut_tokens,
+                "Flushed": sum(_flush(number, record).tokens for record in turn.flushes),
+                "Flush above": int(turn.history_budget) if turn.token_limit < MAX_TOKENS else None,
+                "Facts learned": turn.facts_added,
+            }
+        )
+    return rows
+
+
+def describe(course: Course) -> str:
+    """The figure in words, for screen readers."""
+    limit = f", limit {tokens(course.limit[-1][2])}" if course.limit else ""
+    marks = f"{count(len(course.flushes), 'flush')} and {count(len(course.cuts), 'prompt')} with cuts"
+    return f"Tokens by turn of {count(course.last, 'turn')}{limit}; {marks} marked"

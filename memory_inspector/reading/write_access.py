@@ -1,0 +1,60 @@
+"""Whether a session may be changed here, and why not: one rule, asked by every page and by the server's own work.
+
+The engine itself refuses nobody: two processes that write one session interleave without loss. But a person who looks
+at a running agent should not change what it thinks by a stray click, so such a session is only read here until it is
+taken over. No Streamlit.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memory_core import Database, Memory
+from memory_core.events import AgentAttached
+from memory_core.history.by_turn import History
+from memory_core.sessions.agents import running_agent, taken_over
+from memory_inspector.wording.formatting import plain, short
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """Why a session is only read here."""
+
+    because: Literal["past", "attached", "agent"]
+    sentence: str
+
+
+PAST = ReadOnly("past", "Changes are made at the latest turn.")
+BRANCH_IT = "A branch of it is a session to change and try."
+
+
+def read_only(memory: Memory, history: History) -> ReadOnly | None:
+    """Why a session cannot be changed here as it stands; None if it can.
+
+    Raises:
+        StoreError: the database cannot be reached.
+    """
+    if history.attachment is not None:
+        return shown_only(history.attachment)
+    return left_to_agent(memory.session.database, memory.session_id)
+
+
+def shown_only(attachment: AgentAttached) -> ReadOnly:
+    """Why a session that only shows an agent, or a file of one, is never changed."""
+    whose = "The memory of this agent is its own: here it is only read."
+    if attachment.source == "file":
+        whose = f"Opened from {plain(short(attachment.name))}, read only: what changes there appears here."
+    return ReadOnly("attached", f"{whose} {BRANCH_IT}")
+
+
+def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:
+    """Why a session is left to the agent that works in it; None if none does, or a person has taken it over."""
+    agent = running_agent(database, session_id)
+    if agent is None or taken_over(database, session_id):
+        return None
+    process = f"process {agent.process}" if agent.here else f"process {agent.process} on {agent.machine}"
+    return ReadOnly("agent", f"Live: {process} is writing. Read-only.")
+
+
+def taken_from_agent(database: Database, session_id: str) -> bool:
+    """Whether an agent works in a session that a person has taken over."""
+    return running_agent(database, session_id) is not None and taken_over(database, session_id)

@@ -1,0 +1,241 @@
+"""Chat turns as background work: a message and its reply, or a step of a recorded conversation.
+
+No Streamlit: pages only follow. Every write carries an id made from the turn, so that doing a turn
+again after a crash adds nothing that is there already.
+"""
+
+from dataclasses import dataclass, replace
+
+from memory_core import ChatMessage, Memory, MessageRole, ModelError
+from memory_core.agent import loop
+from memory_core.events import ReplyEnded, ReplyStarted
+from memory_core.messages import message_text
+from memory_core.models.base import ChatModel
+from memory_core.models.offline.responder import OfflineResponder
+from memory_inspector.server.jobs import Job, Reveal
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.story import STORY_KINDS, happened, stages
+
+STEP_SECONDS = 0.3
+"""Pause, in seconds, between the engine's steps of a single turn, so that each can be seen."""
+
+LINE_SECONDS = 1.0
+"""Seconds from one line of a turn's story to the next while a recording plays at 1 ×."""
+
+READ_CHARACTERS = 30
+"""Characters of a message read in a second at 1 ×."""
+
+LONGEST_READING_SECONDS = 12.0
+"""Maximum seconds for reading one message at 1 ×."""
+
+PAUSE_SECONDS = 0.1
+"""Interval, in seconds, at which a pause checks whether the pace was changed."""
+
+FORESEEN, AT_ONCE = 96, 32
+"""Number of a recording's messages prepared ahead of playing them, and their number per batch."""
+
+TURN, RETRIED, STEP, PLAY = "turn-", "+", "step-", "play-"
+"""Prefixes of job ids; the id of a retried reply ends with `RETRIED`."""
+
+
+def builds_prompts(job: Job) -> bool:
+    """Whether this job plays or answers turns, each of which gets a prompt."""
+    return job.id.startswith((TURN, STEP, PLAY)) or job.id.endswith(RETRIED)
+
+
+def answers(job: Job) -> bool:
+    """Whether this job generates a reply to a typed message."""
+    return job.id.startswith(TURN) or job.id.endswith(RETRIED)
+
+
+PLAYED = "rules-"
+"""Prefix of the ids of the rules' messages during playback; they must not be counted among the recording's own."""
+
+ASKED = "-user"
+"""Suffix of the id of a message typed here that awaits a reply; the rest is the turn's id."""
+
+
+def send(job: Job, memory: Memory, model: ChatModel, turn_id: str, text: str) -> None:
+    """Store a user message and generate its reply; not with rules if an agent has a model for this session."""
+    job.add_progress("Storing your message")
+    _put(memory, ChatMessage(role="user", content=text), turn_id + ASKED)
+    if not (model.offline and agents_model(memory)):
+        answer(job, memory, model, turn_id)
+
+
+def agents_model(memory: Memory) -> str | None:
+    """The model of the program that owns this session; None if only the app learns in it."""
+    return next((block.learner for block in memory.blocks if block.learner is not None), None)
+
+
+def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
+    """Generate a reply to the latest message; its text is streamed through the job.
+
+    In a session whose blocks an agent may edit, the model is offered the tools to do so. If stopped, the partial reply
+    is kept. If the model fails, no text is kept, but the effects of its tool calls are.
+
+    Raises:
+        ModelError: the model failed; the message is kept and can be answered again.
+    """
+    newest = memory.session.messages(last=1)
+    memory.log.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
+    watch = loop.Watch(job.add_text, job.add_progress, job.cancel.is_set)
+    try:
+        reply = loop.reply(memory, model, turn_id, watch)
+    except ModelError as error:
+        memory.log.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
+        raise
+    memory.log.record(ReplyEnded(reply=turn_id, outcome="stopped" if reply.stopped else "done"))
+
+
+def _put(memory: Memory, message: ChatMessage, message_id: str) -> None:
+    loop.put(memory, [message], [message_id])
+
+
+def play(
+    job: Job,
+    memory: Memory,
+    *,
+    turns: int | None,
+    pace: float,
+    stops_after: int | None = None,
+    reveal: Reveal | None = None,
+) -> None:
+    """Continue playing a recording, for `turns` turns or (None) to its end, until asked to pause.
+
+    In a session whose blocks an agent may edit, the offline rules edit them after each user message, since the recorded
+    answers were made without this memory.
+
+    `pace` is the job's initial one: 1 is the speed for watching, 2 twice as fast, 0 without pauses. Without `turns`,
+    each message is left long enough to be read, and the turn's story is shown line by line. With `stops_after`, playing
+    ends in the middle of a turn where something is flushed, learned, recalled or cut for the first time after that
+    turn; it goes on with the `reveal` of the job that ended so.
+    """
+    job.pace, job.watched = pace, turns is None and pace > 0
+    played, recording = 0, memory.session.recording()
+    foreseen = recording.played if recording else 0
+    if reveal is not None and not _show(job, reveal):
+        return
+    while recording is not None and recording.next_turn and (turns is None or played < turns):
+        if job.cancel.is_set():
+            return
+        turn = recording.next_turn
+        while foreseen < min(recording.played + FORESEEN, len(recording.messages)):
+            memory.session.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
+            foreseen += AT_ONCE
+        job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
+        for offset, message in enumerate(turn):
+            if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
+                newest = memory.session.status().turns
+                if turns is None:
+                    job.reveal = Reveal(newest)
+                else:
+                    _pause(job, STEP_SECONDS)
+                memory.build_context()
+                job.add_progress("The prompt was built")
+                if turns is None:
+                    job.reveal = reveal = _reveal(memory, newest, stops_after)
+                    _pause(job, reading_seconds(turn[offset - 1]))
+                    if not _show(job, reveal):
+                        return
+                else:
+                    _pause(job, STEP_SECONDS)
+            message_id = recording.message_id(recording.played + offset)
+            _put(memory, message, message_id)
+            if (
+                memory.session.services.extractor.offline
+            ):  # a put waits briefly: this gives the same log on every machine
+                memory.deliver()
+            job.add_progress("A message was stored")
+            if message.role is MessageRole.USER and memory.blocks.editable_by_agents:
+                _pause(job, STEP_SECONDS)
+                loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
+                job.add_progress("Memory was edited by rules, not by a model")
+        played, recording = played + 1, replace(recording, played=recording.played + len(turn))
+        if recording.next_turn and turns is None:
+            _pause(job, reading_seconds(turn[-1]))
+
+
+def reading_seconds(message: ChatMessage) -> float:
+    """Seconds for which a message stays before playing goes on, at 1 ×."""
+    return min(len(message_text(message)) / READ_CHARACTERS, LONGEST_READING_SECONDS)
+
+
+def _reveal(memory: Memory, turn: int, stops_after: int | None) -> Reveal:
+    """Return the story of a turn, of which nothing is shown yet, with the stages to stop after."""
+    events = memory.events(turn=turn, kinds=STORY_KINDS)
+    ends: list[tuple[str, int]] = []
+    lines = 0
+    for stage, of_stage in stages(events, words_in_log(memory).words(events, memory)).items():
+        lines += len(of_stage)
+        ends.append((stage, lines))
+    stops: frozenset[str] = frozenset()
+    if stops_after is not None:
+        later = memory.events(from_turn=stops_after + 1, kinds=STORY_KINDS)
+        stops = happened(events) - happened([record for record in later if record.turn < turn])
+    return Reveal(turn, tuple(ends), stops)
+
+
+def _show(job: Job, reveal: Reveal) -> bool:
+    """Show the story line by line, and everything at once when paused; return False at a stop."""
+    job.reveal = reveal = replace(reveal, held=None)
+    for stage, end in reveal.ends:
+        while reveal.lines < end and job.pace > 0 and not job.cancel.is_set():
+            job.reveal = reveal = replace(reveal, lines=reveal.lines + 1)
+            _pause(job, LINE_SECONDS)
+        if stage in reveal.stops and job.pace > 0 and not job.cancel.is_set():
+            job.reveal = replace(reveal, stops=reveal.stops - {stage}, held=stage)
+            return False
+    job.reveal = None
+    return True
+
+
+def _pause(job: Job, seconds: float) -> None:
+    """Wait for this many seconds at pace 1, or until cancelled; a change of pace takes effect at once."""
+    left = seconds
+    while left > 0 and job.pace > 0:
+        waited = min(left, PAUSE_SECONDS * job.pace)
+        if job.cancel.wait(waited / job.pace):
+            return
+        left -= waited
+
+
+INTERRUPTED, NOT_ASKED = "interrupted", "not asked"
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A reply that was started and not finished."""
+
+    reply: str
+    reason: str
+    """`INTERRUPTED` (the process ended), `NOT_ASKED` (it is left to an agent), or the error as a sentence."""
+
+
+def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
+    """The unfinished or failed reply to the newest message; None if there is none, or while one is being generated."""
+    if running:
+        return None
+    last = memory.session.messages(last=1)
+    asked = _asked(last[-1].id) if last else None
+    if asked is None:
+        return None
+    events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
+    newest = events[0].event if events else None
+    if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
+        return Unanswered(
+            asked, INTERRUPTED if agents_model(memory) is None else NOT_ASKED
+        )  # the reply was never started
+    if isinstance(newest, ReplyStarted):
+        return Unanswered(newest.reply, INTERRUPTED)
+    if isinstance(newest, ReplyEnded) and newest.outcome == "failed":
+        return Unanswered(newest.reply, newest.error or "The reply failed.")
+    return None
+
+
+def _asked(message_id: str) -> str | None:
+    """Id of the turn that a message leaves open: it was typed here, or it is the last tool message of a model."""
+    if message_id.endswith(ASKED):
+        return message_id.removesuffix(ASKED)
+    reply, step, _ = message_id.rpartition(loop.STEP)
+    return reply.rstrip("+") if step and not reply.startswith(PLAYED) else None

@@ -1,0 +1,349 @@
+"""Contents of the block cards, and the line of the cutting order above them. Pure: values in, words out; no Streamlit.
+
+Fields documented as markdown contain untrusted text only through `plain`; `Card.holds` is unescaped, for `st.text`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core import Holding
+from memory_core.events import Ref
+from memory_core.history.usage import BlockUse
+from memory_core.messages import content_hash
+from memory_core.planning.priorities import CutOrder
+from memory_core.planning.summaries import sentences
+from memory_inspector.palette import Mode, block_colour
+from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.summary_text import Freshness, freshness_line
+from memory_inspector.wording.unit_names import beginning, stored, stored_plural, unit_of
+
+HELD_CHARACTERS = 180
+"""Characters of a text shown on a card; the dialog shows all of it."""
+
+HELD_LINES = 3
+
+ERROR_CHARACTERS = 160
+
+Tone = Literal["plain", "waiting", "loss"]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A block at the turn shown."""
+
+    name: str
+    kind: str
+    """`static`, `facts`, `vector`, `summary`, ..., or `custom`."""
+    type: str
+    settings: Mapping[str, Any]
+    text: str | None = None
+    """Text of a static block or a summary; of a custom block, what it last put into a prompt."""
+    text_ref: str | None = None
+    """Reference of a static block's text in prompts."""
+    text_tokens: int | None = None
+    made_here: bool = True
+    """Whether this process can run it."""
+    fresh: Freshness | None = None
+    """Freshness of a summary: how far it is behind."""
+    sentences: frozenset[str] | None = None
+    """References of a summary's sentences in prompts."""
+    waits_for: str | None = None
+    """Model that learns for it, if this process does not have it."""
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.settings.get("enabled", True))
+
+    @property
+    def priority(self) -> int:
+        return int(self.settings.get("priority", 0))
+
+    @property
+    def agent_edits(self) -> bool:
+        """Whether the agent may edit its text through tools."""
+        given_from_python = (self.text or "").startswith("\x01")
+        editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
+        return editable and not given_from_python
+
+
+@dataclass(frozen=True, slots=True)
+class InPrompt:
+    """A block's part of the prompt shown, in tokens."""
+
+    asked: int
+    granted: int
+    limit: int
+    refs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A line of a card on an exceptional state."""
+
+    icon: str
+    says: str
+    """Markdown."""
+    tone: Tone = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One block's card."""
+
+    name: str
+    kind: str
+    size: str
+    """Tokens in the prompt shown, as markdown."""
+    holds: str
+    lines: str
+    """Share of the limit, last write and number of cuts, as markdown."""
+    states: tuple[State, ...]
+    waiting: bool
+    """Whether a delivery is waiting that could be tried now."""
+    waits_for: str | None = None
+    """Model that it waits for; the user may let another one learn instead."""
+
+
+def card(
+    standing: Standing,
+    part: InPrompt | None,
+    use: BlockUse,
+    holding: Holding,
+    *,
+    with_tools: bool = False,
+) -> Card:
+    """Build the card of a block; `with_tools`: an agent may edit one of the session's blocks."""
+    return Card(
+        name=standing.name,
+        kind=standing.kind,
+        size=_size(standing, part, use),
+        holds=_holds(standing, holding),
+        lines=" · ".join(_lines(standing, part, use, holding)),
+        states=(*_states(standing, part, use, holding), *_for_the_agent(standing, with_tools)),
+        waiting=bool(holding.waiting),
+        waits_for=standing.waits_for,
+    )
+
+
+def square(kind: str, mode: Mode) -> str:
+    """Coloured square of a kind of block, the same on every page, as markdown."""
+    return f':color[■]{{foreground="{block_colour(kind, mode)}"}}'
+
+
+def labelled(name: str, kind: str, mode: Mode) -> str:
+    """A block's square and name, as markdown that does not break between them."""
+    return f"{square(kind, mode)}\N{NO-BREAK SPACE}{plain(short(name))}"
+
+
+def strip(
+    order: CutOrder, priorities: Mapping[str, int], kinds: Mapping[str, str], mode: Mode, off: Iterable[str] = ()
+) -> str:
+    """Order in which blocks are cut, as one line of markdown; blocks of equal rank side by side."""
+    left_out = set(off)
+
+    def place(names: Sequence[str]) -> str:
+        number = f" :gray[{priorities[names[0]]}]"
+        return " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in names) + number
+
+    groups = [[name for name in group if name not in left_out] for group in order.groups]
+    steps = [place(group) for group in groups if group]
+    never = [name for name in order.never if name not in left_out]
+    said = []
+    if steps:
+        said.append(":material/content_cut: cut first: " + " → ".join(steps))
+    if never:
+        said.append(("never: " if steps else "never cut: ") + place(never))
+    line = " → ".join(said)
+    if left_out:
+        gone = " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in priorities if name in left_out)
+        line = f"{line} · off: {gone}" if line else f"off: {gone}"
+    return line
+
+
+def card_order(order: CutOrder) -> tuple[str, ...]:
+    """Names of blocks from "never cut" to "cut first", as everywhere in the app."""
+    return (*order.never, *(name for group in reversed(order.groups) for name in reversed(group)))
+
+
+def clipped(text: str) -> str:
+    """The beginning of a text: at most three non-empty lines."""
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    shown = "\n".join(lines[:HELD_LINES])
+    cut_short = len(lines) > HELD_LINES or len(shown) > HELD_CHARACTERS
+    return shown[:HELD_CHARACTERS].rstrip() + (" …" if cut_short else "")
+
+
+def shown_sentences(text: str) -> list[tuple[str, Ref]]:
+    """First sentences of a summary that fit a card, each with its reference in prompts.
+
+    >>> [said[-9:] for said, _ in shown_sentences("Ana likes jazz. " + "So on and " * 30 + "so on. The end.")]
+    ['kes jazz.', 'nd So o …']
+    """
+    found: list[tuple[str, Ref]] = []
+    room = HELD_CHARACTERS
+    for sentence in sentences(text):
+        if room <= 0:
+            break
+        said = sentence if len(sentence) <= room else f"{sentence[:room].rstrip()} …"
+        found.append((" ".join(said.split()), Ref.of("text", content_hash(sentence))))
+        room -= len(sentence) + 1
+    return found
+
+
+# -- what it holds ---------------------------------------------------------------------------------
+
+
+def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
+    if not standing.enabled:
+        return ":gray[off]"
+    if part is None:
+        return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
+    if part.granted < part.asked:
+        return f"**{tokens(part.granted)}** of {tokens(part.asked)} tokens"
+    return f"**{tokens(part.granted)}** {'token' if part.granted == 1 else 'tokens'}"
+
+
+def _holds(standing: Standing, holding: Holding) -> str:
+    if standing.kind == "facts":
+        return _facts(holding, bool(standing.settings.get("accept_short_term_memory", True)))
+    if standing.kind == "vector":
+        return _turns(standing, holding)
+    if standing.kind == "graph":
+        return _graph(holding)
+    text = standing.text or ""
+    if text.startswith("\x01"):
+        return "Images or files, given from Python."
+    if text.strip():
+        return clipped(text)
+    return kind_of(standing.kind).holds_nothing
+
+
+def _facts(holding: Holding, learns: bool) -> str:
+    active, proposed = holding.facts.get("active", 0), holding.facts.get("proposed", 0)
+    waits = f" {tokens(proposed)} to review." if proposed else ""
+    if not active:
+        return f"No facts yet.{waits or (' They are learned when messages leave the queue.' if learns else '')}"
+    newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
+    return f"{count(active, 'fact')}.{waits}{newest}"
+
+
+def _graph(holding: Holding) -> str:
+    entities, relations = holding.entities.get("active", 0), holding.relations
+    if not entities:
+        return "No relations yet. They are learned when messages leave the queue."
+    gone = relations.get("ended", 0)
+    ended = f", {tokens(gone)} ended" if gone else ""
+    newest = f" Newest: {clipped(' '.join(holding.newest.split()))}" if holding.newest else ""
+    return f"{count(entities, 'entity')}, {count(relations.get('active', 0) + gone, 'relation')}{ended}.{newest}"
+
+
+def _turns(standing: Standing, holding: Holding) -> str:
+    unit = unit_of(standing.settings)
+    if not holding.turns:
+        return f"No {stored_plural(unit)} yet. {beginning(plural(unit))} are stored when they leave the queue."
+    whole = standing.settings.get("truncation") == "drop"
+    how = "all or none in a prompt" if whole else f"whole {plural(unit)} cut, lowest score first"
+    return f"{stored(holding.turns, unit)}, {how}."
+
+
+# -- its numbers -----------------------------------------------------------------------------------
+
+
+def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
+    if part is not None and standing.enabled:
+        yield f"{_share(part.granted, part.limit)} of the limit"
+    written = use.last_write
+    if standing.fresh is not None:
+        yield f"{tokens(standing.text_tokens or 0)} of {tokens(int(standing.settings['max_tokens']))} tokens used"
+    if standing.kind == "static":
+        how = "written" if holding.texts == 1 else "edited"
+        who = " by the agent" if written and written.actor == "agent" else ""
+        yield f"{how} in turn {tokens(written.turn)}{who}" if written and written.turn else "unchanged since the start"
+        if standing.agent_edits:
+            yield characters_used(len(standing.text or ""), standing.settings.get("limit"))
+    elif written is None:
+        yield "nothing written yet"
+    else:
+        yield f"last write turn {tokens(written.turn)}" if written.turn else "written at the start"
+    if use.cut_in:
+        last = f", last turn\N{NO-BREAK SPACE}{tokens(use.last_cut_turn)}" if use.last_cut_turn else ""
+        yield f":red[cut in {tokens(use.cut_in)} of {count(use.prompts, 'prompt')}{last}]"
+    elif not standing.priority:
+        yield "never cut"
+    elif use.prompts:
+        yield f"cut in none of {count(use.prompts, 'prompt')}"
+
+
+def characters_used(used: int, limit: int | None) -> str:
+    """`84 of 2,000 characters`."""
+    return count(used, "character") if limit is None else f"{tokens(used)} of {count(limit, 'character')}"
+
+
+def _for_the_agent(standing: Standing, with_tools: bool) -> Iterable[State]:
+    """States on what the agent may do with the block, in a session where it may edit any."""
+    limit = standing.settings.get("limit")
+    if standing.agent_edits:
+        if limit is not None and len(standing.text or "") > limit:
+            yield State("block", "Above its limit: the agent can only shorten it.", "waiting")
+    elif with_tools and standing.kind == "static" and standing.enabled:
+        yield State("lock", "Read only for the agent.")
+    elif with_tools and standing.kind == "facts" and standing.enabled and not _is_given_messages(standing):
+        yield State("archive", "The agent's archive: it writes here and searches it through tools.")
+
+
+def _is_given_messages(standing: Standing) -> bool:
+    return bool(standing.settings.get("accept_short_term_memory", True))
+
+
+def _share(granted: int, limit: int) -> str:
+    percent = round(100 * granted / limit) if limit else 0
+    return "under 1\N{NO-BREAK SPACE}%" if granted and not percent else f"{percent}\N{NO-BREAK SPACE}%"
+
+
+def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
+    settings = standing.settings
+    if not standing.enabled:
+        yield State("toggle_off", "Off. It receives nothing and is not in the prompt.")
+    if holding.waiting:
+        given_up = f" {count(len(use.parked), 'delivery')} given up for now." if use.parked else ""
+        reason = f" {plain(short(use.delivery_error, ERROR_CHARACTERS))}" if use.delivery_error else ""
+        flushes = holding.flushes == holding.waiting
+        what = (
+            f"{count(holding.waiting, 'flush')} not delivered" if flushes else f"{count(holding.waiting, 'delivery')}"
+        )
+        model = f" Waits for {plain(short(standing.waits_for))}, which learns for it." if standing.waits_for else ""
+        yield State("hourglass_top", f"Waiting: {what}.{given_up}{model or reason}", "waiting")
+    if not standing.made_here:
+        where = plain(short(standing.type, 60))
+        yield State("extension_off", f"Could not be made here: this app has no working {where}. Shown as it last was.")
+    if use.read_error:
+        reason = plain(short(use.read_error, ERROR_CHARACTERS))
+        yield State("error", f"Could not be read for the last prompt: {reason}", "loss")
+    if standing.text_ref and part is not None and standing.text_ref not in part.refs and standing.enabled:
+        size = f"{tokens(standing.text_tokens)} tokens" if standing.text_tokens is not None else "another size"
+        yield State("update", f"Edited since: {size} from the next prompt on.")
+    if standing.fresh is not None:
+        yield State("timelapse", f"{freshness_line(standing.fresh)}.")
+    if standing.sentences is not None and part is not None and standing.enabled and _written_since(standing, part):
+        yield State("update", f"Written since: {tokens(standing.text_tokens or 0)} tokens from the next prompt on.")
+    most = settings.get("max_tokens")
+    if standing.fresh is not None and most is not None and (standing.text_tokens or 0) > most:
+        yield State("compress", "Above its limit: it is shortened when it is next written.", "waiting")
+    if standing.kind == "static":
+        return
+    if not settings.get("accept_short_term_memory", True):
+        yield State("input_circle", "Receives no flushed messages: it learns nothing more.")
+    if settings.get("truncation") == "drop" and standing.kind != "vector":
+        yield State("content_cut", "Dropped whole when it must be cut.")
+    if settings.get("deliver_on") == "turn":
+        yield State("speed", "Learns after every turn.")
+    elif settings.get("deliver_on") == "session_end":
+        yield State("event", "Learns when the session ends.")
+
+
+def _written_since(standing: Standing, part: InPrompt) -> bool:
+    """Whether a summary has changed since the prompt shown."""
+    now, then = standing.sentences or frozenset(), frozenset(part.refs)
+    return not then <= now or (part.granted == part.asked and then != now)

@@ -1,0 +1,363 @@
+"""The kinds of block, one entry a kind: in words, the page that shows it, the settings that people may change.
+
+Pure; no Streamlit. What a kind does is its class's to say, its colour `memory_inspector.palette`'s.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from memory_core import BaseMemoryBlock
+from memory_core.blocks import BUILT_IN
+from memory_core.blocks.plugins import Plugin
+from memory_core.recipes import CATEGORIES
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One setting of a kind, as a widget."""
+
+    setting: str
+    """The engine's name of it."""
+    title: str
+    help: str
+    sort: Literal["whole", "share", "toggle", "choice", "labels", "text"]
+    optional: bool = False
+    """May it be None?"""
+    without: str = "none"
+    """What stands in the empty field of a setting that is None."""
+    choices: Mapping[str, str] | None = None
+    """Words by value, for a choice."""
+    offered: tuple[str, ...] = ()
+    """Labels that are suggested; others can be typed."""
+    group: str = ""
+    """What it is folded under with others; empty: it is always in sight."""
+    when: tuple[str, object] | None = None
+    """Another setting, and the value without which this one does nothing."""
+
+
+_DELIVER_ON = Field(
+    "deliver_on",
+    "Learn",
+    "`deliver_on`: when messages are given to the block.",
+    "choice",
+    choices={
+        "flush": "When messages leave the queue",
+        "turn": "After every turn",
+        "session_end": "When the session ends",
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of block."""
+
+    key: str
+    """A built-in kind, or `module:class` of a plug-in."""
+    label: str
+    help: str
+    """What such a block does, in one sentence."""
+    name: str
+    """What a new one is called unless it is given a name."""
+    priority: int
+    plugin: Plugin | None = None
+    page: str | None = None
+    """The page that shows what such a block holds."""
+    holds_nothing: str = "It put nothing into the prompt."
+    """On its card, while it has nothing to show."""
+    asks_nothing: str = "Nothing in it for this prompt."
+    """In a prompt that it put nothing into."""
+    noun: str = "piece"
+    """One of what it puts into a prompt."""
+    quoted: bool = False
+    """Are these counted, and named by their words where some are cut?"""
+    cut: str = ""
+    """Which of them are cut first."""
+    fields: tuple[Field, ...] = (_DELIVER_ON,)
+
+    @property
+    def learns(self) -> bool:
+        """Is it given messages?"""
+        return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
+
+    @property
+    def asks_model(self) -> bool:
+        """Does filling it take calls of the chosen model?"""
+        return self.key in BUILT_IN and BUILT_IN[self.key].kind_model_calls > 0
+
+
+CUSTOM = Kind("custom", "Custom", "", "", 1)
+"""A class of somebody's own; parts of a prompt that are no block are drawn like it."""
+
+STATIC = Kind(
+    "static",
+    "Fixed text",
+    "Text that stands in every prompt.",
+    "Instructions",
+    0,
+    holds_nothing="No text.",
+    fields=(
+        Field(
+            "read_only",
+            "Read only for the agent",
+            "`read_only`: where it is off, the agent edits the text through tools. People always may.",
+            "toggle",
+        ),
+        Field(
+            "description",
+            "What it is for",
+            "`description`: tells the agent what to write here, and when to change it.",
+            "text",
+            when=("read_only", False),
+        ),
+        Field(
+            "limit",
+            "Maximum characters",
+            "`limit`: the agent is refused what would make the text longer. People may write more.",
+            "whole",
+            optional=True,
+            when=("read_only", False),
+        ),
+    ),
+)
+
+FACTS = Kind(
+    "facts",
+    "Facts",
+    "Learned from messages when they leave the queue.",
+    "Facts",
+    1,
+    page="facts",
+    asks_nothing="No facts yet: they are learned from messages that leave the queue.",
+    noun="fact",
+    quoted=True,
+    cut="least relevant first",
+    fields=(
+        Field("max_facts", "Maximum facts", "Above this many, the list is condensed (`max_facts`).", "whole"),
+        Field("approval", "Review new facts first", "`approval`: they reach no prompt before.", "toggle"),
+        Field(
+            "on_change",
+            "Compare new facts with known ones",
+            "`on_change`: what becomes of a found fact that is near a known one. Every decision is recorded.",
+            "choice",
+            choices={
+                "add": "No: both stay, contradictions are marked",
+                "decide": "Yes: add, update, delete or nothing",
+            },
+        ),
+        Field(
+            "nearest",
+            "Known facts to compare with",
+            "`nearest`: each found fact is compared with so many of the nearest.",
+            "whole",
+            when=("on_change", "decide"),
+        ),
+        Field(
+            "show",
+            "Facts in the prompt",
+            "`show`: those left out stay stored, and can be searched.",
+            "choice",
+            choices={
+                "all": "All",
+                "relevant": "The most relevant to the question",
+                "none": "None: they are only searched",
+            },
+        ),
+        Field(
+            "top_k",
+            "Maximum facts in one prompt",
+            "`top_k`: how many of the most relevant ask for room.",
+            "whole",
+            when=("show", "relevant"),
+        ),
+        Field(
+            "categories",
+            "Categories",
+            "`categories`: what facts are put under. Empty: the extractor's own.",
+            "labels",
+            offered=CATEGORIES,
+        ),
+        Field(
+            "scope",
+            "Whose facts",
+            "`scope`: the user's facts are read in all sessions of that user.",
+            "choice",
+            choices={"session": "This session's", "user": "The user's, in all sessions"},
+        ),
+        _DELIVER_ON,
+    ),
+)
+
+VECTOR = Kind(
+    "vector",
+    "Earlier turns",
+    "Turns that left the queue, found again by the question.",
+    "Earlier turns",
+    2,
+    page="retrieval",
+    asks_nothing="Nothing stored fitted the question well enough, or nothing is stored yet.",
+    cut="lowest score first",
+    fields=(
+        Field(
+            "unit",
+            "Stored as one",
+            "`unit`: what is found, and brought back, as a whole. What is stored already stays as it is.",
+            "choice",
+            choices={
+                "message": "Each message by itself",
+                "turn": "A user message with its replies",
+                "batch": "All that leaves the queue at once",
+            },
+        ),
+        Field(
+            "scope",
+            "Found by",
+            "`scope`: what is said in one session of the user can be found in all of them. It goes with the session in "
+            "which it was said.",
+            "choice",
+            choices={"session": "This session", "user": "All sessions of the user"},
+        ),
+        Field(
+            "similarity_top_k",
+            "Results",
+            "`similarity_top_k`: most of them brought back. Empty: as many as fit into the tokens that are left.",
+            "whole",
+            optional=True,
+            without="as many as fit",
+        ),
+        Field(
+            "similarity_threshold",
+            "Threshold",
+            "`similarity_threshold`: least score of what is brought back.",
+            "share",
+            optional=True,
+        ),
+        Field(
+            "layout",
+            "In the prompt",
+            "`layout`: lines take fewest tokens, in the order they were said. Messages are as LlamaIndex writes them, "
+            "best first.",
+            "choice",
+            choices={"lines": "A date, then speaker: words", "messages": "As marked-up messages"},
+        ),
+        Field(
+            "retrieval_context_window",
+            "Messages in the question",
+            "`retrieval_context_window`: a question that says little by itself is completed by the messages before it. "
+            "1: never.",
+            "whole",
+        ),
+        *(
+            Field(setting, title, f"`{setting}`: {means} 0 switches it off.", "share", group="What counts in the score")
+            for setting, title, means in (
+                ("vector_weight", "Weight of meaning", "share of the nearness in meaning in the match."),
+                ("keyword_weight", "Weight of keywords", "share of the shared words in the match."),
+                ("neighbour_weight", "Weight of neighbours", "part of the match of what was said around it, added."),
+                ("episode_weight", "Weight of the episode", "part of the best matches of the same episode, added."),
+                ("speaker_weight", "Weight of the speaker", "added for who is asked about, and for people."),
+                ("date_weight", "Weight of dates", "added for a date that the question names."),
+                ("informativeness_weight", "Weight of informativeness", "added for what tells much by itself."),
+                ("length_weight", "Weight against length", "taken away for each doubling beyond 100 tokens."),
+            )
+        ),
+        _DELIVER_ON,
+    ),
+)
+
+SUMMARY = Kind(
+    "summary",
+    "Summary",
+    "One text that takes in what left the queue, and stays short.",
+    "Summary",
+    1,
+    holds_nothing="Nothing yet. It takes in what is said when messages leave the queue.",
+    asks_nothing="Nothing in it yet: it takes in messages that leave the queue.",
+    noun="sentence",
+    cut="least relevant first",
+    fields=(
+        Field(
+            "max_tokens",
+            "Maximum tokens",
+            "`max_tokens`: the text grows no longer. What does not fit leaves it by whole sentences.",
+            "whole",
+        ),
+        _DELIVER_ON,
+    ),
+)
+
+GRAPH = Kind(
+    "graph",
+    "Relations",
+    "Who and what is related, and how; ways of several steps.",
+    "Relations",
+    1,
+    page="graph",
+    asks_nothing="No relation touches what was mentioned, or none is known yet.",
+    noun="relation",
+    quoted=True,
+    cut="farthest from the question first",
+    fields=(
+        Field(
+            "hops",
+            "Steps from what is mentioned",
+            "`hops`: how far from what the question mentions a relation may be.",
+            "whole",
+        ),
+        Field(
+            "most_relations",
+            "Maximum relations in one prompt",
+            "`most_relations`: the nearest to what is mentioned come first.",
+            "whole",
+        ),
+        _DELIVER_ON,
+    ),
+)
+
+KINDS = {kind.key: kind for kind in (STATIC, FACTS, VECTOR, SUMMARY, GRAPH)}
+"""The built-in ones, in the order in which they are offered."""
+
+
+def kinds(plugins: Iterable[Plugin]) -> dict[str, Kind]:
+    """Every kind that can be added, by key: built in, then offered by packages. Broken plug-ins are not among them."""
+    offered = [
+        Kind(plugin.target, plugin.name, _described(plugin), plugin.name, 1, plugin)
+        for plugin in plugins
+        if plugin.block is not None
+    ]
+    return KINDS | {kind.key: kind for kind in offered}
+
+
+def kind_of(key: str) -> Kind:
+    """A kind by its key; a class of somebody's own, and what is no block, as `CUSTOM`."""
+    return KINDS.get(key, CUSTOM)
+
+
+def make(kind: Kind, name: str, priority: int, text: str = "") -> BaseMemoryBlock[Any]:
+    """A block of this kind, not stored yet.
+
+    Raises:
+        ConfigError: the name or the priority is impossible, or a plug-in's class fails.
+    """
+    if kind.plugin is not None:
+        return kind.plugin.make(name, priority=priority)
+    extra = {"static_content": text} if kind.key == "static" else {}
+    return BUILT_IN[kind.key](name=name, priority=priority, **extra)
+
+
+def free_name(wanted: str, taken: Iterable[str]) -> str:
+    """The name itself, or with the first number that makes it free: `Facts 2`."""
+    used = set(taken)
+    if wanted not in used:
+        return wanted
+    return next(name for number in range(2, len(used) + 3) if (name := f"{wanted} {number}") not in used)
+
+
+def _described(plugin: Plugin) -> str:
+    offered = f"Offered by {plugin.package}." if plugin.package else "Offered by a package of this machine."
+    return f"{plugin.description} {offered}".strip()
+
+
+def fields_of(kind: str, *, has_user: bool) -> tuple[Field, ...]:
+    """The settings of a block of this kind that can be changed on screen."""
+    return tuple(field for field in kind_of(kind).fields if has_user or field.setting != "scope")

@@ -1,0 +1,225 @@
+"""The numbers behind one event's sentence, and the rule it followed, as rows of a small table. Pure."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from memory_core.events import (
+    ConfigurationChanged,
+    ContextBuilt,
+    Event,
+    FlushPlanned,
+    GraphCurated,
+    Ranges,
+    Retrieved,
+    expand,
+)
+from memory_inspector.wording.decision_text import DECISIONS, rule_words
+from memory_inspector.wording.event_sentences import SETTINGS, seconds, value_words
+from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.unit_names import TURN, beginning, stored_plural
+
+Row = tuple[str, str]
+"""Label and value, plain text."""
+
+RULES = {
+    "window": "turns beyond the queue's window leave, whatever their size",
+    "whole_turns": "oldest first, whole turns; the newest turn stays",
+    "long_turn": "the newest turn alone is too long: its oldest steps leave",
+    "no_user_message": "no user message in the queue: the oldest steps leave",
+    "everything": "everything leaves",
+}
+"""Flush rules in words."""
+
+OUTCOMES = {
+    "granted": "Recalled",
+    "below_threshold": "Below the threshold",
+    "in_queue": "Still in the queue",
+    "beyond_top_k": "Beyond the number of results",
+    "postprocessed": "Left out by a postprocessor",
+    "no_room": "No room left",
+}
+"""Outcomes of search candidates in words."""
+
+
+def number_rows(event: Event, unit: str = TURN) -> list[Row]:
+    """The numbers of an event, in the order of its fields; ids and hashes appear only in the raw record.
+
+    `unit`: the noun for what its block stores as one.
+    """
+    if isinstance(event, FlushPlanned):
+        return _flush(event)
+    if isinstance(event, ContextBuilt):
+        return _context(event)
+    if isinstance(event, Retrieved):
+        return _search(event)
+    if isinstance(event, ConfigurationChanged):
+        return _settings(event.after, event.before)
+    given = {each.name: getattr(event, each.name) for each in fields(event)}
+    if isinstance(event, GraphCurated):
+        del given["number"]  # of the change set
+    rows = [
+        (label or beginning(stored_plural(unit)), written(given[name]))
+        for name, (label, written) in _LABELS.items()
+        if name in given and given[name] not in (None, "", ()) and not _is_hash(name, given[name])
+    ]
+    settings = given.get("settings")
+    return rows + (_settings(settings, {}) if isinstance(settings, dict) else [])
+
+
+def _is_hash(name: str, value: object) -> bool:
+    """Whether the value is the hash of a quoted text; `before` and `after` are counts only for lists of facts."""
+    return name in ("before", "after") and not isinstance(value, int)
+
+
+def _flush(event: FlushPlanned) -> list[Row]:
+    return [
+        ("Messages", f"{tokens(event.messages)}: number {_spans(event.seqs)}"),
+        ("Tokens that left", tokens(event.tokens)),
+        ("Queue before", tokens(event.queue_before)),
+        ("Queue after", tokens(event.queue_after)),
+        ("Flush above", tokens(int(event.history_budget))),
+        ("Flush size", f"at least {tokens(event.flush_size)}"),
+        *([("Still above by", tokens(event.over_by))] if event.over_by else []),
+        *[("Rule", RULES.get(rule, rule)) for rule in event.rules],
+    ]
+
+
+def _context(event: ContextBuilt) -> list[Row]:
+    free = event.token_limit - event.total
+    rows = [
+        ("Requested", tokens(event.asked)),
+        ("Sent", f"{tokens(event.total)} of {tokens(event.token_limit)}"),
+        ("Free", tokens(free)) if free >= 0 else ("Over the limit by", tokens(-free)),
+        ("Queue", _granted(event.queue_asked, event.queue_tokens)),
+    ]
+    if event.pinned_tokens:
+        rows.append(("System messages", tokens(event.pinned_tokens)))
+    for part in event.parts:
+        rank = f"priority {part['priority']}" if part["priority"] else "never cut"
+        rows.append((short(str(part["name"])), f"{_granted(int(part['asked']), int(part['granted']))}, {rank}"))
+    if event.over_because:
+        rows.append(("Never cut", event.over_because))
+    rows.append(("Billed", f"about {tokens(event.billed)}"))
+    if event.neutralised:
+        rows.append(("Made harmless", count(event.neutralised, "text")))
+    return rows
+
+
+def _granted(asked: int, granted: int) -> str:
+    return tokens(granted) if asked == granted else f"{tokens(granted)} of {tokens(asked)}"
+
+
+def _search(event: Retrieved) -> list[Row]:
+    rows = [(OUTCOMES.get(outcome, outcome), tokens(number)) for outcome, number in event.gates.items()]
+    if event.elsewhere:
+        rows.append(("From other sessions", tokens(len(event.elsewhere))))
+    rows.append(("Results requested", "as many as fit" if event.top_k is None else tokens(event.top_k)))
+    if event.token_budget is not None:
+        rows.append(("Token budget", count(event.token_budget, "token")))
+    rows.append(("Threshold", "none" if event.threshold is None else f"{event.threshold:.2f}"))
+    if event.weights:
+        meaning, keywords = event.weights
+        rows.append(("Weight of meaning, keywords", f"{meaning:g}, {keywords:g}"))
+    if added := {term: weight for term, weight in event.boost_weights.items() if weight}:
+        rows.append(("Weights of boosts", ", ".join(f"{term} {weight:g}" for term, weight in added.items())))
+    return rows
+
+
+def _settings(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[Row]:
+    rows = []
+    for name, value in after.items():
+        label = SETTINGS.get(name, name.replace("_", " ")).removeprefix("the ").capitalize()
+        former = f"{value_words(name, before[name])} → " if name in before else ""
+        rows.append((label, f"{former}{value_words(name, value)}"))
+    return rows
+
+
+def _spans(spans: Ranges) -> str:
+    """Ranges in words: `1 to 4, 9`."""
+    return ", ".join(tokens(first) if first == last else f"{tokens(first)} to {tokens(last)}" for first, last in spans)
+
+
+def _messages(spans: Ranges) -> str:
+    return f"{count(len(expand(spans)), 'message')}: number {_spans(spans)}"
+
+
+def _length(items: tuple[Any, ...]) -> str:
+    return tokens(len(items))
+
+
+def _words(text: str) -> str:
+    return short(text, 80)
+
+
+_LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
+    "seq": ("Message", tokens),
+    "role": ("Role", _words),
+    "messages": ("Messages", tokens),
+    "seqs": ("Messages", _messages),
+    "removed": ("Messages", _messages),
+    "facts": ("Facts", lambda facts: tokens(facts) if isinstance(facts, int) else tokens(len(facts))),
+    "vectors": ("", tokens),
+    "nodes": ("", _length),
+    "numbers": ("", _length),
+    "skipped": ("Skipped", tokens),
+    "missing": ("Missing", tokens),
+    "tokens": ("Tokens", tokens),
+    "reference_tokens": ("Tokens as LlamaIndex counts", tokens),
+    "tokens_before": ("Tokens before", tokens),
+    "tokens_after": ("Tokens after", tokens),
+    "counter": ("Counted with", _words),
+    "sources": ("Said in", _messages),
+    "category": ("About", _words),
+    "found": ("Found", tokens),
+    "added": ("New", tokens),
+    "confirmed": ("Already known", tokens),
+    "held_back": ("Held back", tokens),
+    "ended": ("Ended", tokens),
+    "refused": ("Left out", tokens),
+    "entities": ("Entities", _length),
+    "relations": ("Relations", _length),
+    "recalled": ("Repeated from memory", tokens),
+    "decision": ("Decided", lambda decision: DECISIONS.get(decision, decision)),
+    "rule": ("Rule", rule_words),
+    "decider": ("Decided by", _words),
+    "candidates": ("Compared with", lambda found: ", ".join(f"{score:.2f}" for _, score in found)),
+    "topics": ("Topics", lambda topics: _words(", ".join(topics))),
+    "what": ("What", _words),
+    "number": ("Number", tokens),
+    "extractor": ("Found by", _words),
+    "similarity": ("Similarity", lambda share: f"{share:.2f}"),
+    "before": ("Facts before", tokens),
+    "after": ("Facts after", tokens),
+    "kept": ("Kept", _length),
+    "merged": ("Merged", _length),
+    "vanished": ("Vanished", _length),
+    "new": ("New, unsupported", _length),
+    "max_facts": ("Maximum facts", tokens),
+    "summariser": ("Written by", _words),
+    "turn_covered": ("Covers up to turn", tokens),
+    "max_tokens": ("Maximum tokens", tokens),
+    "lost": ("Names, numbers and dates gone", tokens),
+    "shortened": ("Left out to fit, tokens", tokens),
+    "broken": ("Sentences broken off", tokens),
+    "reason": ("Reason", _words),
+    "deliveries": ("Deliveries", _length),
+    "attempt": ("Attempt", tokens),
+    "attempts": ("Attempts", tokens),
+    "seconds": ("Duration", seconds),
+    "retry_in_seconds": ("Next attempt in", seconds),
+    "purpose": ("For", _words),
+    "model": ("Model", _words),
+    "input_tokens": ("Tokens in", tokens),
+    "output_tokens": ("Tokens out", tokens),
+    "cost": ("Cost", lambda dollars: f"about ${dollars:.4f}"),
+    "embedder": ("Embeddings", _words),
+    "revision": ("Version", tokens),
+    "restored": ("Restored", lambda revision: f"version {tokens(revision)}"),
+    "error": ("Error", _words),
+    "store": ("Store", _words),
+    "count": ("Records", tokens),
+    "best": ("Best score", lambda score: f"{score:.2f}"),
+    "span": ("Trace and span id", str),
+}
+"""Fields shown to users: label and formatter. An empty label: the unit that vector blocks store."""

@@ -1,0 +1,60 @@
+"""Every event as one sentence. Pure: an event and words in, a line out.
+
+A sentence says in the past tense what happened, how much, and by which rule, in numbers that the event holds. This is
+the one place where events become words: the story of a turn and the timeline are both made of these lines.
+"""
+
+from memory_inspector.wording.event_sentences import (
+    block_events,
+    context_events,
+    fact_events,
+    graph_events,
+    queue_events,
+    store_events,
+)
+from memory_inspector.wording.event_sentences.context_events import KNOWN, PURPOSES, one_cut, stored_as, too_large
+from memory_inspector.wording.event_sentences.fact_events import CURATED, contradiction
+from memory_inspector.wording.event_sentences.graph_events import GRAPH_CURATED
+from memory_inspector.wording.event_sentences.line import (
+    ERASED,
+    NOT_CAPTURED,
+    QUOTED,
+    SAID,
+    Line,
+    Tone,
+    Words,
+    describe,
+    seconds,
+)
+from memory_inspector.wording.event_sentences.queue_events import still_learning
+from memory_inspector.wording.event_sentences.setting_values import SETTINGS, setting_words, value_words
+from memory_inspector.wording.event_sentences.store_events import unsent_words
+
+SENTENCES = (block_events, context_events, fact_events, graph_events, queue_events, store_events)
+"""The modules that hold the sentences: importing them makes `describe` know every kind of event."""
+
+__all__ = [
+    "CURATED",
+    "ERASED",
+    "GRAPH_CURATED",
+    "KNOWN",
+    "NOT_CAPTURED",
+    "PURPOSES",
+    "QUOTED",
+    "SAID",
+    "SENTENCES",
+    "SETTINGS",
+    "Line",
+    "Tone",
+    "Words",
+    "contradiction",
+    "describe",
+    "one_cut",
+    "seconds",
+    "setting_words",
+    "still_learning",
+    "stored_as",
+    "too_large",
+    "unsent_words",
+    "value_words",
+]

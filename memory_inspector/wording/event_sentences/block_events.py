@@ -1,0 +1,83 @@
+"""Blocks, recipes and tools in sentences."""
+
+from memory_core.events import (
+    BlockAdded,
+    BlockEdited,
+    BlockFailed,
+    BlockRemoved,
+    BlocksOrdered,
+    BlockStateSaved,
+    RecipeChosen,
+    ToolCalled,
+)
+from memory_inspector.wording.event_sentences.line import Line, Words, clause, describe, listed
+from memory_inspector.wording.event_sentences.setting_values import recipe_title, setting_words
+from memory_inspector.wording.formatting import short
+from memory_inspector.wording.tool_call_text import arguments_of, log_line
+
+
+@describe.register
+def _(event: BlockAdded, words: Words) -> Line:
+    priority = event.settings.get("priority")
+    rank = "" if priority is None else f", priority {priority}" if priority else ", never cut"
+    return Line("add", f"Added the block {short(event.block)}{rank}")
+
+
+@describe.register
+def _(event: BlockRemoved, words: Words) -> Line:
+    return Line("delete", f"Removed the block {short(event.block)}")
+
+
+@describe.register
+def _(event: BlocksOrdered, words: Words) -> Line:
+    return Line("swap_vert", f"Ordered the blocks: {listed([short(name) for name in event.names])}")
+
+
+@describe.register
+def _(event: BlockEdited, words: Words) -> Line:
+    block = short(event.block)
+    if event.settings:
+        changed = listed([setting_words(name, value) for name, value in event.settings.items()])
+        return Line("tune", f"Changed {block}: {changed}")
+    if event.restored is not None:
+        again = f"version {event.restored} of the text of {block}, as version {event.revision}"
+        return Line("settings_backup_restore", f"Brought back {again}")
+    if event.after is not None and event.after != event.before:
+        began = event.before is None
+        note = words.said.get(event.note) if event.note else None
+        why = f": {short(note)}" if note else ""
+        return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}{why}")
+    lost = "text" if event.ignored else "settings"
+    return Line("edit_note", f"Kept the stored {lost} of {block} against the code's")
+
+
+@describe.register
+def _(event: RecipeChosen, words: Words) -> Line:
+    former = f" from {recipe_title(event.before)}" if event.before else ""
+    done = [
+        f"{says} {listed([short(name) for name in names])}"
+        for says, names in (("kept", event.kept), ("added", event.added), ("removed", event.removed))
+        if names
+    ]
+    told = f": {', '.join(done)}" if done else ""
+    return Line("swap_horiz", f"Switched to {recipe_title(event.recipe)}{former}{told}")
+
+
+@describe.register
+def _(event: BlockStateSaved, words: Words) -> Line:
+    if event.unsaved_fields:
+        lost = listed(list(event.unsaved_fields))
+        return Line("save", f"Saved what {short(event.block)} learned, but it cannot keep {lost}", "waiting")
+    return Line("save", f"Saved what {short(event.block)} learned")
+
+
+@describe.register
+def _(event: BlockFailed, words: Words) -> Line:
+    return Line("error", f"{short(event.block)} could not be read: {clause(event.error)}", "loss")
+
+
+@describe.register
+def _(event: ToolCalled, words: Words) -> Line:
+    arguments, result = arguments_of(words.said.get(event.arguments)), words.said.get(event.result)
+    told = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")
+    return Line(told.icon, told.text, "waiting" if told.refused else "plain")

@@ -1,0 +1,229 @@
+"""Retrieval, contexts and model calls in sentences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_core.events import (
+    ContextBuilt,
+    Event,
+    ModelCalled,
+    Ref,
+    Retrieved,
+    VectorsRemoved,
+    VectorsReplaced,
+    VectorsStored,
+    expand,
+    numbers,
+    spread,
+)
+from memory_core.planning.context import QUEUE
+from memory_inspector.wording.event_sentences.line import (
+    ERASED,
+    ERASED_RELATION,
+    NOT_CAPTURED,
+    Line,
+    Words,
+    clause,
+    describe,
+    listed,
+    seconds,
+    turn_words,
+)
+from memory_inspector.wording.formatting import count, short, tokens
+from memory_inspector.wording.unit_names import TURN, by_score, common, from_turn, stored
+
+KNOWN = {
+    "built": "built here",
+    "observed": "as observed on the way to the model",
+    "reported": "as a span of the agent reports it",
+}
+"""How a prompt is known, as it follows what is said of it."""
+
+MAX_NAMED = 12
+"""Recalled turns that are named; the others are counted."""
+
+# -- retrieval -----------------------------------------------------------------------------------
+
+
+@describe.register
+def _(event: VectorsStored, words: Words) -> Line:
+    line = f"Stored {count(len(event.nodes), stored_as(event, words))} in {short(event.block)}"
+    if event.embedder:
+        return Line("inventory_2", line)
+    if event.follow:
+        return Line("inventory_2", f"{line} for keyword search; their vectors follow")
+    why = tuple([event.error] if event.error else [])
+    return Line("warning", f"{line} for keyword search only: the embedding model failed", "waiting", why)
+
+
+def stored_as(event: Event, words: Words) -> str:
+    """What the block of an event stores as one; what the event itself holds comes before what the block does now."""
+    block = getattr(event, "block", None)
+    if block is None:
+        return common(words.units.values())
+    if not isinstance(event, VectorsStored):
+        return words.units.get(block, TURN)
+    alone = all(len(expand(seqs)) == 1 for _, seqs, _ in event.nodes)
+    unit = words.units.get(block, "message" if alone else TURN)
+    return TURN if unit == "message" and not alone else unit
+
+
+@describe.register
+def _(event: VectorsRemoved, words: Words) -> Line:
+    gone = stored(len(event.numbers), stored_as(event, words))
+    return Line("delete", f"Deleted {gone} of {short(event.block)}: the messages stay", "loss")
+
+
+@describe.register
+def _(event: VectorsReplaced, words: Words) -> Line:
+    renewed = stored(len(event.numbers), stored_as(event, words))
+    return Line("refresh", f"Embedded {renewed} of {short(event.block)} again with {short(event.embedder)}")
+
+
+@describe.register
+def _(event: Retrieved, words: Words) -> Line:
+    unit = stored_as(event, words)
+    granted = [candidate for candidate in event.candidates if candidate[4] == "granted"]
+    if granted:
+        best = max(candidate[3] for candidate in granted)
+        shown = [
+            f"Turn {turn_words(number, words)} ({score:.2f}): {words.previews.get(number, 'erased since')}"
+            for number, _, _, score, _ in granted[:MAX_NAMED]
+        ]
+        many = max(len(granted), event.gates.get("granted", 0))  # the best are listed, see `MAX_RECORDED`
+        shown += [f"and {tokens(many - len(shown))} more"] if many > len(shown) else []
+        line = Line("search", f"Recalled {count(many, f'earlier {unit}')}, best {best:.2f}", more=tuple(shown))
+    elif not event.candidates:
+        line = Line("search_off", f"Recalled nothing from {short(event.block)}: no stored {unit} fits")
+    else:
+        line = Line("search_off", f"Recalled nothing: {_why_nothing(event)}")
+    if event.elsewhere:
+        there = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
+        highest = f", best {max(score for _, score in event.elsewhere):.2f}"
+        also = f"{line.text}, and {there}" if granted else f"Recalled {there}{highest}"
+        line = Line("search", also, more=line.more)
+    if event.degraded:
+        return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
+    return line
+
+
+def _why_nothing(event: Retrieved) -> str:
+    _, _, _, best, outcome = event.candidates[0]
+    if outcome == "in_queue":
+        return f"what fits best ({best:.2f}) is still in the queue"
+    if outcome == "postprocessed":
+        return f"what fits best ({best:.2f}) was left out by {', '.join(event.postprocessors)}"
+    if outcome == "no_room":
+        room = f" of {count(event.token_budget, 'token')}" if event.token_budget is not None else ""
+        return f"what fits best ({best:.2f}) is too long for the room{room}"
+    if event.threshold is None:
+        return f"none of {count(len(event.candidates), 'candidate')} was granted"
+    places = 2 if f"{best:.2f}" != f"{event.threshold:.2f}" else 4  # as many as show that it is less
+    return f"best {best:.{places}f} is below the threshold {event.threshold:.2f}"
+
+
+# -- contexts and model calls --------------------------------------------------------------------
+
+
+@describe.register
+def _(event: ContextBuilt, words: Words) -> Line:
+    if event.known != "built":
+        many = count(len(expand(event.pinned)) + len(expand(event.queue)), "message")
+        return Line("article", f"Sent {many}, {count(event.total, 'token')}, {KNOWN[event.known]}")
+    if event.cuts:
+        line = Line("content_cut", _cuts(event), "loss")
+    else:
+        sent, free = f"{tokens(event.total)} of {tokens(event.token_limit)}", max(0, event.token_limit - event.total)
+        line = Line("article", f"Built the prompt: {sent} tokens, {tokens(free)} free")
+    if event.over_by:
+        return Line("error", f"{line.text}. {too_large(event).text}", "loss")
+    return line
+
+
+def _cuts(event: ContextBuilt) -> str:
+    """`Cut 56 of 335 tokens from Earlier turns: priority 2 goes first`."""
+    parts = {str(part["name"]): part for part in event.parts}
+    blocks = [cut for cut in event.cuts if cut["part"] != QUEUE]
+    said = []
+    for index, cut in enumerate(blocks):
+        part = parts.get(str(cut["part"]), {})
+        asked = f" of {tokens(int(part['asked']))}" if "asked" in part else ""
+        said.append(f"{tokens(int(cut['tokens']))}{asked}{' tokens' * (not index)} from {short(str(cut['part']))}")
+    left = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
+    if not said:
+        return f"Left {listed(left)} out of the prompt: what is never cut is over the limit"
+    first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
+    which = "largest" if event.truncation_order == "largest_first" else "smallest"
+    why = f"priority {first} goes first" if len(said) == 1 else f"the {which} priority number goes first"
+    return f"Cut {listed(said)}: {why}" + (f". Left {listed(left)} out as well" if left else "")
+
+
+def _left_out(cut: Mapping[str, Any]) -> str:
+    return f"{count(len(spread(cut['refs'])), 'oldest turn')}, {count(int(cut['tokens']), 'token')},"
+
+
+def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words) -> Line:
+    """A single cut: by how much the prompt was over the limit, and what was left out of it therefore."""
+    refs = spread(cut["refs"])
+    part, size = str(cut["part"]), count(int(cut["tokens"]), "token")
+    why = f"The prompt was {count(int(cut['over_before']), 'token')} over, so"
+    if part == QUEUE:
+        what = f"its {count(len(refs), 'oldest turn')} ({size})" if len(refs) > 1 else f"its oldest turn ({size})"
+        return Line("content_cut", f"{why} {what} {_left(len(refs))}", "loss")
+    if cut["rule"] == "dropped":
+        return Line("content_cut", f"{why} all of {short(part)} ({size}) {_left(1)}", "loss", _cut_words(refs, words))
+    scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
+    gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
+    if not gone:
+        far = ", farthest from the question first" if any(ref.kind == "relation" for ref in refs) else ""
+        return Line("content_cut", f"{why} {size} of {short(part)} were left out{far}", "loss", _cut_words(refs, words))
+    unit = words.units.get(part, TURN)
+    names = [from_turn(unit, turn_words(number, words)) for number in gone[:MAX_NAMED]]
+    if len(gone) == 1:
+        score = f", lowest score {scores[gone[0]]:.2f}" if gone[0] in scores else ""
+        return Line("content_cut", f"{why} {names[0]} ({size}{score}) {_left(1)}", "loss")
+    more = f" and {tokens(len(gone) - MAX_NAMED)} more" if len(gone) > MAX_NAMED else ""
+    scored = by_score([(name, scores.get(number)) for name, number in zip(names, gone, strict=False)])
+    return Line("content_cut", f"{why} {size} {_left(2)}, lowest score first: {scored}{more}", "loss")
+
+
+def _left(many: int) -> str:
+    return f"{'was' if many == 1 else 'were'} left out"
+
+
+def _cut_words(refs: Sequence[Ref], words: Words) -> tuple[str, ...]:
+    """The words of the facts and relations that were cut."""
+    named = {"fact": (words.facts, ERASED), "relation": (words.relations, ERASED_RELATION)}
+    return tuple(named[ref.kind][0].get(ref.number, named[ref.kind][1]) for ref in refs if ref.kind in named)
+
+
+def too_large(event: ContextBuilt) -> Line:
+    """A prompt that is over the limit all the same."""
+    return Line(
+        "error",
+        f"Sent {tokens(event.total)} of {tokens(event.token_limit)}: {tokens(event.over_by)} over. "
+        f"{event.over_because} cannot be cut",
+        "loss",
+    )
+
+
+@describe.register
+def _(event: ModelCalled, words: Words) -> Line:
+    purpose = f"to {PURPOSES.get(event.purpose, event.purpose)}"
+    if event.error:
+        return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
+    counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
+    sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
+    told = [*sizes, seconds(event.seconds), *([] if event.captured else [NOT_CAPTURED])]
+    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(told)}")
+
+
+PURPOSES = {
+    "reply": "reply",
+    "extract": "find facts",
+    "condense": "shorten the list of facts",
+    "summarise": "write the summary",
+    "answer": "answer",
+    "embed": "embed texts",
+}
+"""What a model is called for, as it follows "asked to"."""

@@ -1,0 +1,227 @@
+"""The words that events only name, as they were when each event happened: read from the log and the content store.
+
+No block of today is asked, so what left with a block keeps its words; only what was erased has none.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from sys import maxsize
+from threading import Lock
+from typing import Any, TypeVar
+
+from memory_core import ChatMessage, Memory
+from memory_core.events import ContextBuilt, Event, EventRecord, MessageAdded, Retrieved, expand, numbers
+from memory_core.history.by_turn import History
+from memory_core.history.log import fact_words_at
+from memory_core.history.pieces import Pieces
+from memory_core.messages import MEMORY_TOOLS, message_text
+from memory_inspector.wording.event_sentences.line import Line, Words, describe
+from memory_inspector.wording.formatting import short
+from memory_inspector.wording.unit_names import unit_of
+
+Key = TypeVar("Key")
+
+PREVIEW_CHARACTERS = 90
+
+
+class WordsInLog:
+    """Where the words of one session's events are; it keeps none of them. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._begin(None)
+
+    def _begin(self, first: EventRecord | None) -> None:
+        self._first = first
+        self._pieces = Pieces(first.session_id if first else "")
+        self._position = 0
+
+    def words(self, records: Sequence[EventRecord], memory: Memory) -> Words:
+        """The words of these events together, as they were when the last of them happened, and what is due now."""
+        if not records:
+            return Words({}, {}, {})
+        named = _Named()
+        for record in records:
+            named.apply(record.event, previews=True)
+        due = frozenset(delivery.id for delivery in memory.session.deliveries(states=("pending", "parked")))
+        return replace(self._read([(named, records[-1])], memory)[0], due=due)
+
+    def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
+        """One sentence an event, each in the words of its own moment; recalled turns are not quoted."""
+        asked = []
+        for record in records:
+            named = _Named()
+            named.apply(record.event, previews=False)
+            asked.append((named, record))
+        return [describe(record.event, words) for record, words in zip(records, self._read(asked, memory), strict=True)]
+
+    def named(
+        self, memory: Memory, record: EventRecord, *, facts: Iterable[int] = (), relations: Iterable[int] = ()
+    ) -> Words:
+        """The words of these facts and relations, as they were when an event happened."""
+        return self._read([(_Named(facts=dict.fromkeys(facts), relations=dict.fromkeys(relations)), record)], memory)[0]
+
+    def _read(self, asked: "Sequence[tuple[_Named, EventRecord]]", memory: Memory) -> list[Words]:
+        """The words of every group, out of the content store at once."""
+        history = memory.log.history()
+        with self._lock:
+            self._catch_up(history)
+            places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
+        _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
+        texts = memory.log.texts({key for each in places for key in each.hashes()})
+        return [
+            each.words(texts, _units(history, record.position)) for each, (_, record) in zip(places, asked, strict=True)
+        ]
+
+    def _catch_up(self, history: History) -> None:
+        """Take in what is new; everything again where events that were taken have been changed since."""
+        first = history.records[0] if history.records else None
+        if first is not self._first:
+            self._begin(first)
+        for record in history.after(self._position):
+            self._pieces.apply(record)
+        self._position = max(self._position, history.position)
+
+
+def words_in_log(memory: Memory) -> WordsInLog:
+    """That of a session, in this process."""
+    return memory.session.services.cached(("event-words", memory.session.database.id, memory.session_id), WordsInLog)
+
+
+@dataclass(slots=True)
+class _Named:
+    """What events name: ids, and hashes of texts, in the order of their sentences."""
+
+    facts: dict[int, None] = field(default_factory=dict)
+    entities: dict[int, None] = field(default_factory=dict)
+    relations: dict[int, None] = field(default_factory=dict)
+    units: dict[int, None] = field(default_factory=dict)
+    quoted_units: dict[int, None] = field(default_factory=dict)
+    texts: dict[str, None] = field(default_factory=dict)
+    messages: dict[str, None] = field(default_factory=dict)
+
+    def apply(self, event: Event, *, previews: bool) -> None:
+        """Add what the sentence of an event asks for; with `previews`, recalled turns with how they begin, and all
+        that was cut.
+        """
+        describe(
+            event,
+            Words(
+                facts=_Noted(self.facts),
+                turns=_Noted(self.units),
+                previews=_Noted(self.quoted_units if previews else {}),
+                said=_Noted(self.messages if isinstance(event, MessageAdded) else self.texts),
+                relations=_Noted(self.relations),
+                entities=_Noted(self.entities),
+            ),
+        )
+        if isinstance(event, Retrieved):
+            self.texts[event.query] = None
+        elif isinstance(event, ContextBuilt) and previews:
+            refs = [ref for cut in event.cuts for ref in cut["refs"]]
+            self.facts.update(dict.fromkeys(numbers(refs, "fact")))
+            self.relations.update(dict.fromkeys(numbers(refs, "relation")))
+            self.units.update(dict.fromkeys(numbers(refs, "unit")))
+
+
+class _Noted(Mapping[Key, Any]):
+    """Empty mapping that notes what it is asked for: a sentence is told once to learn what it names."""
+
+    def __init__(self, into: dict[Key, None]) -> None:
+        self._into = into
+
+    def __getitem__(self, key: Key) -> Any:
+        self._into[key] = None
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+@dataclass(slots=True)
+class _Places:
+    """Hashes and turns of what was named, at one position of the log."""
+
+    facts: dict[int, str]
+    unknown_facts: set[int]
+    """Learned in another session of the user."""
+    entities: dict[int, str]
+    relations: dict[int, tuple[str, str, str]]
+    turns: dict[int, int]
+    quoted: dict[int, str]
+    """Hash of the first message of each unit that is quoted."""
+    texts: set[str]
+    messages: set[str]
+
+    @classmethod
+    def of(cls, pieces: Pieces, named: _Named, position: int) -> "_Places":
+        # What takes the place of something may be stored after the event that names it.
+        facts = {each: pieces.fact(each, position) or pieces.fact(each, maxsize) for each in named.facts}
+        entities = {each: pieces.entity(each, position) or pieces.entity(each, maxsize) for each in named.entities}
+        relations = {
+            each: pieces.relation(each, position) or pieces.relation(each, maxsize) for each in named.relations
+        }
+        units = {each: expand(unit.seqs) for each in named.units if (unit := pieces.unit(each)) is not None}
+        turns = {each: pieces.turn_of(seqs[0]) for each, seqs in units.items() if seqs}
+        begun = {each: pieces.added(units[each][0]) for each in named.quoted_units if units.get(each)}
+        return cls(
+            facts={each: words.content for each, words in facts.items() if words is not None},
+            unknown_facts={each for each, words in facts.items() if words is None},
+            entities={each: name for each, name in entities.items() if name is not None},
+            relations={each: (r.subject, r.predicate, r.object) for each, r in relations.items() if r is not None},
+            turns={each: turn for each, turn in turns.items() if turn is not None},
+            quoted={each: added.content for each, added in begun.items() if added is not None},
+            texts=set(named.texts),
+            messages=set(named.messages),
+        )
+
+    def hashes(self) -> set[str]:
+        found = {*self.facts.values(), *self.entities.values(), *self.quoted.values(), *self.texts, *self.messages}
+        return found.union(*self.relations.values())
+
+    def words(self, texts: dict[str, str], units: dict[str, str]) -> Words:
+        said = {key: texts[key] for key in self.texts if key in texts}
+        said |= {key: said_text(texts[key]) for key in self.messages if key in texts}
+        return Words(
+            facts={each: texts[key] for each, key in self.facts.items() if key in texts},
+            turns=self.turns,
+            previews={each: _preview(texts[key]) for each, key in self.quoted.items() if key in texts},
+            said=said,
+            relations={
+                each: " → ".join(texts[key] for key in keys)
+                for each, keys in self.relations.items()
+                if all(key in texts for key in keys)
+            },
+            entities={each: texts[key] for each, key in self.entities.items() if key in texts},
+            units=units,
+        )
+
+
+def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float) -> None:
+    """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
+    lacking = [each for each in places if each.unknown_facts]
+    if lacking:
+        found = fact_words_at(memory.session.database, set[int]().union(*(each.unknown_facts for each in lacking)), at)
+        for each in lacking:
+            each.facts |= {fact: found[fact] for fact in each.unknown_facts if fact in found}
+
+
+def _units(history: History, position: int) -> dict[str, str]:
+    """By vector block, removed ones included: what it stores as one."""
+    known = history.blocks_ever(position).values()
+    return {block.name: unit_of(block.settings) for block in known if block.kind == "vector"}
+
+
+def said_text(stored: str) -> str:
+    """A stored message's words on one line, calls of tools among them; those of memory have events of their own."""
+    message = ChatMessage.from_json(stored)
+    if any(call.tool_name in MEMORY_TOOLS for call in message.tool_calls):
+        return " ".join([*(message.content or "").split(), "(with calls of its memory tools)"])
+    return " ".join(message_text(message).split())
+
+
+def _preview(stored: str) -> str:
+    return short(" ".join(message_text(ChatMessage.from_json(stored)).split()), PREVIEW_CHARACTERS)

@@ -1,0 +1,112 @@
+"""What a sentence about an event is made of, and the words that several sentences share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Literal
+
+from memory_core.events import Event
+from memory_inspector.wording.formatting import short, tokens
+
+Tone = Literal["plain", "loss", "waiting"]
+
+QUOTED = 60
+"""Characters of a fact or a question that are quoted in a sentence."""
+
+SAID = 40
+"""Characters of a message: who said it and how long it is stand beside them."""
+
+NOT_CAPTURED = "content not captured"
+"""What stands where spans of an attached agent have ids and counts, and no words."""
+
+ERASED = "an erased fact"
+
+ERASED_RELATION = "an erased relation"
+
+ERASED_NAME = "an erased name"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One sentence."""
+
+    icon: str
+    """A Material icon's name."""
+    text: str
+    """Plain text; whoever draws it escapes it."""
+    tone: Tone = "plain"
+    details: tuple[str, ...] = ()
+    """Words that the sentence counts, such as the facts learned."""
+    more: tuple[str, ...] = ()
+    """Words for who asks further, such as the turns recalled."""
+    rewrites: str = ""
+    """The block whose rewrites on the Facts page list what this sentence counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words that events only name."""
+
+    facts: Mapping[int, str]
+    """By fact id."""
+    turns: Mapping[int, int]
+    """By stored turn: the number of the conversation's turn."""
+    previews: Mapping[int, str]
+    """By stored turn: how it begins."""
+    due: frozenset[int] = frozenset()
+    """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """By hash in the content store: a message's text, a fact's former words, a question."""
+    relations: Mapping[int, str] = field(default_factory=dict)
+    """By relation id: `Ana → lives in → Lisbon`, as it reads now."""
+    entities: Mapping[int, str] = field(default_factory=dict)
+    """By entity id: its name, as it reads now."""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """By vector block: what it stores as one, as in `unit_names`; one that was removed is missing."""
+
+
+@singledispatch
+def describe(event: Event, words: Words) -> Line:
+    """What happened. An event that only a newer version knows is told without details."""
+    return Line("help", "Something that only a newer version knows: shown without details")
+
+
+def seconds(duration: float) -> str:
+    """How long something took, with as many places as tell anything: `0.04 s`, `1.3 s`, `21 s`."""
+    places = 0 if duration >= 10 else 1 if duration >= 0.1 else 2
+    return f"{duration:,.{places}f} s"
+
+
+def fact_words(fact: int, words: Words) -> str:
+    return short(words.facts.get(fact, ERASED), QUOTED)
+
+
+def relation_words(relation: int, words: Words) -> str:
+    return short(words.relations.get(relation, ERASED_RELATION), QUOTED)
+
+
+def entity_words(entity: int, words: Words) -> str:
+    return short(words.entities.get(entity, ERASED_NAME), QUOTED)
+
+
+def turn_words(stored: int, words: Words) -> str:
+    """The conversation's turn that a stored turn is."""
+    return tokens(words.turns[stored]) if stored in words.turns else "?"
+
+
+def in_quotes(title: str) -> str:
+    return f" “{short(title)}”" if title else ""
+
+
+def because(reason: str) -> str:
+    return f": {clause(reason)}" if reason else ""
+
+
+def clause(sentence: str) -> str:
+    """Somebody else's sentence as the end of one of ours."""
+    return sentence.strip().removesuffix(".")
+
+
+def listed(items: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

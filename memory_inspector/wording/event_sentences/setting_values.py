@@ -1,0 +1,145 @@
+"""Settings and their values in words."""
+
+from memory_core.config import MAX_TOKENS
+from memory_core.recipes import RECIPES
+from memory_inspector.wording.event_sentences.line import listed
+from memory_inspector.wording.formatting import short, tokens
+
+SETTINGS = {
+    "token_limit": "the token limit",
+    "chat_history_token_ratio": "the history share",
+    "token_flush_size": "the flush size",
+    "insert_method": "where memory is inserted",
+    "truncation_order": "what is cut first",
+    "when_over": "what happens over the limit",
+    "split_long_turns": "splitting long turns",
+    "accounting": "how tokens are counted",
+    "queue_turns": "the turns in the queue",
+    "recipe": "the recipe",
+    "recipe_parameters": "what the recipe is given",
+    "encoding": "the tokenizer",
+    "context_window": "the model's window",
+    "reply_reserve": "the room kept for the reply",
+    "image_token_size_estimate": "the size of an image",
+    "audio_token_size_estimate": "the size of a sound",
+    "video_token_size_estimate": "the size of a video",
+    "document_token_size_estimate": "the size of a document",
+    "delivery_timeout": "how long a delivery is waited for",
+    "delivery_attempts": "the tries of a delivery",
+    "priority": "the priority",
+    "truncation": "cutting",
+    "enabled": "use in prompts",
+    "accept_short_term_memory": "learning from flushed messages",
+    "deliver_on": "learning",
+    "max_facts": "the most facts",
+    "approval": "waiting for approval",
+    "on_change": "what a new fact does to known ones",
+    "nearest": "the facts a new one is compared with",
+    "categories": "the categories",
+    "show": "the facts in the prompt",
+    "top_k": "the most facts in the prompt",
+    "scope": "whose memory it is",
+    "similarity_top_k": "the number of results",
+    "similarity_threshold": "the threshold",
+    "postprocessed_by": "the postprocessors",
+    "fact_extraction_prompt_template": "the prompt for extracting",
+    "fact_condense_prompt_template": "the prompt for condensing",
+    "retrieval_context_window": "the messages a search asks with",
+    "keyword_weight": "the weight of keywords",
+    "vector_weight": "the weight of meaning",
+    "neighbour_weight": "the weight of neighbours",
+    "episode_weight": "the weight of the episode",
+    "speaker_weight": "the weight of the speaker",
+    "date_weight": "the weight of dates",
+    "informativeness_weight": "the weight of informativeness",
+    "length_weight": "the weight against length",
+    "layout": "the layout in the prompt",
+    "unit": "what is stored as one",
+    "hops": "the steps from what is mentioned",
+    "most_relations": "the most relations in the prompt",
+    "read_only": "read only for the agent",
+    "limit": "the most characters",
+    "description": "what it is for",
+}
+"""Settings as they stand in a sentence."""
+
+VALUES = {
+    "largest_first": "the largest priority number",
+    "smallest_first": "the smallest priority number",
+    "shrink_queue": "leave out the oldest turns",
+    "return": "send it all the same",
+    "raise": "stop with an error",
+    "system": "the system message",
+    "user": "the user message",
+    "content": "content only",
+    "reference": "as LlamaIndex does",
+    "billed": "as billed",
+    "trim": "piece by piece",
+    "drop": "whole",
+    "flush": "at each flush",
+    "turn": "after each turn",
+    "session_end": "at the end of the session",
+    "session": "the session",
+    "add": "keep them",
+    "decide": "compare and decide",
+    "relevant": "the most relevant",
+    "lines": "compact lines",
+    "messages": "LlamaIndex's messages",
+}
+"""Values of settings as they stand in a sentence."""
+
+_WITHOUT = {
+    "queue_turns": "no limit",
+    "limit": "no limit",
+    "similarity_top_k": "as many as fit",
+    "similarity_threshold": "none",
+}
+"""What it means that such a setting has no value; of others, their default counts."""
+
+_UNITS = {
+    "message": "each message",
+    "turn": "a user message with its replies",
+    "batch": "all that leaves the queue at once",
+}
+
+_MISSING = object()
+
+
+def setting_words(name: str, value: object, before: object = _MISSING, *, begun: bool = False) -> str:
+    """`the token limit to 1,240`, with `begun` `the token limit from 1,200 to 1,240`."""
+    known = SETTINGS.get(name, name.replace("_", " "))
+    former = f" from {value_words(name, before)}" if begun and before is not _MISSING else ""
+    return f"{known}{former} to {value_words(name, value)}"
+
+
+def value_words(name: str, value: object) -> str:
+    """A setting's value: numbers with separators, shares as percent, choices in words."""
+    if name == "scope" and value == "user":
+        return "the user"
+    if name == "token_limit" and value == MAX_TOKENS:
+        return "none"  # of an attached agent, which cuts its prompts itself
+    if name == "recipe":
+        return recipe_title(str(value)) if value else "none"
+    if name in _WITHOUT and value is None:
+        return _WITHOUT[name]
+    if name == "unit":
+        return _UNITS.get(str(value), str(value))
+    if isinstance(value, dict):
+        return listed([f"{short(str(key))} {value_words(key, item)}" for key, item in value.items()]) or "nothing"
+    if isinstance(value, list | tuple):
+        return listed([short(str(item)) for item in value]) or "its own"
+    if value is None:
+        return "the default"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return tokens(value)
+    if isinstance(value, float):
+        return f"{100 * value:g} %" if name == "chat_history_token_ratio" else f"{value:g}"
+    return VALUES.get(str(value), short(str(value)))
+
+
+def recipe_title(key: str) -> str:
+    """A recipe as it is called on screen; one that this version does not know by its name."""
+    known = RECIPES.get(key)
+    return known.title if known is not None else short(key.replace("_", " "))

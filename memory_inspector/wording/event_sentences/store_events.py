@@ -1,0 +1,83 @@
+"""What an attached agent did with memory of its own, in sentences, as its spans report it."""
+
+from memory_core.events import (
+    MemoryDeleted,
+    MemorySearched,
+    MemoryStoreChanged,
+    MemoryWritten,
+)
+from memory_core.history.stores import store_name
+from memory_core.tracing.omitted_results import Unsent
+from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
+from memory_inspector.wording.formatting import count, short, tokens
+
+MAX_NAMED = 3
+"""Records that are named in a sentence; of more the first ones."""
+
+ERASED_RECORD = "an erased record"
+
+_WROTE = {"create": "Created", "update": "Updated", "upsert": "Wrote"}
+
+
+@describe.register
+def _(event: MemoryWritten, words: Words) -> Line:
+    store, number = short(store_name(event)), event.count if event.count is not None else len(event.records)
+    what = count(number, "record") if number else "records"
+    if event.error:
+        return Line("error", f"Could not write {what} into {store}: {event.error}", "waiting")
+    said = [words.said.get(key, ERASED_RECORD) for _, key, _ in event.records if key is not None]
+    if not said:
+        ids = [short(id) for id, _, _ in event.records[:MAX_NAMED] if id is not None]
+        named = f" {listed(ids)}" if ids else ""
+        return Line("edit_note", f"{_WROTE[event.how]} {what}{named} in {store}, {NOT_CAPTURED}")
+    first = f"“{short(said[0], QUOTED)}”"
+    more = f" and {tokens(len(said) - 1)} more" if len(said) > 1 else ""
+    return Line("edit_note", f"{_WROTE[event.how]} {what} in {store}: {first}{more}", details=tuple(said))
+
+
+@describe.register
+def _(event: MemorySearched, words: Words) -> Line:
+    question = f" for “{short(words.said.get(event.query, 'an erased question'), QUOTED)}”" if event.query else ""
+    asked = f"Searched {short(store_name(event))}{question}"
+    if event.error:
+        return Line("error", f"{asked}: {event.error}", "waiting")
+    said = [words.said.get(key, ERASED_RECORD) for _, key, _, _ in event.results if key is not None]
+    if event.count is None:
+        return Line("search", f"{asked}: how much was found is not reported", details=tuple(said))
+    if event.count == 0:
+        return Line("search_off", f"{asked}: found nothing")
+    best = f", best {event.best:.2f}" if event.best is not None else ""
+    unseen = "" if said else f", {NOT_CAPTURED}"
+    return Line("search", f"{asked}: {count(event.count, 'record')} found{best}{unseen}", details=tuple(said))
+
+
+@describe.register
+def _(event: MemoryDeleted, words: Words) -> Line:
+    store, ids = short(store_name(event)), [short(id) for id in event.records[:MAX_NAMED]]
+    more = f" and {tokens(len(event.records) - MAX_NAMED)} more" if len(event.records) > MAX_NAMED else ""
+    what = f"{'record' if len(event.records) == 1 else 'records'} {listed(ids)}{more}" if ids else "every record"
+    if event.error:
+        return Line("error", f"Could not delete {what} of {store}: {event.error}", "waiting")
+    return Line("delete", f"Deleted {what} of {store}", "loss")
+
+
+@describe.register
+def _(event: MemoryStoreChanged, words: Words) -> Line:
+    store, gone = short(store_name(event)), event.change == "deleted"
+    if event.error:
+        done = "delete" if gone else "make"
+        return Line("error", f"Could not {done} the store {store}: {event.error}", "waiting")
+    return (
+        Line("delete", f"Deleted the store {store} with its records", "loss")
+        if gone
+        else Line("add", f"Made the store {store}")
+    )
+
+
+def unsent_words(unsent: Unsent | None) -> str:
+    """How much of what a search found the prompt has not, to stand before the search's sentence; empty for nothing."""
+    if unsent is None:
+        return ""
+    event = unsent.search.event
+    found = len(event.results) if isinstance(event, MemorySearched) else 0
+    return f"Found, not in the prompt: {tokens(len(unsent.missing))} of {tokens(found)}. "

@@ -1,0 +1,144 @@
+"""Text with marks as markdown: the source of a fact, and the changes of an edit. Pure; no Streamlit.
+
+Every piece is escaped by `plain`, so that the text cannot format, load or link anything.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory_inspector.wording.formatting import plain
+
+AROUND = 90
+"""Characters shown before the first and after the last highlighted span of a source."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of text with one mark: `same`, `lit` (highlighted), `gone` or `new`."""
+
+    text: str
+    mark: str = "same"
+
+
+def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> list[Piece]:
+    """A message's text with the words of the fact highlighted, shortened to their surroundings.
+
+    Without spans, the beginning of the message. An ellipsis marks text cut off at either end.
+
+    >>> [piece.text for piece in source_pieces("I think Ana likes jazz a lot", [(8, 22)], around=4)]
+    ['… ', 'Ana likes jazz', ' a …']
+    """
+    merged = _merged(spans, len(text))
+    start, end = (merged[0][0], merged[-1][1]) if merged else (0, 0)
+    first, last = _word_start(text, max(0, start - around)), _word_end(text, min(len(text), end + around))
+    if not merged:
+        last = _word_end(text, min(len(text), 2 * around))
+    pieces: list[Piece] = []
+    at = first
+    for lit_start, lit_end in merged:
+        pieces += [Piece(text[at:lit_start]), Piece(text[lit_start:lit_end], "lit")]
+        at = lit_end
+    pieces.append(Piece(text[at:last]))
+    if first > 0:
+        pieces.insert(0, Piece("… "))
+    if last < len(text):
+        pieces.append(Piece(" …"))
+    return _joined(pieces)
+
+
+def markdown_lines(text: str, spans: Iterable[Span]) -> str:
+    """A whole text as markdown, line by line, with these spans highlighted."""
+    merged, lines, start = _merged(spans, len(text)), [], 0
+    for line in text.splitlines(keepends=True):
+        within = [(a - start, b - start) for a, b in merged if a < start + len(line) and b > start]
+        pieces = source_pieces(line, within, around=len(line)) if within else [Piece(line)]
+        lines.append(markdown(pieces))
+        start += len(line)
+    return "  \n".join(lines)
+
+
+def diff_pieces(before: str, after: str) -> list[Piece]:
+    """Word-by-word difference of two texts.
+
+    >>> [(piece.text, piece.mark) for piece in diff_pieces("on 14 March", "on 15 March")]
+    [('on ', 'same'), ('14', 'gone'), ('15', 'new'), (' March', 'same')]
+    """
+    old, new = re.findall(r"\s+|[^\s]+", before), re.findall(r"\s+|[^\s]+", after)
+    pieces: list[Piece] = []
+    for change, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
+        if change == "equal":
+            pieces.append(Piece("".join(old[a:b])))
+            continue
+        pieces += [Piece("".join(old[a:b]), "gone"), Piece("".join(new[c:d]), "new")]
+    return _joined(pieces)
+
+
+def markdown(pieces: Sequence[Piece]) -> str:
+    """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
+    said = ""
+    for before, piece in zip([None, *pieces], pieces, strict=False):
+        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and said[-1:] != " "
+        said += f"{' ' * apart}{_marked(piece)}"
+    return said.strip()
+
+
+def _marked(piece: Piece) -> str:
+    inner = piece.text.strip()
+    if not inner:
+        return " " if piece.text else ""
+    before = " " if piece.text[:1].isspace() else ""
+    after = " " if piece.text[-1:].isspace() else ""
+    shown = plain(inner)
+    marked = {
+        "same": shown,
+        "lit": f":blue-background[{shown}]",
+        "gone": f":orange[~~{shown}~~]",
+        "new": f":blue[**{shown}**]",
+    }[piece.mark]
+    return f"{before}{marked}{after}"
+
+
+def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+    """Join neighbouring pieces with the same mark; drop empty ones."""
+    found: list[Piece] = []
+    for piece in pieces:
+        if not piece.text:
+            continue
+        if found and found[-1].mark == piece.mark:
+            found[-1] = Piece(found[-1].text + piece.text, piece.mark)
+        else:
+            found.append(piece)
+    return found
+
+
+def _merged(spans: Iterable[Span], length: int) -> list[Span]:
+    """Sort spans, clip them to the text, and merge those that touch or are one character apart."""
+    merged: list[Span] = []
+    for start, end in sorted((max(0, start), min(length, end)) for start, end in spans):
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _word_start(text: str, at: int) -> int:
+    """The first start of a word from `at` on."""
+    if at == 0 or text[at - 1].isspace():
+        return at
+    space = re.search(r"\s", text[at:])
+    return at + space.end() if space else at
+
+
+def _word_end(text: str, at: int) -> int:
+    """The last end of a word up to `at`."""
+    if at >= len(text) or text[at].isspace():
+        return at
+    space = re.search(r"\s(?=\S*$)", text[:at])
+    return space.start() if space else at

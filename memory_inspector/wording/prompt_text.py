@@ -1,0 +1,366 @@
+"""Texts of the Context page: sentences and rows made from a prompt. Pure; no Streamlit.
+
+Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
+from memory_core.messages import ChatMessage
+from memory_core.planning.context import QUEUE
+from memory_core.planning.speech import parse_message
+from memory_inspector.palette import Mode, block_colour
+from memory_inspector.wording.block_kinds import kind_of
+from memory_inspector.wording.event_sentences import KNOWN
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.unit_names import TURN, by_score, from_turn, score_note
+
+NAMED_TURNS = 6
+"""Maximum number of turns listed by number in one line; beyond it they are counted."""
+
+NAMED_FACTS = 3
+FACT_CHARACTERS = 44
+
+QUESTION_CHARACTERS = 300
+
+BILL_LABELS = {
+    "content": "Content",
+    "tool_calls": "Tool calls",
+    "markup": "Markup of the memory section",
+    "overhead": "Message overhead",
+}
+
+
+def part_name(part: PromptPart) -> str:
+    """The display name of a part. Plain text."""
+    return {QUEUE: "Queue", PINNED: "System messages"}.get(part.kind, short(part.name))
+
+
+def inline_name(part: PromptPart) -> str:
+    """The display name of a part within a sentence."""
+    return "the queue" if part.kind == QUEUE else plain(part_name(part))
+
+
+def colour_kind(part: PromptPart) -> str:
+    """Block kind that determines the colour; system messages have none of their own."""
+    return "custom" if part.kind == PINNED else part.kind
+
+
+def square(part: PromptPart, mode: Mode) -> str:
+    return f':color[■]{{foreground="{block_colour(colour_kind(part), mode)}"}}'
+
+
+def headline(prompt: Prompt) -> str:
+    """The prompt in one sentence: tokens counted, and billed where that differs, the limit, requested and cut."""
+    built = prompt.built
+    if built.known != "built":
+        billed = prompt.call.input_tokens if prompt.call else None
+        counted = (
+            f" The endpoint counted {tokens(billed)}, definitions of tools included." if billed is not None else ""
+        )
+        return f"**{count(built.total, 'token')} sent**, {KNOWN[built.known]}.{counted}"
+    sent = f"**{tokens(built.total)} of {tokens(built.token_limit)} tokens sent.**"
+    if built.billed != built.total:
+        limit = tokens(built.token_limit)
+        sent = f"**{count(built.total, 'token')} counted, {tokens(built.billed)} billed, limit {limit}.**"
+    if not prompt.cuts:
+        over = built.over_by
+        fitted = f"Everything fitted. {tokens(prompt.free)} {'token was' if prompt.free == 1 else 'tokens were'} free."
+        return f"{sent} {'Nothing could be cut.' if over else fitted}"
+    (first, cut), *rest = _lost(prompt)
+    lost = [f"{tokens(cut)} {'was' if cut == 1 else 'were'} cut from {inline_name(first)}"]
+    lost += [f"{tokens(more)} from {inline_name(part)}" for part, more in rest]
+    asked = f"Parts asked for {tokens(built.asked)}, {tokens(built.asked - built.token_limit)} over the limit"
+    return f"{sent} {asked}, so {_listed(lost)}."
+
+
+def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
+    """Parts that were cut, with the tokens they lost, in the order of the cuts."""
+    found: dict[str, tuple[PromptPart, int]] = {}
+    for cut in prompt.cuts:
+        found[cut.part.name] = (cut.part, found.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
+    return list(found.values())
+
+
+def cut_title(number: int, cut: PromptCut) -> str:
+    rank = f" · priority {cut.part.priority}" if cut.part.priority else ""
+    return f"**{number} {plain(part_name(cut.part))}**{rank}"
+
+
+def cut_lines(cut: PromptCut) -> list[str]:
+    """A cut in words: tokens requested, what was removed by which rule, and how much more than needed."""
+    part = cut.part
+    return [
+        f"asked {tokens(part.asked)}, granted {tokens(part.granted)}",
+        f"{_what_went(cut)}, {count(cut.tokens, 'token')}",
+        _proportion(cut),
+    ]
+
+
+def _what_went(cut: PromptCut) -> str:
+    if cut.rule == "oldest_turns":
+        turns = len({entry.turn for entry in cut.entries})
+        return f"oldest turns first: {count(turns, 'turn')}, {count(len(cut.entries), 'message')}"
+    if cut.rule == "own_truncation":
+        return "the block shortened itself"
+    if cut.rule == "dropped":
+        return "the whole block"
+    kind = kind_of(cut.part.kind)
+    if cut.part.kind == "vector":
+        pieces = _turns(cut.entries)
+    elif kind.quoted:
+        pieces = _named(cut.entries, kind.noun)
+    else:
+        pieces = count(len(cut.entries), kind.noun)
+    return f"{kind.cut}: {pieces}" if kind.cut else pieces
+
+
+def _turns(entries: Sequence[Entry]) -> str:
+    unit = _unit(entries)
+    if len(entries) > NAMED_TURNS:
+        return count(len(entries), unit)
+    return by_score([(from_turn(unit, turn_number(entry)), entry.score) for entry in entries])
+
+
+def _unit(entries: Sequence[Entry]) -> str:
+    """Noun for the pieces of a vector block: messages if each consists of one."""
+    return "message" if entries and all(len(entry.messages) == 1 for entry in entries) else TURN
+
+
+def _noun(kind: str, entries: Sequence[Entry]) -> str:
+    if kind in (QUEUE, PINNED):
+        return "message"
+    return _unit(entries) if kind == "vector" else kind_of(kind).noun
+
+
+def turn_number(entry: Entry) -> str:
+    """The conversation turn of an entry."""
+    return "?" if entry.turn is None else tokens(entry.turn)
+
+
+def _named(entries: Sequence[Entry], noun: str) -> str:
+    named = [f"“{plain(short(entry.words, FACT_CHARACTERS))}”" for entry in entries if entry.words][:NAMED_FACTS]
+    if len(entries) > len(named):
+        return count(len(entries), noun) + (f", {', '.join(named)} among them" if named else "")
+    return ", ".join(named)
+
+
+def _proportion(cut: PromptCut) -> str:
+    needed = f"{tokens(cut.over_before)} too many; {tokens(cut.tokens)} removed"
+    if cut.tokens < cut.over_before:
+        return f"{needed}: the rest had to come from elsewhere."
+    if cut.tokens == cut.over_before:
+        return f"{needed}."
+    rules = {
+        "oldest_turns": "turns are cut whole",
+        "dropped": "this block is cut whole",
+        "own_truncation": "the block shortens itself",
+    }
+    because = rules.get(cut.rule) or f"{plural(_noun(cut.part.kind, cut.entries))} are cut whole"
+    return f"{needed}, because {because}."
+
+
+def never_cut(prompt: Prompt) -> str | None:
+    """The blocks that are never cut."""
+    names = [plain(part_name(part)) for part in prompt.parts if part.priority == 0]
+    return f"Never cut: {_listed(names)}." if names else None
+
+
+def cut_next(prompt: Prompt) -> str | None:
+    """The blocks that would be cut next if more were requested, in that order."""
+    names = [f"{plain(part_name(part))} (priority {part.priority})" for part in reversed(prompt.parts) if part.priority]
+    return f"If it did not fit: {', then '.join(names)} would be cut." if names else None
+
+
+def amount(part: PromptPart) -> str:
+    """`279 of 335`, or `212` if nothing was cut."""
+    return tokens(part.granted) + (f" of {tokens(part.asked)}" if part.asked > part.granted else "")
+
+
+def part_label(part: PromptPart, mode: Mode) -> str:
+    """Label of a part's expander: its colour and name, its tokens, its contents."""
+    lost = part.asked - part.granted
+    notes = [held(part)]
+    if part.priority:
+        notes.append(f"priority {part.priority}")
+    elif part.priority == 0:
+        notes.append("never cut")
+    cut = f" · :red[cut {tokens(lost)}]" if lost > 0 else ""
+    return f"{square(part, mode)} {plain(part_name(part))} **{amount(part)}** :small[:gray[{' · '.join(notes)}]{cut}]"
+
+
+def held(part: PromptPart) -> str:
+    """Number and kind of items a part contributed: `13 messages`."""
+    if part.failure is not None:
+        return "could not be read"
+    if not part.entries:
+        return "empty"
+    counted = part.kind in (QUEUE, PINNED, "vector") or kind_of(part.kind).quoted
+    return count(len(part.kept), _noun(part.kind, part.entries)) if counted else "text"
+
+
+def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
+    """The figure as a table, its last row the sum of the others. Plain text; names as they were typed."""
+    built = prompt.built
+    rows = []
+    for part in prompt.parts:
+        own = part.kind not in (QUEUE, PINNED)
+        rows.append(
+            _number_row(
+                part.name if own else part_name(part),
+                "–" if part.priority is None else str(part.priority),
+                part.asked,
+                part.granted,
+                built.token_limit,
+            )
+        )
+    if prompt.around:
+        rows.append(_number_row("Markup", "–", prompt.around, prompt.around, built.token_limit))
+    rows.append(_number_row("Sent", "", built.asked, built.total, built.token_limit))
+    return rows
+
+
+def _number_row(name: str, priority: str, asked: int, granted: int, limit: int) -> dict[str, Any]:
+    share = _percent(granted, limit)
+    return {
+        "Part": name,
+        "Priority": priority,
+        "Requested": asked,
+        "Sent": granted,
+        "Cut": asked - granted,
+        "Of the limit": share,
+    }
+
+
+def bill_rows(prompt: Prompt) -> list[dict[str, Any]]:
+    """Counted and billed tokens, line by line; each column adds up to its last row but one. None: not counted."""
+    rows: list[dict[str, Any]] = [
+        {
+            "": BILL_LABELS[line.what],
+            "Counted": line.counted if line.counted or not line.billed else None,
+            "Billed": line.billed,
+        }
+        for line in prompt.bill
+    ]
+    rows.append({"": "Total", "Counted": prompt.built.total, "Billed": prompt.built.billed})
+    reported = prompt.call.input_tokens if prompt.call else None
+    return [*rows, {"": "Reported by provider", "Counted": None, "Billed": reported}]
+
+
+def bill_sentence(prompt: Prompt) -> str:
+    """Explanation of the difference between counted and billed tokens."""
+    built = prompt.built
+    more = built.billed - built.total
+    if built.accounting == "billed":
+        return (
+            "The limit is compared with what a provider bills; the two differ only where tokens span markup and text."
+        )
+    kinds = "Markup and message overhead"
+    if built.accounting == "reference" and prompt.tool_call_tokens:
+        kinds = "Tool calls, markup and message overhead"
+    calls = "" if built.accounting == "reference" else ", tool calls included"
+    return (
+        f"The limit is compared with the content alone{calls}. {kinds} come on top: "
+        f"{tokens(more)} more, {_percent(more, built.total)} of what was counted."
+    )
+
+
+def tools_sentence(tools: int, size: int) -> str:
+    """Note on the tools sent along with the prompt when the agent edits memory."""
+    return (
+        f"A model that calls tools also receives {count(tools, 'memory tool')}, about {count(size, 'token')}: "
+        "they do not count towards the token limit, but an endpoint bills them."
+    )
+
+
+def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *, in_user: bool) -> str:
+    """Share of the prompt that a prompt cache can reuse, now and with memory in the other message.
+
+    `in_user`: the memory section is in the user message now. `other` is None if there is no memory section to move.
+    """
+    first = (
+        f"Prompt cache: **{tokens(same)}** of {count(billed, 'token')} ({_percent(same, billed)}) "
+        f"can be reused from turn {tokens(turn)}."
+    )
+    if other is None:
+        return first
+    place = "system" if in_user else "user"
+    return f"{first} With memory in the {place} message instead: {tokens(other)}."
+
+
+def asked(prompt: Prompt) -> str:
+    """The query used to search stored turns, as long as a URL allows. Plain text."""
+    users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
+    question = prompt.question or (users[-1] if users else "")
+    return " ".join(question.split())[:QUESTION_CHARACTERS]
+
+
+def entry_words(entry: Entry) -> str:
+    """The words of one message or stored turn, as the model reads them. Plain text."""
+    if entry.words is None:
+        return "(These words were erased since.)"
+    if len(entry.messages) > 1:
+        lines = [
+            f"{_who(message)}: {words}" for message in entry.messages if (words := _said(message.content, message))
+        ]
+        return "\n".join(lines)
+    return entry.words or "(no words)"
+
+
+def _who(message: ChatMessage) -> str:
+    """The name that a message came with, otherwise its role."""
+    return parse_message(message).speaker or str(message.role)
+
+
+def _said(content: str | None, message: Any) -> str:
+    calls = [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
+    return "\n".join(part for part in [content or "", *calls] if part)
+
+
+def entry_note(entry: Entry) -> str:
+    """A message or a stored turn in short: role, turn, size, score."""
+    alone = entry.messages[0] if entry.ref.kind == "unit" and len(entry.messages) == 1 else None
+    who = entry.role or (_who(alone) if alone is not None else None)
+    notes = [part for part in (_message_number(entry), who) if part]
+    if entry.turn is not None:
+        notes.append(f"turn {tokens(entry.turn)}")
+    if entry.origin is not None:
+        notes.append(f"turn {tokens(entry.origin[1])} of another session")
+    notes += _score(entry)
+    if entry.tokens is not None:
+        notes.append(count(entry.tokens, "token"))
+    notes += [f"with {kind}" for kind in dict.fromkeys(entry.attached)]
+    return plain(" · ".join(notes))
+
+
+def cut_note(entry: Entry) -> str:
+    """A cut entry in short: turn, role, size, score."""
+    notes = [] if entry.turn is None else [f"turn {turn_number(entry)}"]
+    notes += [plain(entry.role)] if entry.role else []
+    return " · ".join([*notes, _cut_size(entry)])
+
+
+def _cut_size(entry: Entry) -> str:
+    notes = ["cut"]
+    if entry.tokens is not None:
+        notes.append(count(entry.tokens, "token"))
+    return ", ".join([*notes, *_score(entry)])
+
+
+def _score(entry: Entry) -> list[str]:
+    """The score of a stored turn, or a note that it is unknown; empty for anything else."""
+    return [score_note(entry.score)] if entry.ref.kind == "unit" else []
+
+
+def _message_number(entry: Entry) -> str:
+    return f"message {entry.ref.number}" if entry.ref.kind == "message" else ""
+
+
+def _percent(part: int, whole: int) -> str:
+    return f"{round(100 * part / whole) if whole else 0} %"
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = list(words)
+    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)

@@ -1,0 +1,97 @@
+"""Texts about a running summary. Pure; no Streamlit.
+
+Everything returned is markdown in which quoted words are escaped, unless its docstring says that it is plain text.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory_core.blocks.base import CALL_TOKENS
+from memory_core.curation.summary import SummaryRevision
+from memory_core.events import EventRecord, Ref
+from memory_core.history.summaries import told_revisions
+from memory_core.messages import content_hash
+from memory_core.planning.summaries import sentences
+from memory_inspector.wording.formatting import count, plain, short, tokens
+
+NAMED = 12
+"""Maximum number of lost names, numbers and dates listed in one line; beyond it they are counted."""
+
+NAMED_CHARACTERS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Distance between a summary and the end of the conversation, in turns."""
+
+    covers: int | None
+    """The last turn covered; None if none is."""
+    latest: int
+
+
+def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
+    """Freshness of a summary at the end of a log, or of the beginning of one."""
+    told = told_revisions(records, block)
+    return Freshness(told[-1].turn_covered or None if told else None, latest)
+
+
+def freshness_line(fresh: Freshness) -> str:
+    """Freshness in words: `Covers up to turn 31, 4 turns behind`."""
+    if fresh.covers is None:
+        return "Covers no turn yet"
+    behind = fresh.latest - fresh.covers
+    how_far = f"{count(behind, 'turn')} behind" if behind > 0 else "up to date"
+    return f"Covers up to turn {tokens(fresh.covers)}, {how_far}"
+
+
+def sentence_refs(text: str) -> frozenset[str]:
+    """The refs by which prompts name a summary's sentences."""
+    return frozenset(Ref.of("text", content_hash(sentence)) for sentence in sentences(text))
+
+
+def as_lines(text: str) -> str:
+    """A summary with one sentence per line, for comparing versions. Plain text."""
+    return "\n".join(sentences(text))
+
+
+def by_whom(revision: SummaryRevision) -> str:
+    """Author of a version. Plain text."""
+    if revision.actor != "engine":
+        return {"user": "by a person", "agent": "by the agent"}.get(revision.actor, revision.actor)
+    return f"by {short(revision.summariser)}" if revision.summariser else "by the engine"
+
+
+def told(revision: SummaryRevision) -> str:
+    """Origin of a version, and what it covers."""
+    parts = []
+    if revision.restored is not None:
+        parts.append(f"restores version {tokens(revision.restored)}")
+    elif revision.asked_by == "user":
+        parts.append("rewritten on demand")
+    if revision.messages:
+        parts.append(f"read {count(revision.messages, 'message')}")
+    if revision.covers_turn is not None:
+        parts.append(f"covers up to turn {tokens(revision.covers_turn)}")
+    if revision.shortened:
+        parts.append(f"{count(revision.shortened, 'token')} of sentences left out to stay within its limit")
+    line = ", ".join(parts)
+    return f":gray[{plain(line[:1].upper() + line[1:])}.]" if line else ""
+
+
+def lost_line(lost: Sequence[str]) -> str:
+    """The names, numbers and dates that a version lost, by name."""
+    if not lost:
+        return ":gray[No name, number or date of the version before is missing.]"
+    named = ", ".join(f"~~{plain(short(each, NAMED_CHARACTERS))}~~" for each in lost[:NAMED])
+    more = f" and {tokens(len(lost) - NAMED)} more" if len(lost) > NAMED else ""
+    return f":red[:material/remove_circle: Lost: {named}{more}]"
+
+
+def cost_line(messages: int, size: int, model: str | None) -> str:
+    """Messages a rewrite would read, and model calls it would make; `model` is None if rules write."""
+    what = f"{count(messages, 'message')}, {count(size, 'token')}" if messages else f"its own {count(size, 'token')}"
+    if model is None:
+        return f"It reads {what}, by rules on this machine: no model is called."
+    calls = max(1, -(-size // CALL_TOKENS)) if messages else 1
+    times = "once" if calls == 1 else f"about {tokens(calls)} times"
+    return f"It reads {what}, and calls {plain(short(model, NAMED_CHARACTERS))} {times}."

@@ -1,0 +1,64 @@
+"""Texts of the page Where did it go? that only a screen has. Pure."""
+
+import re
+from collections.abc import Mapping
+
+from memory_core.tracing.values import Stage, Trace, Track, Verdict
+from memory_core.tracing.words import KNOWLEDGE, VERDICTS, stage_name
+from memory_inspector.wording.formatting import plain, short
+
+QUOTED = 160
+"""Characters of what is followed that are quoted."""
+
+_MARKUP = re.compile(r"[*`]+|^#+ ", re.MULTILINE)
+"""Markdown that a quotation leaves out."""
+
+ICONS: Mapping[Verdict, str] = {
+    "passed": "check_circle",
+    "lost": "cancel",
+    "waiting": "hourglass_empty",
+    "not_reached": "remove",
+    "unknown": "help",
+}
+
+
+def rows(track: Track) -> list[dict[str, object]]:
+    """Every stage of a track as a row of a table."""
+    return [
+        {
+            "Stage": stage_name(stage),
+            "Verdict": VERDICTS[stage.verdict],
+            "What happened": stage.text,
+            "Turn": stage.turn or None,
+            "Known": KNOWLEDGE[stage.knowledge],
+        }
+        for stage in track.stages
+    ]
+
+
+def title(stage: Stage) -> str:
+    """Markdown: a stage's verdict as an icon, and its name."""
+    return f":material/{ICONS[stage.verdict]}: **{stage_name(stage)}**"
+
+
+def quoted(trace: Trace, word: str | None = None) -> str:
+    """Markdown: the words that are followed, in quotes, with the clicked one marked; empty for a cut."""
+    if trace.cut is not None:
+        return ""
+    words = short(" ".join(_MARKUP.sub("", trace.asked).split()), QUOTED)
+    place = _place(words, word) if word else None
+    if place is None:
+        return f":gray[“{plain(words)}”]"
+    parts = (words[: place.start()], words[place.end() :])
+    before, after = (f":gray[{plain(part)}]" if part.strip() else "" for part in (f"“{parts[0]}", f"{parts[1]}”"))
+    gaps = [" " * parts[0].endswith(" "), " " * parts[1].startswith(" ")]
+    return f"{before}{gaps[0]}:blue-background[{plain(place.group())}]{gaps[1]}{after}"
+
+
+def says(trace: Trace, word: str) -> bool:
+    """Whether a word is among those that are followed, and not a label or a sign that stands around them."""
+    return _place(trace.asked, word) is not None
+
+
+def _place(words: str, word: str) -> re.Match[str] | None:
+    return re.search(rf"(?<!\w){re.escape(word)}(?!\w)", words) or re.search(re.escape(word), words)
