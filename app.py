@@ -2,8 +2,9 @@
 
 import streamlit as st
 
-from ui import appearance, nav, warm_up
-from ui.menu import Menu
+from ui.frame.menu import Menu
+from ui.server import warm_up
+from ui.tab import appearance, nav
 
 nav.configure_page()
 nav.mark_shell_ready()
@@ -15,9 +16,10 @@ pages = nav.build_pages()
 page = st.navigation(pages, position="hidden")
 menu = Menu(pages, page)
 
-from ui import drawing, frame, keys, state  # noqa: E402  (takes a second the first time; the frame is drawn by then)
-from ui.components import draw_styles  # noqa: E402
-from ui.sidebar import draw_sidebar, select_session  # noqa: E402
+from ui.frame import header, keys  # noqa: E402
+from ui.frame.sidebar import draw_sidebar, select_session  # noqa: E402
+from ui.parts.components import draw_styles  # noqa: E402
+from ui.tab import drawing, state  # noqa: E402  (takes a second the first time; the frame is drawn by then)
 
 draw_styles()
 state.begin_run()
@@ -25,9 +27,9 @@ sessions = select_session()
 with drawing.together((page.url_path, state.selected_session())):
     with st.sidebar:
         session = draw_sidebar(sessions)
-    frame.draw_header(page)
+    header.draw_header(page)
     menu.draw()
-    nav.name_tab(page.title, session if page.url_path not in frame.WITHOUT_CLOCK else None)
+    nav.name_tab(page.title, session if page.url_path not in header.WITHOUT_CLOCK else None)
     keys.listen(page)
     page.run()
 warm_up.page_is_out()

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import streamlit as st
 from starlette.middleware import Middleware
 
-from ui.assets import Assets
-from ui.lean_start import leave_out
-from ui.recording_proxy import RecordingProxy
-from ui.security import OwnPagesOnly, SecurityHeaders
-from ui.shell import Shell
-from ui.span_receiver import SpanReceiver
-from ui.warm_up import warm_up
+from ui.server.assets import Assets
+from ui.server.lean_start import leave_out
+from ui.server.recording_proxy import RecordingProxy
+from ui.server.security import OwnPagesOnly, SecurityHeaders
+from ui.server.shell import Shell
+from ui.server.span_receiver import SpanReceiver
+from ui.server.warm_up import warm_up
 
 leave_out()
 

@@ -1,9 +1,9 @@
 """Blocks: what does each block hold, and which is cut first?"""
 
-from ui import frame
-from ui.blocks.page import draw
-from ui.nav import require_shell
+from ui.blocks.blocks_page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

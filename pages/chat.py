@@ -1,9 +1,9 @@
 """Chat: what is memory doing right now?"""
 
-from ui import frame
-from ui.chat.page import draw
-from ui.nav import require_shell
+from ui.chat.chat_page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

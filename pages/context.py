@@ -1,9 +1,9 @@
 """Context: what exactly did the model get, and what was left out?"""
 
-from ui import frame
-from ui.context.page import draw
-from ui.nav import require_shell
+from ui.context.context_page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

@@ -1,9 +1,9 @@
 """Facts: what does it believe, and is it true?"""
 
-from ui import frame
-from ui.facts.page import draw
-from ui.nav import require_shell
+from ui.facts.facts_page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

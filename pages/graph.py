@@ -1,9 +1,9 @@
 """Graph: how are these connected?"""
 
-from ui import frame
-from ui.graph.page import draw
-from ui.nav import require_shell
+from ui.frame import header
+from ui.graph.graph_page import draw
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

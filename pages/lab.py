@@ -1,9 +1,9 @@
 """Lab: what if the memory were set differently?"""
 
-from ui import frame
-from ui.lab.page import draw
-from ui.nav import require_shell
+from ui.frame import header
+from ui.lab.lab_page import draw
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

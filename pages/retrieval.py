@@ -1,9 +1,9 @@
 """Retrieval: what would this question find?"""
 
-from ui import frame
-from ui.nav import require_shell
-from ui.retrieval.page import draw
+from ui.frame import header
+from ui.retrieval.retrieval_page import draw
+from ui.tab.nav import require_shell
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

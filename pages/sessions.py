@@ -1,7 +1,7 @@
 """Sessions: which conversation, and is everything working?"""
 
-from ui.nav import require_shell
-from ui.sessions.page import draw
+from ui.sessions.sessions_page import draw
+from ui.tab.nav import require_shell
 
 require_shell()
 

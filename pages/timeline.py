@@ -1,9 +1,9 @@
 """Timeline: when did it change?"""
 
-from ui import frame
-from ui.nav import require_shell
-from ui.timeline.page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
+from ui.timeline.timeline_page import draw
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

@@ -1,9 +1,9 @@
 """Where did it go?: what became of this, and which rule decided."""
 
-from ui import frame
-from ui.nav import require_shell
-from ui.trace.page import draw
+from ui.frame import header
+from ui.tab.nav import require_shell
+from ui.trace.trace_page import draw
 
 require_shell()
 
-frame.page(draw, follows=True)
+header.page(draw, follows=True)

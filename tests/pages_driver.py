@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from ui import services
+from ui.tab import services
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 60
@@ -65,7 +65,7 @@ def with_toasts(module, name, *args):
     def script(module, name, args):
         import importlib
 
-        from ui import toasts
+        from ui.parts import toasts
 
         toasts.draw()
         getattr(importlib.import_module(module), name)(*args)

@@ -26,7 +26,7 @@ from memory_core.argument_checks import bounds
 from memory_core.models.embedding import OpenAIEmbedder
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.systems import ChatMemoryBuffer, ChatSummaryMemoryBuffer
-from ui.components import limits
+from ui.parts.components import limits
 
 
 class Counter(BaseMemoryBlock[str]):

@@ -21,7 +21,7 @@ LATER = (
     "memory_core.interop.files",
 )
 """What takes from 0.02 to 2 s to load. Of Plotly Streamlit itself loads a part at its own start."""
-BEFORE_IT_ANSWERS = ("memory_core", "sqlalchemy", "numpy", "ui.frame")
+BEFORE_IT_ANSWERS = ("memory_core", "sqlalchemy", "numpy", "ui.frame.header")
 
 
 def loaded_by(program, names, home):
@@ -42,7 +42,7 @@ def test_the_first_page_is_drawn_without_models_index_tokenizer_tables_or_charts
     program = """
 from streamlit.testing.v1 import AppTest
 from ui.demo import ensure_demo
-from ui.services import engine
+from ui.tab.services import engine
 ensure_demo(engine())
 app = AppTest.from_file("app.py", default_timeout=60).run()
 assert not app.exception and app.title[0].value == "Chat"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house import ROOT, files, handled, numbers, parsed, public_members
+from tests.house import MAP, ROOT, files, handled, module_map, numbers, parsed, public_members
 
 APP = ("app.py", "serve.py", "pages", "ui", "memory_inspector")
 UNTRACKED = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home"}
@@ -78,8 +78,7 @@ def calls_of(*names):
 
 
 def html_elsewhere(tree, file):
-    home = file.as_posix() in ("ui/budget_card.py", "ui/components.py") or file.parts[:2] == ("ui", "components")
-    if not home:
+    if file.as_posix() not in ("ui/parts/budget_card.py", "ui/parts/components.py"):
         yield from calls_of("html", "iframe")(tree, file)
 
 
@@ -187,8 +186,8 @@ def test_each_check_finds_what_it_is_for(check, source, file):
     [
         (imports_of("ui"), "import uitools", "memory_core/a.py"),
         (imports_of("memory_core.memory"), "from memory_core.messages import Message", "memory_core/planning/flush.py"),
-        (unguarded_page, "'''Chat.'''\nfrom ui.nav import require_shell\nrequire_shell()", "pages/a.py"),
-        (html_elsewhere, "st.html(x)", "ui/components/card.py"),
+        (unguarded_page, "'''Chat.'''\nfrom ui.tab.nav import require_shell\nrequire_shell()", "pages/a.py"),
+        (html_elsewhere, "st.html(x)", "ui/parts/components.py"),
         (unescaped_words, "st.markdown(f'{plain(message.text)} {tokens(n)}')\nst.text(message.text)", "pages/a.py"),
         (chart_without_name, "st.plotly_chart(figure, key='a', alt='b')", "pages/a.py"),
     ],
@@ -230,32 +229,8 @@ def test_the_frame_stays_short():
     assert len((ROOT / "app.py").read_text(encoding="utf-8").splitlines()) < 60
 
 
-ROOM = re.compile(r"^### `([\w/]+)/`[^\n]*\n(.*?)(?=^##|\Z)", re.DOTALL | re.MULTILINE)
-
-
-def missing_in(guide, modules):
-    """Modules, as paths without `.py`, that the section of their room does not name."""
-    rooms = {room: set(re.findall(r"`(\w+)`", text)) for room, text in ROOM.findall(guide)}
-    return [path for path in modules if path.rpartition("/")[2] not in rooms.get(path.rpartition("/")[0], ())]
-
-
-def test_the_map_names_every_module_in_its_room():
-    guide = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    modules = [file.with_suffix("").as_posix() for file in files("memory_core", "ui", "pages")]
-    modules = [path for path in modules if not path.endswith("__init__")]
-    assert missing_in(guide, modules) == []
-    assert missing_in(guide, ["memory_core/engine/flush", "memory_core/nowhere/queue"]) == [
-        "memory_core/engine/flush",
-        "memory_core/nowhere/queue",
-    ]
-
-
-def test_the_map_names_nothing_that_is_not_there():
-    guide = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
-    for room, text in ROOM.findall(guide):
-        there = {path.stem for path in (ROOT / room).glob("*.py")}
-        named = set(re.findall(r"`(\w+)`", text))
-        assert named <= there, room
+def test_the_map_is_the_one_that_the_docstrings_give():
+    assert MAP.read_text(encoding="utf-8") == module_map(), "run python -m tests.house map"
 
 
 @pytest.mark.parametrize(("what", "measured"), numbers().items())

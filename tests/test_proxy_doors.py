@@ -13,9 +13,9 @@ from starlette.applications import Starlette
 from streamlit import config
 
 from memory_core import Database, list_sessions
-from ui import recording_proxy
-from ui.recording_proxy import MAX_KEPT_BYTES, UPSTREAM
-from ui.span_receiver import SpanReceiver
+from ui.server import recording_proxy
+from ui.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM
+from ui.server.span_receiver import SpanReceiver
 
 
 class Upstream:

@@ -18,8 +18,8 @@ from memory_core.attach.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_on
 from memory_core.attach.receiving import Refusals
 from memory_core.errors import LimitError
 from memory_core.limits import MAX_VALUES
-from ui.attaching import Room
-from ui.span_receiver import MAX_WAITING_BYTES, SpanReceiver
+from ui.server.attaching import Room
+from ui.server.span_receiver import MAX_WAITING_BYTES, SpanReceiver
 
 NAMES = st.text(max_size=8)
 

@@ -31,9 +31,9 @@ from memory_core.attach.receiving import LoggedEvents, Receiver
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
-from ui import span_receiver
-from ui.attaching import Room
-from ui.span_receiver import JSON, PROTOBUF, SpanReceiver
+from ui.server import span_receiver
+from ui.server.attaching import Room
+from ui.server.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]
 

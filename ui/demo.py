@@ -4,7 +4,7 @@ import threading
 from pathlib import Path
 
 from memory_core import Database, delete_session, list_sessions
-from ui.services import Engine
+from ui.tab.services import Engine
 
 DEMO_SESSION = "demo"
 BUNDLE = Path(__file__).with_name("demo.zip")

@@ -1,0 +1,1 @@
+"""Other configurations tried on a whole conversation, beside its own."""

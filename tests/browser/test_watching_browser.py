@@ -13,8 +13,8 @@ from memory_inspector.demo.script import MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.chat.player import STOPS
-from ui.new_session import new_memory, recorded_session
-from ui.scrubber import steps_of
+from ui.frame.scrubber import steps_of
+from ui.tab.new_session import new_memory, recorded_session
 
 pytestmark = pytest.mark.browser
 

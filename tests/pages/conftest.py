@@ -11,8 +11,8 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
-from ui import drawing, services
 from ui.demo import ensure_demo
+from ui.tab import drawing, services
 
 MODEL_SETTINGS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
 

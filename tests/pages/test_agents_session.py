@@ -6,7 +6,7 @@ from pages_driver import message_texts, opened, said
 from running_agent import running_agent
 
 from memory_inspector.reading.write_access import left_to_agent
-from ui import services
+from ui.tab import services
 
 PAGES = ("context", "timeline", "blocks", "facts", "graph", "retrieval", "trace", "lab")
 

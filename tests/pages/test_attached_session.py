@@ -9,7 +9,7 @@ from memory_core.attach.receiving import Receiver
 from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from ui import services
+from ui.tab import services
 
 
 def test_an_attached_agent_is_shown_and_not_changed(home):

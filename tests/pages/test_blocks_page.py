@@ -11,9 +11,9 @@ from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain
-from ui import services
 from ui.demo_bundle import demo_memory
-from ui.new_session import new_memory
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 
@@ -50,7 +50,7 @@ def order(session="demo"):
 
 
 def settings_of(name, session="demo"):
-    return dialog("ui.blocks.settings", "settings_of_dialog", session, name)
+    return dialog("ui.blocks.block_settings", "settings_of_dialog", session, name)
 
 
 def texts(name="Instructions"):
@@ -130,7 +130,7 @@ def test_looking_at_it_changes_nothing(demo_home):
 
 def test_it_follows_what_is_written_elsewhere_but_not_over_an_open_drawer(demo_home, monkeypatch):
     followed = []
-    monkeypatch.setattr("ui.live.follow", lambda news, seen, *, running: followed.append((*news.args, *seen)))
+    monkeypatch.setattr("ui.tab.live.follow", lambda news, seen, *, running: followed.append((*news.args, *seen)))
     app = opened(page="blocks")
     assert followed[-1] == ("demo", demo().session.status().position, (), None, None)
     followed.clear()
@@ -543,15 +543,15 @@ def test_settings_changed_in_another_tab_are_not_overwritten(demo_home):
 
 
 def test_a_block_is_turned_off_and_on_with_its_effect_before(demo_home):
-    from ui.blocks.settings import TURN_OFF, TURN_ON
+    from ui.blocks.block_settings import TURN_OFF, TURN_ON
 
-    drawn = dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_OFF)
+    drawn = dialog("ui.blocks.block_settings", "change_dialog", "demo", "Instructions", TURN_OFF)
     assert "Next prompt:" in joined(drawn)
     press(drawn, "Turn off")
     app = opened(page="blocks")
     assert "not in the prompt" in joined(app)
     assert app.menu_button[0].options == ["History", "Settings", "Turn on", "Remove"]
-    press(dialog("ui.blocks.settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
+    press(dialog("ui.blocks.block_settings", "change_dialog", "demo", "Instructions", TURN_ON), "Turn on")
     assert demo().blocks.settings("Instructions")["enabled"] is True
 
 
@@ -651,14 +651,14 @@ def test_a_block_is_removed(demo_home):
 
 
 def test_every_change_of_a_block_is_said_and_can_be_undone_where_that_brings_all_back(demo_home):
-    from ui.blocks.settings import TURN_OFF
+    from ui.blocks.block_settings import TURN_OFF
 
-    drawn = with_toasts("ui.blocks.settings", "change_dialog", "demo", "Facts", TURN_OFF)
+    drawn = with_toasts("ui.blocks.block_settings", "change_dialog", "demo", "Facts", TURN_OFF)
     press(drawn, "Turn off")
     assert said(drawn) == ["Facts: turned off."]
     press(drawn, "Undo")
     assert demo().blocks.settings("Facts")["enabled"] is True
-    drawn = with_toasts("ui.blocks.settings", "settings_of_dialog", "demo", "Earlier turns")
+    drawn = with_toasts("ui.blocks.block_settings", "settings_of_dialog", "demo", "Earlier turns")
     field(drawn, "Results").set_value(2).run()
     press(drawn, "Apply")
     assert demo().blocks.settings("Earlier turns")["similarity_top_k"] == 2

@@ -40,8 +40,8 @@ from memory_core import (
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.wording.formatting import plain
-from ui import services
-from ui.new_session import new_memory, recorded_session
+from ui.tab import services
+from ui.tab.new_session import new_memory, recorded_session
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ <b>b</b> [l](http://evil.test)"
 """Markup of every sort that must come out as it was typed."""
@@ -143,7 +143,7 @@ def test_the_line_under_a_turn_sets_the_one_clock(app):
 
 def test_after_a_reset_the_demo_can_be_played_again(app):
     press(app, "Next message")
-    dialog("ui.sessions.dialogs", "reset_dialog", "demo").button[0].click().run()
+    dialog("ui.sessions.session_dialogs", "reset_dialog", "demo").button[0].click().run()
     app.run()
     assert demo().session.status().turns == 11
     press(app, "Next message")
@@ -313,12 +313,12 @@ def test_a_dialog_of_a_session_deleted_meanwhile_says_so(demo_home):
     memory = a_session()
     delete_session(services.engine().database, memory.session_id)
     for module, name in (
-        ("ui.settings", "settings_dialog"),
+        ("ui.settings_drawer", "settings_dialog"),
         ("ui.blocks.editor", "add_dialog"),
         ("ui.blocks.editor", "remove_dialog"),
-        ("ui.sessions.dialogs", "rename_dialog"),
-        ("ui.sessions.dialogs", "reset_dialog"),
-        ("ui.sessions.dialogs", "delete_dialog"),
+        ("ui.sessions.session_dialogs", "rename_dialog"),
+        ("ui.sessions.session_dialogs", "reset_dialog"),
+        ("ui.sessions.session_dialogs", "delete_dialog"),
     ):
         drawn = dialog(module, name, memory.session_id)
         assert not drawn.exception
@@ -328,7 +328,7 @@ def test_a_dialog_of_a_session_deleted_meanwhile_says_so(demo_home):
 
 def test_a_session_is_renamed(demo_home):
     memory = a_session()
-    drawn = dialog("ui.sessions.dialogs", "rename_dialog", memory.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "rename_dialog", memory.session_id)
     drawn.text_input[0].set_value("Trip").run()
     button(drawn, "Save").click().run()
     assert memory.session.status().title == "Trip"
@@ -336,7 +336,7 @@ def test_a_session_is_renamed(demo_home):
 
 def test_a_session_is_reset_with_its_blocks_kept(demo_home):
     memory = a_session(ChatMessage(role="user", content="hello"))
-    drawn = dialog("ui.sessions.dialogs", "reset_dialog", memory.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "reset_dialog", memory.session_id)
     assert "Removes 1 message and" in joined(drawn)
     button(drawn, "Reset session").click().run()
     memory.session.refresh()
@@ -346,7 +346,7 @@ def test_a_session_is_reset_with_its_blocks_kept(demo_home):
 
 def test_a_session_is_deleted_and_the_demo_shown(demo_home):
     memory = a_session(ChatMessage(role="user", content="hello"))
-    drawn = dialog("ui.sessions.dialogs", "delete_dialog", memory.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", memory.session_id)
     button(drawn, "Delete session").click().run()
     assert [status.session_id for status in list_sessions(services.engine().database)] == ["demo"]
 
@@ -382,7 +382,7 @@ def test_an_earlier_text_is_restored(demo_home):
 
 
 def test_settings_say_their_effect_before_they_are_applied(demo_home):
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn = dialog("ui.settings_drawer", "settings_dialog", "demo")
     assert [field(drawn, name).value for name in ("Token limit", "History share, %", "Flush size")] == [1200, 60, 120]
     assert button(drawn, "Apply").disabled, "nothing is changed yet"
     field(drawn, "Token limit").set_value(1000).run()
@@ -394,7 +394,7 @@ def test_settings_say_their_effect_before_they_are_applied(demo_home):
 
 def test_impossible_settings_are_refused_in_one_sentence_and_nothing_changes(demo_home):
     before = demo().session.config
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn = dialog("ui.settings_drawer", "settings_dialog", "demo")
     field(drawn, "Token limit").set_value(1).run()
     assert not drawn.exception
     assert len(drawn.error) + len(drawn.warning) >= 1
@@ -433,7 +433,7 @@ def test_a_block_is_removed(demo_home):
 
 def test_flush_now_moves_one_batch(app):
     before = demo().session.status().queue_messages
-    drawn = dialog("ui.flushing", "flush_dialog", "demo")
+    drawn = dialog("ui.parts.flushing", "flush_dialog", "demo")
     button(drawn, "Flush 4 messages").click().run()
     app = settled(app.run())
     assert not app.exception

@@ -8,8 +8,8 @@ from pages_driver import button, dialog, field, joined, message_texts, opened, p
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.agent.tools import MemoryTools
-from ui import services
-from ui.new_session import TRIP, new_memory
+from ui.tab import services
+from ui.tab.new_session import TRIP, new_memory
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_text_is_given_to_the_agent_and_taken_from_it_in_its_settings(memory):
     memory.blocks.add(StaticMemoryBlock(name="Rules", static_content="Be brief."))
     app = opened(page="blocks", session=memory.session_id)
     assert "Read only for the agent." in joined(app)
-    drawn = dialog("ui.blocks.settings", "settings_of_dialog", memory.session_id, "Rules")
+    drawn = dialog("ui.blocks.block_settings", "settings_of_dialog", memory.session_id, "Rules")
     drawn.toggle[0].set_value(False).run()
     drawn.text_area[0].set_value("How to answer.").run()
     field(drawn, "Maximum characters").set_value(100).run()

@@ -11,16 +11,16 @@ from memory_core import ChatMessage, Database
 from memory_core.attach.recording import attach
 from memory_core.engine.session import Session
 from memory_inspector.server.chat_turns import play
-from ui import services
-from ui.connect import Heard, code, sentence
-from ui.new_session import new_memory
+from ui.sessions.connect import Heard, code, sentence
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
 
 def card(session_id):
     def script(session_id):
-        from ui.connect import draw_card
+        from ui.sessions.connect import draw_card
 
         draw_card(session_id)
 

@@ -16,8 +16,8 @@ from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
 from ui.demo_bundle import demo_memory
+from ui.tab import services
 
 
 def page(**query):

@@ -7,7 +7,7 @@ from pages_driver import SECONDS, button, opened, said
 
 from memory_core import Memory, delete_session, list_sessions
 from memory_core.errors import NotFoundError
-from ui import services
+from ui.tab import services
 
 
 def deleted_in_the_middle(monkeypatch, app, press, method):

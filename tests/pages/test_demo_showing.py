@@ -9,9 +9,10 @@ from memory_core.messages import ChatMessage
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
-from ui import services, toasts
 from ui.chat.player import STOPS
 from ui.demo import reset_demo
+from ui.parts import toasts
+from ui.tab import services
 
 GUIDE = ("Send the next message", "See what was cut", "Find what it forgot")
 

@@ -13,11 +13,11 @@ from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, 
 from memory_core.planning import curation as plans
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
 from ui.demo_bundle import demo_memory
-from ui.facts import changes, review
-from ui.facts.reading import Desk
-from ui.new_session import new_memory
+from ui.facts import fact_changes, review
+from ui.facts.fact_snapshot import Desk
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 
@@ -226,7 +226,9 @@ def test_an_older_change_is_undone_from_the_list_and_done_again_and_what_cannot_
     desk().apply(plans.pin([fact("Ana likes fado")]))
     assert "Changes" in facts_page().menu_button(key="facts__more").options  # AppTest cannot choose from it
     shown = Desk(memory=services.engine().open("demo"), block="Facts", rows=())
-    app = dialog("ui.undoing", "changes_dialog", partial(changes.listed, shown), partial(changes.undo, shown))
+    app = dialog(
+        "ui.parts.undoing", "changes_dialog", partial(fact_changes.listed, shown), partial(fact_changes.undo, shown)
+    )
     (last, pinned, edited) = listed(app)
     assert [said.partition(".")[0] for said, *_ in (last, pinned, edited)] == [
         "Pinned a fact: Ana likes fado",
@@ -743,12 +745,12 @@ def table():
     """Edit as table on the demo."""
 
     def script():
-        from ui.facts import grid, tab
-        from ui.facts.reading import Desk
-        from ui.services import engine
+        from ui.facts import fact_tab, grid
+        from ui.facts.fact_snapshot import Desk
+        from ui.tab.services import engine
 
         desk = Desk(memory=engine().open("demo"), block="Facts", rows=())
-        if tab.kept(desk.place, "table") is None:
+        if fact_tab.kept(desk.place, "table") is None:
             grid.open_table(desk)
         else:
             grid.table_dialog(desk)
@@ -814,7 +816,7 @@ def test_an_import_says_what_the_limit_will_do_and_raises_it_with_undo(demo_home
 
 def test_an_import_says_how_many_facts_wait_for_review(demo_home):
     memory = learned()
-    app = with_toasts("ui.facts.files", "import_dialog", Desk(memory=memory, block="Facts", rows=()))
+    app = with_toasts("ui.facts.fact_files", "import_dialog", Desk(memory=memory, block="Facts", rows=()))
     data = b"text\nRui lives in Oslo\nRui lives in Madrid\nSam pays the bill\n"
     app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
     press(app, "Import 3")

@@ -2,7 +2,7 @@
 
 from pages_driver import button, dialog, joined, press, said, with_toasts
 
-from ui import services
+from ui.tab import services
 
 
 def demo():
@@ -10,7 +10,7 @@ def demo():
 
 
 def test_what_would_leave_is_shown_and_is_what_leaves(demo_home):
-    drawn = with_toasts("ui.flushing", "flush_dialog", "demo")
+    drawn = with_toasts("ui.parts.flushing", "flush_dialog", "demo")
     plan, before = demo().preview.flush(), demo().session.status()
     assert f"**{len(plan.leave)} messages, {plan.tokens} tokens** would leave the queue" in joined(drawn)
     assert "They are handed to Facts and Earlier turns." in joined(drawn)
@@ -31,7 +31,7 @@ def test_what_would_leave_is_shown_and_is_what_leaves(demo_home):
 
 
 def test_what_was_written_meanwhile_is_looked_at_again_first(demo_home):
-    drawn = dialog("ui.flushing", "flush_dialog", "demo")
+    drawn = dialog("ui.parts.flushing", "flush_dialog", "demo")
     flush = button(drawn, "Flush ")
     flushes = demo().session.status().flushes
     demo().session.rename("Another name")
@@ -42,4 +42,4 @@ def test_what_was_written_meanwhile_is_looked_at_again_first(demo_home):
 def test_a_queue_of_one_turn_has_nothing_to_flush(demo_home):
     while demo().preview.flush():
         demo().flush()
-    assert "Nothing would leave" in joined(dialog("ui.flushing", "flush_dialog", "demo"))
+    assert "Nothing would leave" in joined(dialog("ui.parts.flushing", "flush_dialog", "demo"))

@@ -10,9 +10,10 @@ from memory_core.sessions.log import SessionLog
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import drawing, opening, scrubber, services
-from ui.new_session import new_memory, recorded_session
-from ui.view import View
+from ui.frame import opening, scrubber
+from ui.tab import drawing, services
+from ui.tab.new_session import new_memory, recorded_session
+from ui.tab.view import View
 
 
 def keyed(app, key):

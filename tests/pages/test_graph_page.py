@@ -10,11 +10,11 @@ from memory_core.interop.graph_files import write_graph
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import story
-from ui import services
 from ui.chat.memory_panel import STORY_KINDS
-from ui.graph import dialogs, reading
+from ui.graph import graph_dialogs, graph_snapshot
 from ui.sessions.exporting import exports
-from ui.view import View
+from ui.tab import services
+from ui.tab.view import View
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 
@@ -82,7 +82,7 @@ def looked(app, memory):
 
 def desk(memory):
     graph = memory.blocks.graph()
-    return reading.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
+    return graph_snapshot.Desk(memory, "Relations", graph.graph(), changes=tuple(graph.changes()))
 
 
 # -- looking ---------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def test_every_drawer_says_in_a_line_what_the_change_does_to_the_next_prompt(fam
     family.put(user("What does Ana do, and Rui?"))
     wrote(family, ("Anna", "likes", "jazz"))
     given = [] if named is None else [relation(family, named).id if "→" in named else id_of(family, named)]
-    app = dialog("ui.graph.dialogs", drawer, desk(family), *given)
+    app = dialog("ui.graph.graph_dialogs", drawer, desk(family), *given)
     if filling:
         filled(app, *filling)
     assert "Next prompt" in joined(app), [each.value for each in app.markdown]
@@ -279,7 +279,7 @@ def test_what_was_changed_elsewhere_is_said_and_left_alone(family):
 
 
 def test_a_relation_is_added_by_hand(family):
-    app = dialog("ui.graph.dialogs", "add_dialog", desk(family))
+    app = dialog("ui.graph.graph_dialogs", "add_dialog", desk(family))
     assert button(app, "Add relation").disabled
     filled(app, "Rui", "manages", "Acme")
     press(app, "Add relation")
@@ -289,20 +289,20 @@ def test_a_relation_is_added_by_hand(family):
 
 
 def test_a_name_that_is_new_is_added_with_what_it_is(family):
-    dialogs._add(desk(family), "Ana", "likes", "Jazz", ("other", "thing"))
+    graph_dialogs._add(desk(family), "Ana", "likes", "Jazz", ("other", "thing"))
     assert relation(family, "Ana → likes → Jazz").state == "active"
     assert family.blocks.graph().entity("Jazz").type == "thing"
 
 
 def test_a_relation_needs_two_different_entities(family):
-    app = dialog("ui.graph.dialogs", "add_dialog", desk(family))
+    app = dialog("ui.graph.graph_dialogs", "add_dialog", desk(family))
     filled(app, "Ana", "manages", "Ana")
     assert ["different entities" in each.value for each in app.error] == [True]
     assert button(app, "Add relation").disabled
 
 
 def test_a_relation_that_takes_anothers_place_says_so_before(family):
-    app = dialog("ui.graph.dialogs", "add_dialog", desk(family))
+    app = dialog("ui.graph.graph_dialogs", "add_dialog", desk(family))
     filled(app, "Ana", "works at", "fish")
     assert "Ana → works at → Acme will end." in joined(app)
     press(app, "Add relation")
@@ -311,7 +311,7 @@ def test_a_relation_that_takes_anothers_place_says_so_before(family):
 
 def test_a_relation_is_edited_in_place(family):
     told = relation(family, "Ana → brother → Rui")
-    app = dialog("ui.graph.dialogs", "edit_dialog", desk(family), told.id)
+    app = dialog("ui.graph.graph_dialogs", "edit_dialog", desk(family), told.id)
     assert button(app, "Save").disabled
     chosen(app, "To").set_value("fish").run()
     press(app, "Save")
@@ -320,7 +320,7 @@ def test_a_relation_is_edited_in_place(family):
 
 
 def test_an_entity_is_renamed_and_its_former_name_stays(family):
-    app = dialog("ui.graph.dialogs", "entity_dialog", desk(family), id_of(family, "Acme"))
+    app = dialog("ui.graph.graph_dialogs", "entity_dialog", desk(family), id_of(family, "Acme"))
     app.text_input[0].set_value("Acme Corporation").run()
     assert "another name" in joined(app)
     press(app, "Save")
@@ -330,7 +330,7 @@ def test_an_entity_is_renamed_and_its_former_name_stays(family):
 
 def test_two_entities_are_merged_and_the_undo_parts_them(family):
     wrote(family, ("Anna", "likes", "jazz"))
-    app = dialog("ui.graph.dialogs", "merge_dialog", desk(family), id_of(family, "Ana"))
+    app = dialog("ui.graph.graph_dialogs", "merge_dialog", desk(family), id_of(family, "Ana"))
     assert chosen(app, "Ana is the same as").value == id_of(family, "Anna")  # the most alike
     assert "another name of Ana" in joined(app).replace("**", "")
     press(app, "Merge")
@@ -341,7 +341,7 @@ def test_two_entities_are_merged_and_the_undo_parts_them(family):
 
 
 def test_an_entity_is_removed_with_its_relations(family):
-    app = dialog("ui.graph.dialogs", "remove_dialog", desk(family), id_of(family, "Rui"))
+    app = dialog("ui.graph.graph_dialogs", "remove_dialog", desk(family), id_of(family, "Rui"))
     assert "**Rui** with 2 relations" in joined(app)
     press(app, "Remove")
     assert "Rui" not in [
@@ -369,8 +369,8 @@ def test_in_the_past_the_graph_is_as_it_was_and_nothing_can_be_changed(family):
 
 def test_the_past_of_the_latest_turn_is_the_present(family):
     view = View(memory=family, history=family.log.history(), status=family.session.status(), turn=None, running=None)
-    now = reading.read_desk(view, "Relations").graph
-    then = reading.past_graph(view, "Relations")
+    now = graph_snapshot.read_desk(view, "Relations").graph
+    then = graph_snapshot.past_graph(view, "Relations")
     assert {each.id: each.state for each in then.relations.values()} == {
         each.id: each.state for each in now.relations.values()
     }
@@ -396,7 +396,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
     data = write_graph(family.blocks.graph().graph(), "json").encode()
     other = session("other", blocks=[GraphMemoryBlock(name="Relations")])
     wrote(other, FAMILY[0])
-    app = dialog("ui.graph.files", "import_dialog", desk(other))
+    app = dialog("ui.graph.graph_files", "import_dialog", desk(other))
     app.file_uploader[0].set_value(("family.json", data, "application/json")).run()
     assert not app.exception
     assert "6 entities, 5 relations." in joined(app)
@@ -407,7 +407,7 @@ def test_a_graph_is_imported_with_a_preview_as_one_change(family):
 
 
 def test_a_broken_file_is_refused_in_one_sentence(family):
-    app = dialog("ui.graph.files", "import_dialog", desk(family))
+    app = dialog("ui.graph.graph_files", "import_dialog", desk(family))
     app.file_uploader[0].set_value(("graph.json", b'{"entities": [', "application/json")).run()
     assert not app.exception
     assert app.error[0].value.endswith("Nothing was imported.")

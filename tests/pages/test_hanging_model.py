@@ -9,7 +9,7 @@ from pages_driver import SECONDS, button, joined, opened, press, story
 from memory_core import Memory
 from memory_core.events import ContextBuilt
 from memory_inspector.demo.script import MESSAGES
-from ui import services
+from ui.tab import services
 
 
 class Silent(BaseHTTPRequestHandler):

@@ -11,8 +11,8 @@ from memory_core import ChatMessage, Memory
 from memory_core.lab.playing import Player
 from memory_core.lab.probes import InPrompt, NeverInPrompt, keep_probes, kept_probes
 from memory_core.planning import curation as plans
-from ui import services
 from ui.lab import sweeping
+from ui.tab import services
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.recipes import RECIPES
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording import prompt_text
-from ui import services
+from ui.tab import services
 
 TURNS, FOUND = 24, 40
 PAGES = ("chat", "context", "timeline", "blocks", "facts", "graph", "trace", "retrieval", "lab", "sessions")

@@ -8,8 +8,9 @@ from models.scripted_server import ScriptedServer, Step, refusal, streamed
 from pages_driver import opened, press
 
 from memory_core.sessions.health import Check, Health
-from ui import services, trial
+from ui.frame import model_test
 from ui.sessions import health
+from ui.tab import services
 
 KEY = "sk-secret-123"
 
@@ -25,7 +26,7 @@ def tried(app, url, *, key=KEY, name=""):
     app.text_input(key="model__name").set_value(name)
     app.text_input(key="model__address").set_value(url).run()
     press(app, "Test")
-    assert services.engine().job(app.session_state[trial._TRIAL]).wait(60)
+    assert services.engine().job(app.session_state[model_test._TRIAL]).wait(60)
     app.run()
     assert not app.exception
     (told,) = [each.value.replace("\\", "") for each in (*app.success, *app.error)]
@@ -89,7 +90,7 @@ def test_one_that_does_not_is_told_by_its_exact_reason_and_asked_once(app, step,
 
 def test_nobody_at_the_address_and_one_who_is_silent_are_told_apart(app, monkeypatch):
     assert tried(app, "http://127.0.0.1:9/v1").startswith("Nothing answers at ")
-    monkeypatch.setattr(trial, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(model_test, "PATIENCE_SECONDS", 0.3)
     with ScriptedServer(Step(delay=2, body={})) as server:
         assert tried(app, server.url) == "The model did not answer within 0.3 s."
 

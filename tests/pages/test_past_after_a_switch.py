@@ -13,8 +13,8 @@ from memory_inspector.palette import block_colour
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.event_words import words_in_log
-from ui import services
 from ui.demo_bundle import demo_memory
+from ui.tab import services
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pages_driver import button, opened, said
 
 from memory_core.lab.probes import BlockTokens, EvidenceInPrompt, FactCites, InPrompt, NeverInPrompt, kept_probes
 from memory_core.messages import content_hash
-from ui import services
+from ui.tab import services
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.wording.event_sentences import Words, describe
-from ui import services
-from ui.new_session import new_memory
-from ui.recipes import trying
+from ui.recipes import recipe_trials
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"
@@ -94,7 +94,7 @@ def test_the_section_says_what_the_session_runs_on_and_changes_nothing_by_lookin
 def tried_on(app):
     """The page as it is drawn when trying has ended."""
     press(app, TRY)
-    job = trying.running(demo())
+    job = recipe_trials.running(demo())
     assert job is None or job.wait(SECONDS)
     return app.run()
 
@@ -102,7 +102,7 @@ def tried_on(app):
 @pytest.mark.slow
 def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_it_is(demo_home, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
-    real = trying.compare_recipes
+    real = recipe_trials.compare_recipes
 
     def slow(memory, keys, *, progress, cancelled):
         progress(3, 110)
@@ -110,14 +110,14 @@ def test_while_recipes_are_tried_the_page_is_drawn_to_its_end_and_says_how_far_i
         assert go_on.wait(SECONDS)
         return real(memory, keys, progress=progress, cancelled=cancelled)
 
-    monkeypatch.setattr(trying, "compare_recipes", slow)
+    monkeypatch.setattr(recipe_trials, "compare_recipes", slow)
     app = button(recipes_page(), TRY).click().run()
     assert begun.wait(SECONDS)
     app.run()  # ends, though trying does not
     assert ":shimmer[Recipe 1 of 10: 3 of 110 turns]" in joined(app)
     assert button(app, "Cancel")
     go_on.set()
-    assert trying.running(demo()).wait(SECONDS)
+    assert recipe_trials.running(demo()).wait(SECONDS)
     app.run()
     assert "turns 1 to 11" in joined(app)
     assert "shimmer" not in joined(app)
@@ -156,17 +156,17 @@ def test_after_a_switch_no_prompt_of_before_is_compared(demo_home):
 
 
 def test_trying_can_be_cancelled(demo_home, monkeypatch):
-    real = trying.compare_recipes
+    real = recipe_trials.compare_recipes
 
     looks = iter(range(100))
 
     def stopped(memory, keys, *, progress, cancelled):
         return real(memory, keys, progress=progress, cancelled=lambda: next(looks) > 50)
 
-    monkeypatch.setattr(trying, "compare_recipes", stopped)
+    monkeypatch.setattr(recipe_trials, "compare_recipes", stopped)
     app = tried_on(recipes_page())
     assert not app.exception
-    tried = trying.result(demo())
+    tried = recipe_trials.result(demo())
     assert len(tried.trials) == 1
 
 
@@ -247,19 +247,19 @@ def test_names_of_blocks_are_shown_as_typed(demo_home):
 
 
 def test_the_drawer_sets_the_turns_of_the_queue_and_empties_them_again(demo_home):
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn = dialog("ui.settings_drawer", "settings_dialog", "demo")
     assert field(drawn, "Turns in the queue").value is None
     field(drawn, "Turns in the queue").set_value(4).run()
     press(drawn, "Apply from the next turn")
     assert demo().session.config.queue_turns == 4
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn = dialog("ui.settings_drawer", "settings_dialog", "demo")
     field(drawn, "Turns in the queue").set_value(None).run()
     press(drawn, "Apply from the next turn")
     assert demo().session.config.queue_turns is None
 
 
 def test_the_drawer_says_which_recipe_it_is_and_leaves_the_choice_to_the_page_that_shows_its_plan(demo_home):
-    drawn = dialog("ui.settings", "settings_dialog", "demo")
+    drawn = dialog("ui.settings_drawer", "settings_dialog", "demo")
     assert not drawn.exception, drawn.exception
     assert "Recipe: **Short-term + blocks**" in joined(drawn)
     assert not [each for each in drawn.selectbox if each.label == "Recipe"], "what Apply would not apply is not chosen"
@@ -274,7 +274,7 @@ def test_a_new_session_can_begin_as_any_recipe(home):
 
 
 def test_the_new_dialog_asks_for_a_user_where_the_recipe_needs_one(demo_home):
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     recipe = next(each for each in drawn.selectbox if each.label == "Recipe")
     assert recipe.value == "blocks"
     recipe.set_value("user_memories").run()
@@ -286,7 +286,7 @@ def test_the_new_dialog_asks_for_a_user_where_the_recipe_needs_one(demo_home):
 
 def test_a_new_session_can_begin_with_an_example_of_its_recipe(demo_home):
     before = {status.session_id for status in list_sessions(services.engine().database)}
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     next(each for each in drawn.selectbox if each.label == "Recipe").set_value("graph").run()
     next(each for each in drawn.checkbox if each.label.startswith("With a short")).check().run()
     button(drawn, "Start session").click().run()
@@ -301,7 +301,7 @@ def test_a_new_session_can_begin_with_an_example_of_its_recipe(demo_home):
 
 
 def test_a_block_of_facts_can_be_made_to_decide_and_to_show_the_relevant_ones(demo_home):
-    drawn = dialog("ui.blocks.settings", "settings_of_dialog", "demo", "Facts")
+    drawn = dialog("ui.blocks.block_settings", "settings_of_dialog", "demo", "Facts")
     assert not drawn.exception, drawn.exception
     choices = {each.label: each for each in drawn.selectbox}
     assert "Known facts to compare with" not in [each.label for each in drawn.number_input]

@@ -10,8 +10,8 @@ from memory_core import ChatMessage, EmbedderError, Memory, VectorIndexError, Ve
 from memory_inspector.demo.script import FORGOTTEN_QUESTION, FORGOTTEN_WORDS
 from memory_inspector.reading.search_rows import in_prompt
 from memory_inspector.server.chat_turns import play
-from ui import services
-from ui.retrieval.asking import Asked
+from ui.retrieval.search_state import Asked
+from ui.tab import services
 
 QUESTION = "What can Rui eat?"
 
@@ -417,7 +417,7 @@ def test_others_words_are_shown_as_text(home):
 
 
 def test_a_long_list_is_paged(home, monkeypatch):
-    monkeypatch.setattr("ui.retrieval.page.ROWS", 4)
+    monkeypatch.setattr("ui.retrieval.retrieval_page.ROWS", 4)
     memory = new_session("long", VectorMemoryBlock(name="turns"), token_limit=160, token_flush_size=10)
     fill(memory, 16)
     app = page(session="long", query="boat")

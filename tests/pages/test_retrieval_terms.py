@@ -11,9 +11,9 @@ from pages_driver import dialog, joined, message_texts, opened, press
 from memory_core import ChatMessage, EmbedderError, Memory, NotFoundError
 from memory_core.events import ContextBuilt, Retrieved, numbers
 from memory_core.planning.boosts import BOOSTS, BoostWeights
-from ui import services, state
 from ui.retrieval import detail, tuning
-from ui.retrieval.asking import Asked
+from ui.retrieval.search_state import Asked
+from ui.tab import services, state
 
 QUESTION = "What did Ana say about the pottery class on 19 May 2023?"
 BLOCK = "Earlier turns"

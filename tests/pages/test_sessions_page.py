@@ -20,10 +20,10 @@ from memory_core.sessions.overview import overview
 from memory_core.store import pieces
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
-from ui.new_session import new_memory
 from ui.sessions import health
 from ui.sessions.exporting import exports
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
 
@@ -164,7 +164,7 @@ def test_hostile_titles_and_users_are_shown_as_they_were_typed(demo_home):
     assert listed(app)[0]["Session"] == NASTY
     values = [each.value for each in app.markdown]
     assert not [value for value in values if "![x](http" in value or "**bold**" in value]
-    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)
     assert 'Delete "<img src=x onerror=alert(1)> ' in joined(drawn).replace("\N{WORD JOINER}", "")
 
 
@@ -230,7 +230,7 @@ def test_an_empty_session_cannot_be_branched(demo_home):
 
 
 def test_a_new_session_may_belong_to_a_user(demo_home):
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     drawn.text_input(key="new__title").set_value("Trip to Lisbon").run()
     drawn.selectbox(key="new__user").set_value("sam").run()
     button(drawn, "Start session").click().run()
@@ -240,7 +240,7 @@ def test_a_new_session_may_belong_to_a_user(demo_home):
 
 @pytest.mark.parametrize(("shared", "own", "of_user"), [(True, 0, 1), (False, 1, 0)])
 def test_facts_of_a_new_session_are_its_users_or_its_own(demo_home, shared, own, of_user):
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     drawn.selectbox(key="new__user").set_value("sam").run()
     drawn.checkbox(key="new__shared").set_value(shared).run()
     button(drawn, "Start session").click().run()
@@ -258,36 +258,36 @@ def test_two_clicks_start_one_session(demo_home, monkeypatch):
 
     begin = making.begin
     monkeypatch.setattr(making, "begin", lambda work: (begin(work), begin(work)))
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     button(drawn, "Start session").click().run()
     assert [found.status.title for found in overview(database())] == ["New session", "Birthday dinner"]
 
 
 def test_what_cannot_be_made_is_said_and_can_be_tried_again(demo_home, monkeypatch):
-    from ui.sessions import dialogs
+    from ui.sessions import session_dialogs
 
-    real = dialogs.new_memory
+    real = session_dialogs.new_memory
 
     def refuse(*given, **named):
         raise StoreError("The disk is full.")
 
-    monkeypatch.setattr(dialogs, "new_memory", refuse)
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    monkeypatch.setattr(session_dialogs, "new_memory", refuse)
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     button(drawn, "Start session").click().run()
     assert said(drawn) == ["The disk is full\\."]
-    monkeypatch.setattr(dialogs, "new_memory", real)
+    monkeypatch.setattr(session_dialogs, "new_memory", real)
     button(drawn, "Start session").click().run()
     assert sessions()["New session"].status.session_id == opened_by(drawn)
 
 
 def test_a_session_needs_a_title(demo_home):
-    drawn = dialog("ui.sessions.dialogs", "new_dialog")
+    drawn = dialog("ui.sessions.session_dialogs", "new_dialog")
     drawn.text_input(key="new__title").set_value("   ").run()
     assert button(drawn, "Start session").disabled
 
 
 def test_a_session_is_renamed_to_anything(demo_home):
-    drawn = dialog("ui.sessions.dialogs", "rename_dialog", "demo")
+    drawn = dialog("ui.sessions.session_dialogs", "rename_dialog", "demo")
     drawn.text_input[0].set_value("**Party** <b>").run()
     button(drawn, "Save").click().run()
     assert "**Party** <b>" in sessions()
@@ -295,7 +295,7 @@ def test_a_session_is_renamed_to_anything(demo_home):
 
 def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
     mine = a_session("I like tea", "I like bread", title="Mine", user="Sam")
-    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)
     assert 'Delete "Mine" with 2 messages and 0 facts? Facts that belong to Sam stay.' in joined(drawn)
     drawn.session_state["session"] = mine.session_id
     button(drawn, "Delete session").click().run()
@@ -306,7 +306,7 @@ def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
 
 def test_keeping_deletes_nothing(demo_home):
     mine = a_session(title="Mine")
-    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)
     button(drawn, "Cancel").click().run()
     assert "Mine" in sessions()
 
@@ -350,7 +350,7 @@ def test_resetting_the_demo_gives_the_shipped_one_whatever_was_changed(demo_home
     demo.session.rename("Mine")
     demo.session.attach_recording([ChatMessage(role="user", content="Something else")], source="other")
     assert as_shipped(shared.open("demo")) != shipped
-    drawn = dialog("ui.sessions.dialogs", "reset_dialog", "demo")
+    drawn = dialog("ui.sessions.session_dialogs", "reset_dialog", "demo")
     words = joined(drawn)
     assert 'Reset "Mine"? Deletes everything in it: 22 messages and 3 facts' in words
     assert "as shipped, at turn 11 of 18." in words
@@ -365,7 +365,7 @@ def test_a_reset_says_how_much_goes_and_then_how_much_went(demo_home):
     mine = services.engine().open("demo").branch(11, title="Mine")
     messages, facts = len(mine.session.messages()), len(mine.facts.read("Facts", states=None))
     turns = len(mine.retrieval.stored_turns("Earlier turns"))
-    drawn = dialog("ui.sessions.dialogs", "reset_dialog", mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "reset_dialog", mine.session_id)
     active = len(mine.facts.read("Facts"))
     assert f"Removes {messages} messages" in joined(drawn)
     assert f"of {active} facts." in joined(drawn)
@@ -377,7 +377,7 @@ def test_a_reset_says_how_much_goes_and_then_how_much_went(demo_home):
 
 def test_a_deletion_says_what_went(demo_home):
     mine = a_session("Hello", title="Mine")
-    drawn = dialog("ui.sessions.dialogs", "delete_dialog", mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)
     button(drawn, "Delete session").click().run()
     assert drawn.session_state["toast"].text == 'Deleted "Mine" with 1 message and 0 facts.'
 
@@ -385,7 +385,7 @@ def test_a_deletion_says_what_went(demo_home):
 def test_the_demo_can_be_reset_again_and_played_on(demo_home):
     shared = services.engine()
     for _ in range(2):
-        button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
+        button(dialog("ui.sessions.session_dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
     memory = shared.open("demo")
     play(Job("on"), memory, turns=1, pace=0)
     assert memory.session.status().turns == 12
@@ -396,7 +396,7 @@ def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
     shared = services.engine()
     memory = shared.open("demo")
     playing = shared.start("demo", "playing", lambda job: play(job, memory, turns=None, pace=1))
-    button(dialog("ui.sessions.dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
+    button(dialog("ui.sessions.session_dialogs", "reset_dialog", "demo"), "Reset demo").click().run()
     assert playing.done
     assert shared.open("demo").session.status().turns == 11
 
@@ -405,9 +405,9 @@ def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
 def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, monkeypatch, name):
     mine, go_on = a_session("hello"), threading.Event()
     shared = services.engine()
-    monkeypatch.setattr("ui.services.STOP_SECONDS", 0.05)
+    monkeypatch.setattr("ui.tab.services.STOP_SECONDS", 0.05)
     shared.start(mine.session_id, "slow", lambda job: go_on.wait(30))
-    drawn = dialog("ui.sessions.dialogs", name, mine.session_id)
+    drawn = dialog("ui.sessions.session_dialogs", name, mine.session_id)
     button(drawn, "Reset session" if name == "reset_dialog" else "Delete session").click().run()
     go_on.set()
     assert "still being written" in drawn.session_state["notice"].text
@@ -419,7 +419,7 @@ def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, mon
 
 def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home):
     before = sessions()["Birthday dinner"]
-    drawn = dialog("ui.sessions.dialogs", "branch_dialog", "demo", 5)
+    drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     assert drawn.text_input[0].value == "Birthday dinner B"
     assert "5 turns: 10 messages," in joined(drawn)
     assert "12 messages said later" in joined(drawn)
@@ -444,7 +444,7 @@ def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypa
         count(self, rows)
 
     monkeypatch.setattr(pieces.Pieces, "count", held)
-    drawn = dialog("ui.sessions.dialogs", "branch_dialog", "demo", 5)
+    drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     button(drawn, "Branch").click().run()
     assert half.wait(20)
     assert "Branching" in joined(drawn)

@@ -6,8 +6,8 @@ from pages_driver import button, dialog, field, joined, numbers, press, said, wi
 from memory_core import Memory
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
 from ui.demo_bundle import demo_memory
+from ui.tab import services
 
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."
 
@@ -17,7 +17,7 @@ def demo():
 
 
 def drawer(session="demo"):
-    return dialog("ui.settings", "settings_dialog", session)
+    return dialog("ui.settings_drawer", "settings_dialog", session)
 
 
 def play_demo(turns):
@@ -104,7 +104,7 @@ def test_a_draft_is_there_when_the_drawer_is_opened_again_until_it_is_discarded(
 def test_what_was_applied_is_said_and_undone_unless_it_was_changed_since(demo_home):
     before = demo().session.config
     for since in ({}, {"token_limit": 900}):
-        drawn = with_toasts("ui.settings", "settings_dialog", "demo")
+        drawn = with_toasts("ui.settings_drawer", "settings_dialog", "demo")
         field(drawn, "Token limit").set_value(1000).run()
         press(drawn, "Apply")
         assert said(drawn)[0] == "From the next turn: the token limit from 1,200 to 1,000."

@@ -5,14 +5,14 @@ from pages_driver import button, dialog, joined, opened
 
 from memory_core.tracing.showing.replacements import Replacements
 from memory_inspector.wording.formatting import plain
-from ui import services
-from ui.showing import SESSION, TRACE, TURNS, replacements_of
+from ui.parts.saved_page import SESSION, TRACE, TURNS, replacements_of
+from ui.tab import services
 
 PHRASE = "allergic to nuts"
 
 
 def drawn(*args):
-    return dialog("ui.showing", "page_dialog", "demo", *args)
+    return dialog("ui.parts.saved_page", "page_dialog", "demo", *args)
 
 
 def downloads(app):
@@ -94,7 +94,7 @@ def test_the_page_where_did_it_go_and_sessions_lead_to_it(demo_home):
 
 
 def test_a_session_that_is_gone_is_told_of_in_one_sentence(demo_home):
-    app = dialog("ui.showing", "page_dialog", "nowhere")
+    app = dialog("ui.parts.saved_page", "page_dialog", "nowhere")
     assert len(app.error) == 1
     assert downloads(app) == []
 

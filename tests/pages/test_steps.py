@@ -7,9 +7,9 @@ from memory_core import ChatMessage
 from memory_core.events import FactAdded, FlushPlanned
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
 from ui.demo_bundle import demo_memory
-from ui.new_session import new_memory
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 TURN = 12
 

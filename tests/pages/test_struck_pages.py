@@ -10,8 +10,8 @@ from memory_core.events import Ref
 from memory_core.planning import curation as plans
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
-from ui.view import View
+from ui.tab import services
+from ui.tab.view import View
 
 JAZZ = "Ana likes jazz"
 

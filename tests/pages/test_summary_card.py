@@ -10,9 +10,9 @@ from summary_fakes import Scribe
 from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.summaries import sentences
 from memory_inspector.server.jobs import Job
-from ui import services
-from ui.new_session import new_memory
 from ui.summaries.rewriting import rewrite, rewriting
+from ui.tab import services
+from ui.tab.new_session import new_memory
 
 SAID = [
     "My name is Chandra and I live in Porto.",
@@ -204,7 +204,7 @@ def test_looking_at_it_changes_nothing(talk):
     blocks_page(talk)
     history(talk)
     asked(talk)
-    drawer("ui.blocks.settings", "settings_of_dialog", talk.session_id, "Summary")
+    drawer("ui.blocks.block_settings", "settings_of_dialog", talk.session_id, "Summary")
     assert talk.session.status().position == before
 
 

@@ -3,7 +3,7 @@
 from pages_driver import SECONDS
 from streamlit.testing.v1 import AppTest
 
-from ui import toasts
+from ui.parts import toasts
 
 
 def page(undone=None, session_id=...):
@@ -13,7 +13,8 @@ def page(undone=None, session_id=...):
         import streamlit as st
 
         from memory_core import ConflictError
-        from ui import state, toasts
+        from ui.parts import toasts
+        from ui.tab import state
 
         def undo():
             if undone == "too late":

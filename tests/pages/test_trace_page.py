@@ -10,9 +10,9 @@ from memory_core.tracing.watched import MAX_WATCHED
 from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui import services
 from ui.context.pointing import followed
-from ui.retrieval.asking import Asked
+from ui.retrieval.search_state import Asked
+from ui.tab import services
 
 LOST = "Rui stays off meat"
 NASTY = "<img src=x> **bold** :material/home: $x$"

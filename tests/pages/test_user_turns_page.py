@@ -3,7 +3,7 @@
 from pages_driver import as_read, opened
 
 from memory_core import ChatMessage, Memory, VectorMemoryBlock
-from ui import services
+from ui.tab import services
 
 
 def session(session_id, title, *turns):

@@ -21,7 +21,7 @@ from memory_inspector.wording.block_card_text import InPrompt, Standing, State, 
 from memory_inspector.wording.block_kinds import STATIC, fields_of, free_name, kinds, make
 from memory_inspector.wording.event_sentences import SETTINGS
 from memory_inspector.wording.formatting import plain
-from ui.blocks.settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
+from ui.blocks.block_settings import DROP, STOP, TRIM, TURN_OFF, TURN_ON, changes_for
 
 NASTY = "**b** :red[r] ![x](http://evil.test/a.png)"
 PER_CENT = "\N{NO-BREAK SPACE}%"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, describe, in_order, lanes_html, legend_html
 from memory_inspector.palette import DARK, LIGHT
-from ui.budget_card import Shown, moved
+from ui.parts.budget_card import Shown, moved
 
 QUEUE = Segment("Queue", "queue", 561, None, 561)
 INSTRUCTIONS = Segment("Instructions", "static", 212, 0, 212)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from ui import drafts
 from ui.blocks import editor
-from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
+from ui.parts import drafts
+from ui.parts.drafts import Draft, draft, forget, keep_draft, kept, leave
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.runtime.scriptrunner_utils.script_run_context import ScriptRunContext
 from streamlit.testing.v1 import AppTest
 
-from ui import drawing
+from ui.tab import drawing
 
 
 def element(path, text):
@@ -134,7 +134,7 @@ def test_streamlit_still_sends_elements_through_the_place_that_is_held():
     def script():
         import streamlit as st
 
-        from ui import drawing
+        from ui.tab import drawing
 
         with drawing.together("here"):
             st.markdown("drawn")

@@ -36,12 +36,12 @@ from memory_inspector.reading.fact_rows import (
     view_labels,
 )
 from memory_inspector.wording.marked_text import diff_pieces, markdown, source_pieces
-from ui.effect import describe, foreseen
-from ui.facts.listing import CHIP_COLOURS
-from ui.facts.reading import source_of
+from ui.facts.extraction_trial import outcome
+from ui.facts.fact_list import CHIP_COLOURS
+from ui.facts.fact_snapshot import source_of
 from ui.facts.review import in_turn, why_held
 from ui.facts.rewrites import headline, lost, sums
-from ui.facts.trying import outcome
+from ui.parts.effect import describe, foreseen
 
 ROWS = (
     Row(1, "Ana is allergic to nuts", "active", pinned=True, tokens=6, source="user", learned_at=100, carried=3),

@@ -30,7 +30,7 @@ from memory_inspector.reading.graph_text import (
 from memory_inspector.wording.block_card_text import Standing, card
 from memory_inspector.wording.block_kinds import fields_of, make
 from memory_inspector.wording.block_kinds import kinds as block_kinds
-from ui.graph.files import foreseen, preview
+from ui.graph.graph_files import foreseen, preview
 
 
 def entity(id, name, type="person", aliases=(), state="active", merged_into=None):

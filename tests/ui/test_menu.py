@@ -2,7 +2,7 @@
 
 import pytest
 
-from ui.nav import tab_title
+from ui.tab.nav import tab_title
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ui import security
-from ui.security import HEADERS, OwnPagesOnly, SecurityHeaders, inline_script_sources
+from ui.server import security
+from ui.server.security import HEADERS, OwnPagesOnly, SecurityHeaders, inline_script_sources
 
 
 async def _page(scope, receive, send):

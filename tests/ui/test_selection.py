@@ -4,7 +4,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ui.selection import BEHIND_SECONDS, Link, Written, decide
+from ui.tab.selection import BEHIND_SECONDS, Link, Written, decide
 
 NAMES = ("demo", "agent", "agent2", "other")
 names = st.sampled_from(NAMES)

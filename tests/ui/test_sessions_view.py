@@ -11,7 +11,7 @@ from memory_core.sessions.overview import Origin, Overview, Status
 from memory_inspector.wording.formatting import file_stem
 from ui.sessions.health import Watch
 from ui.sessions.importing import Sized, conversation_sentence, skipped_sentences
-from ui.sessions.listing import (
+from ui.sessions.session_rows import (
     EVERYONE,
     NOBODY,
     branch_title,

@@ -6,10 +6,10 @@ from importlib.resources import files
 
 import pytest
 
-from ui.assets import FOLDER, Assets
-from ui.nav import SIDEBAR_PIXELS, STATIC
-from ui.security import SHELL
-from ui.shell import PARTS, STYLE, Shell, head, needed_files
+from ui.server.assets import FOLDER, Assets
+from ui.server.security import SHELL
+from ui.server.shell import PARTS, STYLE, Shell, head, needed_files
+from ui.tab.nav import SIDEBAR_PIXELS, STATIC
 
 HTML = (b"content-type", b"text/html; charset=utf-8")
 

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.tracing.effects import Effect
 from memory_core.tracing.values import Stage
 from memory_inspector.palette import colour
-from ui.struck import brief, greyed, reason, struck
+from ui.parts.struck import brief, greyed, reason, struck
 
 
 def effect(name, verdict, rule="", text="Because.", **numbers):

@@ -17,14 +17,15 @@ from memory_inspector.wording.block_kinds import Kind, free_name, kinds, make
 from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.unit_names import stored, unit_of
-from ui import state, toasts
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
-from ui.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
-from ui.drafts import Draft, draft, forget, keep_draft, kept, leave
-from ui.drawer import Done, Drawer
-from ui.effect import draw_effect
-from ui.model import chosen_model, services_for
-from ui.services import engine
+from ui.parts import toasts
+from ui.parts.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
+from ui.parts.drafts import Draft, draft, forget, keep_draft, kept, leave
+from ui.parts.drawer import Done, Drawer
+from ui.parts.effect import draw_effect
+from ui.tab import state
+from ui.tab.model import chosen_model, services_for
+from ui.tab.services import engine
 
 MAX_CHARACTERS = 100_000
 

@@ -12,12 +12,12 @@ from memory_inspector.wording.block_card_text import labelled, strip
 from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.terms import HELP
-from ui.appearance import mode
-from ui.components import error_inside, limits
-from ui.drafts import leave
-from ui.drawer import NOTHING, Done, Drawer
-from ui.effect import draw_effect
-from ui.services import engine
+from ui.parts.components import error_inside, limits
+from ui.parts.drafts import leave
+from ui.parts.drawer import NOTHING, Done, Drawer
+from ui.parts.effect import draw_effect
+from ui.tab.appearance import mode
+from ui.tab.services import engine
 
 _COLUMNS = (0.4, 0.3, 0.3)
 

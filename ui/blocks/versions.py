@@ -15,11 +15,11 @@ from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
 from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line
 from memory_inspector.wording.summary_text import told as told_line
-from ui import toasts
-from ui.components import error_inside
-from ui.drafts import Draft, draft, forget, keep_draft, kept
-from ui.effect import draw_effect
-from ui.services import engine
+from ui.parts import toasts
+from ui.parts.components import error_inside
+from ui.parts.drafts import Draft, draft, forget, keep_draft, kept
+from ui.parts.effect import draw_effect
+from ui.tab.services import engine
 
 NOTE_CHARACTERS = 40
 """Of who wrote a version elsewhere and why, in the list of versions."""

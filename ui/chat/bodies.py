@@ -7,7 +7,7 @@ import streamlit as st
 
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.tool_call_text import pretty_json
-from ui import state
+from ui.tab import state
 
 LONGEST_SHOWN = 4_000
 LONGEST_ASIDE = 600

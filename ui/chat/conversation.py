@@ -27,12 +27,12 @@ from memory_inspector.server.chat_turns import answers
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.story import Summary, summaries
 from memory_inspector.wording.tool_call_text import Told, chat_line
-from ui import state
 from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
-from ui.components import heading
-from ui.connect import draw_card
-from ui.new_session import TRIP
-from ui.view import View
+from ui.parts.components import heading
+from ui.sessions.connect import draw_card
+from ui.tab import state
+from ui.tab.new_session import TRIP
+from ui.tab.view import View
 
 SHOWN_MESSAGES = 40
 """Number of messages drawn initially; a thousand would take seconds."""

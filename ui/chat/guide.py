@@ -14,13 +14,13 @@ from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.terms import explained
-from ui import nav
 from ui.chat.player import next_message, start
 from ui.demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker
-from ui.model import chosen_model
-from ui.services import engine
-from ui.sessions.dialogs import reset_dialog
-from ui.view import View
+from ui.sessions.session_dialogs import reset_dialog
+from ui.tab import nav
+from ui.tab.model import chosen_model
+from ui.tab.services import engine
+from ui.tab.view import View
 
 WHAT_THIS_IS = "What an agent remembers, turn by turn: what is sent, flushed, learned, recalled or cut, and why."
 

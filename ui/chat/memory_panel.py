@@ -14,14 +14,14 @@ from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.story import STORY_KINDS, story
 from memory_inspector.wording.terms import marked
-from ui import nav
 from ui.blocks.editor import edit_dialog
-from ui.budget_card import draw_budget, lanes_of, queue_sentence
 from ui.chat.player import start
-from ui.components import filled, heading
-from ui.flushing import flush_dialog
-from ui.model import chosen_model
-from ui.view import View
+from ui.parts.budget_card import draw_budget, lanes_of, queue_sentence
+from ui.parts.components import filled, heading
+from ui.parts.flushing import flush_dialog
+from ui.tab import nav
+from ui.tab.model import chosen_model
+from ui.tab.view import View
 
 DETAIL_CHARACTERS = 60
 
@@ -109,10 +109,10 @@ def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> Non
     more = "  \n".join(plain(words) for words in line.more) or None
     st.markdown(f":small[:material/{line.icon}: {coloured}]", help=more)
     if line.rewrites and st.button(":small[See Rewrites]", type="tertiary", key=f"chat__rewrites_{number}"):
-        from ui.facts import tab  # here, as the first page is drawn without it
+        from ui.facts import fact_tab  # here, as the first page is drawn without it
 
-        tab.change((session_id, line.rewrites), view="rewrites")
-        tab.redraw((session_id, line.rewrites))
+        fact_tab.change((session_id, line.rewrites), view="rewrites")
+        fact_tab.redraw((session_id, line.rewrites))
         nav.go("facts", turn=None)
 
 

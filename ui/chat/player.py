@@ -15,12 +15,12 @@ from memory_inspector.demo.script import RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job, Reveal
 from memory_inspector.wording.formatting import plain, short, tokens
-from ui import toasts
 from ui.demo import DEMO_SESSION
-from ui.model import Chosen, chosen_model
-from ui.services import Waiting, engine
-from ui.sessions.dialogs import reset_dialog
-from ui.view import View
+from ui.parts import toasts
+from ui.sessions.session_dialogs import reset_dialog
+from ui.tab.model import Chosen, chosen_model
+from ui.tab.services import Waiting, engine
+from ui.tab.view import View
 
 MAX_CHARACTERS = 200_000
 """Maximum length of a typed or pasted message, in characters; longer ones can be imported."""

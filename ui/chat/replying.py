@@ -11,8 +11,8 @@ from memory_inspector.server.chat_turns import ASKED, answers
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain
 from ui.chat.conversation import AVATARS, draw_steps
-from ui.services import Waiting, engine
-from ui.view import View
+from ui.tab.services import Waiting, engine
+from ui.tab.view import View
 
 DRAW_SECONDS = 0.1
 """Interval, in seconds, between redraws of a growing reply."""

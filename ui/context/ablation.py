@@ -16,10 +16,10 @@ from memory_core.models.base import ChatModel
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name
-from ui import state
-from ui.model import chosen_model
-from ui.services import engine
-from ui.view import View
+from ui.tab import state
+from ui.tab.model import chosen_model
+from ui.tab.services import engine
+from ui.tab.view import View
 
 TITLE, ICON = "Did this memory matter?", ":material/balance:"
 LOOK_SECONDS = 0.3

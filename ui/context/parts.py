@@ -16,10 +16,11 @@ from memory_inspector.palette import Mode
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.prompt_text import asked, cut_note, entry_note, entry_words, part_label, part_name, square
-from ui import nav, probing
 from ui.context import pointing
-from ui.expandable_text import draw_json, draw_text, indented
-from ui.struck import WordsOf, draw_without, reason
+from ui.parts import probing
+from ui.parts.expandable_text import draw_json, draw_text, indented
+from ui.parts.struck import WordsOf, draw_without, reason
+from ui.tab import nav
 
 PAGE = 20
 """Entries of a part drawn per page."""

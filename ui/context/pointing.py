@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from memory_core.events import Ref, is_target
-from ui import nav
+from ui.tab import nav
 
 HINT = "Click a word to trace it (F)"
 

@@ -10,8 +10,8 @@ from memory_core import MemoryInspectorError
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from memory_inspector.wording.formatting import count, plain, short
-from ui.facts import changes, tab
-from ui.facts.reading import Desk
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_snapshot import Desk
 
 LONGEST = 60
 
@@ -26,7 +26,7 @@ class Choice:
     """Sentence on the superseded facts, without a full stop. Not escaped."""
     key: str
     """Keyboard shortcut in Review."""
-    plan: changes.Plan
+    plan: fact_changes.Plan
 
 
 def others_of(desk: Desk, fact: int) -> list[Fact]:
@@ -91,11 +91,11 @@ def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) 
 
 def _effect(desk: Desk, choice: Choice) -> str:
     try:
-        return f"{choice.goes}. {changes.foreseen(desk, choice.plan())}"
+        return f"{choice.goes}. {fact_changes.foreseen(desk, choice.plan())}"
     except MemoryInspectorError as error:
         return str(error)
 
 
 def _choose(desk: Desk, choice: Choice) -> None:
-    changes.apply(desk, choice.plan)
-    tab.ask(desk.place, None)
+    fact_changes.apply(desk, choice.plan)
+    fact_tab.ask(desk.place, None)

@@ -10,11 +10,11 @@ from memory_inspector.reading.fact_decisions import Decided, Decisions, refusals
 from memory_inspector.wording.decision_text import DECISIONS
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.marked_text import diff_pieces, markdown
-from ui import appearance
-from ui.components import empty, filled_rows
-from ui.facts import tab
-from ui.facts.listing import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
-from ui.facts.reading import Desk
+from ui.facts import fact_tab
+from ui.facts.fact_list import BESIDE_PIXELS, CHIP_COLOURS, MIN_PIXELS
+from ui.facts.fact_snapshot import Desk
+from ui.parts.components import empty, filled_rows
+from ui.tab import appearance
 
 MOST = 200
 """Maximum number of decisions listed, the newest."""
@@ -53,8 +53,8 @@ def draw_decisions(desk: Desk) -> None:
 def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
     positions = [each.position for each in shown]
-    key = tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
-    kept = tab.kept(desk.place, _PICKED)
+    key = fact_tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
+    kept = fact_tab.kept(desk.place, _PICKED)
     at = positions.index(kept) if kept in positions else 0
     drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         rows(decisions, shown),
@@ -82,7 +82,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
     )
     chosen = drawn["selection"]["rows"]
     picked = shown[chosen[0] if chosen and chosen[0] < len(shown) else 0]
-    tab.keep(desk.place, _PICKED, picked.position)
+    fact_tab.keep(desk.place, _PICKED, picked.position)
     return picked
 
 

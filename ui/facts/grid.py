@@ -10,20 +10,20 @@ from memory_core.planning.facts import Fact
 from memory_inspector.reading.fact_grid import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
 from memory_inspector.reading.fact_rows import PUT_AWAY
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui.components import error_inside, filled_rows
-from ui.facts import changes, tab
-from ui.facts.listing import BESIDE_PIXELS, MIN_PIXELS
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_list import BESIDE_PIXELS, MIN_PIXELS
+from ui.facts.fact_snapshot import Desk
 from ui.facts.pieces import close_if_finished, finish
-from ui.facts.reading import Desk
+from ui.parts.components import error_inside, filled_rows
 
 
 def open_table(desk: Desk) -> None:
     """Open the table with the present facts."""
     facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
-    tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
-    tab.keep(desk.place, "table_base", tuple(facts))
-    tab.keep(desk.place, "table_number", (tab.kept(desk.place, "table_number") or 0) + 1)
-    tab.keep(desk.place, "table_said", None)
+    fact_tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
+    fact_tab.keep(desk.place, "table_base", tuple(facts))
+    fact_tab.keep(desk.place, "table_number", (fact_tab.kept(desk.place, "table_number") or 0) + 1)
+    fact_tab.keep(desk.place, "table_said", None)
     table_dialog(desk)
 
 
@@ -32,9 +32,9 @@ def open_table(desk: Desk) -> None:
 def table_dialog(desk: Desk) -> None:
     """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
     close_if_finished(desk)
-    snapshot: Sequence[Fact] = tab.kept(desk.place, "table") or ()
-    key = tab.key(desk.place, f"table_{tab.kept(desk.place, 'table_number')}")
-    said = tab.kept(desk.place, "table_said")
+    snapshot: Sequence[Fact] = fact_tab.kept(desk.place, "table") or ()
+    key = fact_tab.key(desk.place, f"table_{fact_tab.kept(desk.place, 'table_number')}")
+    said = fact_tab.kept(desk.place, "table_said")
     if isinstance(said, str):
         st.error(plain(said))
     elif said:
@@ -78,22 +78,22 @@ def _draw_conflicts(found: Sequence[Conflict]) -> None:
 
 def _save(desk: Desk, key: str) -> None:
     """Store all edits, or show why none was stored; the grid keeps them."""
-    base: Sequence[Fact] = tab.kept(desk.place, "table_base") or ()
+    base: Sequence[Fact] = fact_tab.kept(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
     try:
         found = conflicts(base, desk.curation.facts(), edits)
         if found:
-            tab.keep(desk.place, "table_said", tuple(found))
+            fact_tab.keep(desk.place, "table_said", tuple(found))
             return
         if len(edits):
-            changes.store(desk, plan_table(base, edits))
+            fact_changes.store(desk, plan_table(base, edits))
     except MemoryInspectorError as error:
-        tab.keep(desk.place, "table_said", str(error))
+        fact_tab.keep(desk.place, "table_said", str(error))
         return
-    finish(desk, tab.keep, desk.place, "table_said", None)
+    finish(desk, fact_tab.keep, desk.place, "table_said", None)
 
 
 def _write_over(desk: Desk, key: str) -> None:
-    base: Sequence[Fact] = tab.kept(desk.place, "table_base") or ()
-    tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))
+    base: Sequence[Fact] = fact_tab.kept(desk.place, "table_base") or ()
+    fact_tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))
     _save(desk, key)

@@ -7,8 +7,8 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_inspector.reading.fact_rows import Picked, Wanted
 from memory_inspector.wording.formatting import plain, short
-from ui.facts import tab
-from ui.facts.reading import Desk
+from ui.facts import fact_tab
+from ui.facts.fact_snapshot import Desk
 
 HITS = 8
 
@@ -42,9 +42,9 @@ def draw_meanings(desk: Desk, words: str) -> None:
             )
 
 
-def _open(place: tab.ListPosition, fact: int) -> None:
+def _open(place: fact_tab.ListPosition, fact: int) -> None:
     """Open a fact, and clear the search that may hide it."""
-    tab.change(place, wanted=Wanted())
-    tab.change(place, view="active")
-    tab.change(place, picked=Picked(fact))
-    tab.redraw(place)
+    fact_tab.change(place, wanted=Wanted())
+    fact_tab.change(place, view="active")
+    fact_tab.change(place, picked=Picked(fact))
+    fact_tab.redraw(place)

@@ -9,8 +9,8 @@ from memory_core import MemoryInspectorError
 from memory_core.curation.facts import SourceMessage
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.marked_text import markdown, source_pieces
-from ui.facts import changes, tab
-from ui.facts.reading import Desk
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_snapshot import Desk
 
 _FINISHED = "finished"
 
@@ -22,7 +22,7 @@ def finish(desk: Desk, on_click: Callable[..., None], *args: Any) -> None:
 
     `closing_button` closes a dialog when its button is drawn again; here a mark closes it instead.
     """
-    tab.keep(desk.place, _FINISHED, True)
+    fact_tab.keep(desk.place, _FINISHED, True)
     on_click(*args)
 
 
@@ -32,10 +32,10 @@ def close_if_finished(desk: Desk) -> None:
         st.rerun()
 
 
-def forget_finished(place: tab.ListPosition) -> bool:
+def forget_finished(place: fact_tab.ListPosition) -> bool:
     """Remove the mark and return whether it was set. Also called by the page when it is drawn as a whole."""
-    found = bool(tab.kept(place, _FINISHED))
-    tab.keep(place, _FINISHED, None)
+    found = bool(fact_tab.kept(place, _FINISHED))
+    fact_tab.keep(place, _FINISHED, None)
     return found
 
 
@@ -46,10 +46,10 @@ def draw_source(source: SourceMessage, *, elsewhere: bool = False) -> None:
     st.markdown(f":small[:gray[{_SAID.get(source.role, 'Said')} {where}:]]  \n:small[“{words}”]")
 
 
-def foreseen_line(desk: Desk, plan: changes.Plan, *, before: str = "") -> None:
+def foreseen_line(desk: Desk, plan: fact_changes.Plan, *, before: str = "") -> None:
     """Draw the effect of a change on the next prompt, or why the change is impossible."""
     try:
-        said = changes.foreseen(desk, plan())
+        said = fact_changes.foreseen(desk, plan())
         said = f"{before}{said[:1].lower()}{said[1:]}" if before.endswith(": ") else f"{before}{said}"
     except MemoryInspectorError as error:
         said = str(error)

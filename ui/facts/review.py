@@ -12,11 +12,11 @@ from memory_core.planning.facts import Fact
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
 from memory_inspector.wording.formatting import ago, plain, short, tokens
-from ui.components import empty, heading
-from ui.facts import changes, tab
+from ui.facts import fact_changes, fact_tab
 from ui.facts.contradiction import draw_choices, others_of
+from ui.facts.fact_snapshot import Desk, sources_of
 from ui.facts.pieces import draw_source, foreseen_line
-from ui.facts.reading import Desk, sources_of
+from ui.parts.components import empty, heading
 
 LONGEST = 300
 FIELD_PIXELS = 92
@@ -32,7 +32,9 @@ def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None =
 def draw_review(desk: Desk) -> None:
     """Draw the first fact to review, and the suppressed finds below it."""
     waiting = in_turn(
-        desk.review.facts if desk.review else (), tab.at(desk.place).skipped, tab.kept(desk.place, "asked_for")
+        desk.review.facts if desk.review else (),
+        fact_tab.at(desk.place).skipped,
+        fact_tab.kept(desk.place, "asked_for"),
     )
     if waiting:
         _card(desk, waiting[0], len(waiting))
@@ -62,7 +64,7 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
 
 
 def _card(desk: Desk, fact: Fact, waiting: int) -> None:
-    asked = tab.at(desk.place).asks
+    asked = fact_tab.at(desk.place).asks
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -108,13 +110,13 @@ def _actions(desk: Desk, fact: Fact, *, contradicts: bool, mergeable: bool) -> N
             key="facts__merge",
             shortcut="M",
             disabled=not mergeable,
-            on_click=tab.ask,
+            on_click=fact_tab.ask,
             args=(place, "merge", id),
             help="Into the nearest fact" if mergeable else "No similar fact",
         )
-        st.button("Edit", key="facts__edit", shortcut="E", on_click=tab.ask, args=(place, "edit", id))
-        st.button("Reject", key="facts__reject", shortcut="X", on_click=tab.ask, args=(place, "reject", id))
-        st.button("Skip", key="facts__skip", shortcut="S", on_click=tab.skip, args=(place, id))
+        st.button("Edit", key="facts__edit", shortcut="E", on_click=fact_tab.ask, args=(place, "edit", id))
+        st.button("Reject", key="facts__reject", shortcut="X", on_click=fact_tab.ask, args=(place, "reject", id))
+        st.button("Skip", key="facts__skip", shortcut="S", on_click=fact_tab.skip, args=(place, id))
 
 
 def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
@@ -131,7 +133,7 @@ def _write(desk: Desk, fact: Fact, words: str, other: Fact | None) -> None:
             on_click=_written,
             args=(desk, fact, other, key),
         )
-        st.button("Cancel", key="facts__cancel", shortcut="Esc", on_click=tab.ask, args=(desk.place, None))
+        st.button("Cancel", key="facts__cancel", shortcut="Esc", on_click=fact_tab.ask, args=(desk.place, None))
 
 
 def _why(desk: Desk, fact: Fact) -> None:
@@ -147,7 +149,12 @@ def _why(desk: Desk, fact: Fact) -> None:
                 args=(desk, fact, reason),
             )
         st.button(
-            "Cancel", key="facts__cancel", type="tertiary", shortcut="Esc", on_click=tab.ask, args=(desk.place, None)
+            "Cancel",
+            key="facts__cancel",
+            type="tertiary",
+            shortcut="Esc",
+            on_click=fact_tab.ask,
+            args=(desk.place, None),
         )
 
 
@@ -160,12 +167,12 @@ def _effect(desk: Desk, fact: Fact) -> None:
 
 
 def _accept(desk: Desk, fact: Fact) -> None:
-    changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
+    fact_changes.apply(desk, lambda: plans.accept([fact]), quiet=True)
 
 
 def _reject(desk: Desk, fact: Fact, reason: str) -> None:
-    changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
-    tab.ask(desk.place, None)
+    fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()), quiet=True)
+    fact_tab.ask(desk.place, None)
 
 
 def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
@@ -179,8 +186,8 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
             return plans.accept([fact])
         return plans.together("edit" if contradicts else "accept", plans.edit(fact, text), plans.accept([fact]))
 
-    if changes.apply(desk, plan):
-        tab.ask(desk.place, None)
+    if fact_changes.apply(desk, plan):
+        fact_tab.ask(desk.place, None)
 
 
 def _held_back(desk: Desk) -> None:
@@ -205,4 +212,4 @@ def why_held(held: SuppressedFact, now: float) -> str:
 
 
 def _allow(desk: Desk, held: SuppressedFact) -> None:
-    changes.apply(desk, lambda: plans.allow(held))
+    fact_changes.apply(desk, lambda: plans.allow(held))

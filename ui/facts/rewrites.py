@@ -8,9 +8,9 @@ from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.facts import Fact
 from memory_inspector.wording.formatting import plain, short, tokens
-from ui.components import empty
-from ui.facts import changes
-from ui.facts.reading import Desk
+from ui.facts import fact_changes
+from ui.facts.fact_snapshot import Desk
+from ui.parts.components import empty
 
 SHOWN = 10
 """Maximum number of rewrites drawn."""
@@ -80,7 +80,7 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
                 key=f"facts__refuse_{rewrite.position}",
                 icon=":material/undo:",
                 help="Restores the longer list; later changes stay.",
-                on_click=changes.refuse,
+                on_click=fact_changes.refuse,
                 args=(desk, rewrite),
             )
     left, right = st.columns(2, gap="medium")
@@ -139,4 +139,4 @@ def _written(rewrite: Rewrite) -> list[Line]:
 
 
 def _restore(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
-    changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))
+    fact_changes.apply(desk, lambda: plans.restore_vanished(facts, pinned))

@@ -9,13 +9,14 @@ from memory_core.lab.probes import Probe
 from memory_core.lab.variants import Variant
 from memory_core.text import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui import nav, watching
-from ui.components import heading, open_view
-from ui.lab import desk, knobs, playing, progress
-from ui.lab.desk import OWN, Tried
+from ui.lab import knobs, playing, progress, tried_variants
 from ui.lab.playing import Result
 from ui.lab.probes import draw_probes
-from ui.view import View
+from ui.lab.tried_variants import OWN, Tried
+from ui.parts import watching
+from ui.parts.components import heading, open_view
+from ui.tab import nav
+from ui.tab.view import View
 
 _SEVERITIES = {
     "error": "red[:material/error:]",
@@ -50,7 +51,7 @@ def draw_summary(result: Result) -> None:
             type="tertiary",
             help=plain(result.findings[0].sentence),
             on_click=open_view,
-            args=(desk.VIEW, "tests"),
+            args=(tried_variants.VIEW, "tests"),
         )
 
 
@@ -124,7 +125,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
             st.button(
                 f"Try {plain(knobs.value_named('token_limit', limit))}",
                 key="lab__limit_try",
-                on_click=desk.set_limit,
+                on_click=tried_variants.set_limit,
                 args=(memory, tried.name, limit),
             )
 
@@ -142,7 +143,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
                     _try_label(finding),
                     key=f"lab__mend_{number}",
                     help=", ".join(map(knobs.chip, finding.changes)),
-                    on_click=desk.mend,
+                    on_click=tried_variants.mend,
                     args=(session_id, name, finding.changes),
                 )
 

@@ -7,8 +7,8 @@ import streamlit as st
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.variants import Change, Variant, variant_json, variant_llamaindex_python, variant_python
 from memory_inspector.wording.formatting import plain
-from ui import nav
-from ui.view import View
+from ui.tab import nav
+from ui.tab.view import View
 
 _PYTHON = "text/x-python"
 

@@ -17,9 +17,9 @@ from memory_inspector.wording.block_kinds import Field, fields_of, kind_of
 from memory_inspector.wording.event_sentences.setting_values import SETTINGS, value_words
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.terms import HELP
-from ui.components import limits
-from ui.lab import desk
-from ui.lab.desk import Tried
+from ui.lab import tried_variants
+from ui.lab.tried_variants import Tried
+from ui.parts.components import limits
 
 LEAST_LIMIT = 50
 """Tokens: below it no prompt holds more than its question."""
@@ -56,12 +56,14 @@ def draw(memory: Memory, tried: Tried) -> None:
     """The settings of one tried configuration."""
     session_id = memory.session_id
     try:
-        own = desk.own_variant(memory)
-        base = own if tried.recipe is None else desk.variant(memory, Tried(tried.name, tried.recipe))
-        now = desk.variant(memory, tried)
+        own = tried_variants.own_variant(memory)
+        base = own if tried.recipe is None else tried_variants.variant(memory, Tried(tried.name, tried.recipe))
+        now = tried_variants.variant(memory, tried)
     except ConfigError:  # the page says which value is impossible
         _draw_chips(memory, tried)
-        st.button("Begin again", key="lab__again", on_click=desk.take_recipe, args=(session_id, tried.name, None))
+        st.button(
+            "Begin again", key="lab__again", on_click=tried_variants.take_recipe, args=(session_id, tried.name, None)
+        )
         return
     _draw_chips(memory, tried)
     _draw_recipe(session_id, tried)
@@ -79,7 +81,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
                 key=f"lab__chip_{tried.name}_{knob}",
                 icon=":material/close:",
                 help="Take this change back",
-                on_click=desk.take_back,
+                on_click=tried_variants.take_back,
                 args=(session_id, tried.name, knob),
             )
         for position in tried.struck:
@@ -88,7 +90,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
                 key=f"lab__struck_{tried.name}_{position}",
                 icon=":material/close:",
                 help="Let it happen again",
-                on_click=desk.strike,
+                on_click=tried_variants.strike,
                 args=(session_id, position),
             )
 
@@ -114,7 +116,7 @@ def _draw_recipe(session_id: str, tried: Tried) -> None:
         ["", *RECIPES],
         key=key,
         format_func=lambda recipe: RECIPES[recipe].title if recipe else "This session's configuration",
-        on_change=lambda: desk.take_recipe(session_id, tried.name, st.session_state[key] or None),
+        on_change=lambda: tried_variants.take_recipe(session_id, tried.name, st.session_state[key] or None),
     )
 
 
@@ -157,9 +159,9 @@ def _draw_number(
         if value == now:  # a browser may send the value it was given: that is no change
             return
         taken = own if value is None else value / 100 if is_share else value
-        desk.turn_knob(session_id, name, setting, taken, own)
+        tried_variants.turn_knob(session_id, name, setting, taken, own)
         if setting == "token_limit" and taken is not None:
-            desk.lower_flush_size(session_id, name, int(taken))
+            tried_variants.lower_flush_size(session_id, name, int(taken))
 
     limited = now < MAX_TOKENS
     st.session_state[key] = max(within[0], min(within[1], now)) if limited else None
@@ -199,7 +201,7 @@ def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field,
     st.session_state[key] = now
 
     def keep() -> None:
-        desk.turn_knob(session_id, tried.name, knob, st.session_state[key], own)
+        tried_variants.turn_knob(session_id, tried.name, knob, st.session_state[key], own)
 
     if field.sort == "toggle":
         st.toggle(field.title, key=key, help=field.help, on_change=keep)

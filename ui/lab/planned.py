@@ -17,10 +17,10 @@ from memory_core.lab.variants import Variant
 from memory_inspector.reading.lru_cache import Latest
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
-from ui import watching
 from ui.lab import playing
-from ui.services import engine
-from ui.view import View
+from ui.parts import watching
+from ui.tab.services import engine
+from ui.tab.view import View
 
 MAX_CELLS = 200
 """Turns of a strip, the newest: as many as that of a play."""

@@ -25,7 +25,7 @@ from memory_core.tracing.presence import Presence
 from memory_inspector.reading.lru_cache import Latest
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens
-from ui.services import engine
+from ui.tab.services import engine
 
 MAX_KEPT = 8
 """Played sessions that are kept for one session, the latest used: each holds the conversation once more in memory."""

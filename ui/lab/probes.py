@@ -17,11 +17,11 @@ from memory_core.lab.probes import (
     write_probes,
 )
 from memory_inspector.wording.formatting import plain
-from ui import nav, state
-from ui.components import heading
-from ui.lab.desk import OWN
 from ui.lab.playing import Result
-from ui.view import View, memory_of
+from ui.lab.tried_variants import OWN
+from ui.parts.components import heading
+from ui.tab import nav, state
+from ui.tab.view import View, memory_of
 
 _KINDS = {
     "in_prompt": "A phrase is in every prompt",

@@ -33,15 +33,15 @@ from memory_inspector.reading.lru_cache import Latest
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.setting_values import value_words as setting_words
 from memory_inspector.wording.formatting import count, plain, tokens
-from ui import state
-from ui.appearance import mode
-from ui.components import open_view
-from ui.lab import desk, planned, playing, progress
-from ui.lab.desk import Desk, Tried
+from ui.lab import planned, playing, progress, tried_variants
 from ui.lab.knobs import LEAST_LIMIT, effective_limit, named
 from ui.lab.playing import StoppedError
-from ui.services import engine
-from ui.view import View
+from ui.lab.tried_variants import Desk, Tried
+from ui.parts.components import open_view
+from ui.tab import state
+from ui.tab.appearance import mode
+from ui.tab.services import engine
+from ui.tab.view import View
 
 MAX_KEPT = 4
 """Sweeps that are kept for one session, the latest used."""
@@ -160,7 +160,7 @@ def draw(
     if variant.struck:
         st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
         return
-    own = _values(memory, desk.variant(memory, replace(tried, knobs=())))
+    own = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
     offered, present = _offered(memory, variant), _values(memory, variant)
     with st.expander("Settings and values", key="lab__sweep_form", icon=":material/tune:"):
         left, right = st.columns(2)
@@ -442,7 +442,7 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
         job = kept.jobs.get(key)
     running = job is not None and not job.done
     draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
-    draw(view, key, running, desk.desk(memory.session_id), tried, measure, price)
+    draw(view, key, running, tried_variants.desk(memory.session_id), tried, measure, price)
 
 
 def _draw_found(
@@ -452,7 +452,7 @@ def _draw_found(
     memory = view.memory
     kept = _kept(memory)
     swept, job = kept.sweeps.get(key), kept.jobs.get(key)
-    if swept is None or running is (job is None or job.done) or desk.desk(memory.session_id) != now:
+    if swept is None or running is (job is None or job.done) or tried_variants.desk(memory.session_id) != now:
         st.rerun()  # the rest of the page hangs on it
     found = swept.found if price is None else swept.found.priced(price)
     if running and job is not None:
@@ -517,9 +517,9 @@ def _take(session_id: str, name: str, found: Sweep, key: str) -> None:
     at = points[0].get("customdata") if points else None
     cell = next((cell for cell in found.cells if at and (cell.x, cell.y) == (int(at[0]), int(at[1]))), None)
     if cell is not None:
-        desk.mend(session_id, name, cell.changes)
-        desk.ask(session_id)
-        open_view(desk.VIEW, "compare")
+        tried_variants.mend(session_id, name, cell.changes)
+        tried_variants.ask(session_id)
+        open_view(tried_variants.VIEW, "compare")
 
 
 def _kept(memory: Memory) -> _Kept:

@@ -11,11 +11,11 @@ from memory_core import ConfigError
 from memory_core.lab.model_plays import CallCount
 from memory_core.models.base import ChatModel
 from memory_inspector.wording.formatting import count, plain, tokens
-from ui import state
 from ui.lab import playing, progress
 from ui.lab.playing import PlayRequest, Result
-from ui.model import chosen_model
-from ui.services import engine
+from ui.tab import state
+from ui.tab.model import chosen_model
+from ui.tab.services import engine
 
 MAX_CALLS = 10_000
 """Calls that can be agreed to at once."""

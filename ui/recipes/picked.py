@@ -5,7 +5,7 @@ from typing import NoReturn
 import streamlit as st
 
 from memory_core.recipes import RECIPES
-from ui import nav, state
+from ui.tab import nav, state
 
 RECIPE = "recipe"
 """URL parameter that names a recipe."""

@@ -32,14 +32,15 @@ from memory_inspector.server.jobs import Job
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import units
-from ui import state, toasts
-from ui.appearance import mode
-from ui.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
-from ui.model import chosen_model, services_for
-from ui.recipes import trying
+from ui.parts import toasts
+from ui.parts.components import closing_button, drawer_actions, error_inside, heading, numbers_table, unseen_heading
+from ui.recipes import recipe_trials
 from ui.recipes.picked import generation, pick, picked, take_link, write_link
-from ui.services import engine
-from ui.view import View
+from ui.tab import state
+from ui.tab.appearance import mode
+from ui.tab.model import chosen_model, services_for
+from ui.tab.services import engine
+from ui.tab.view import View
 
 WORD_ROW_PIXELS = 61
 """Row height for three lines of text: the table wraps text from this height on."""
@@ -55,12 +56,12 @@ def draw(view: View) -> None:
     memory, session_id = view.memory, view.memory.session_id
     config = view.history.config_at(view.position) if view.past else memory.session.config
     blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
-    tried = None if view.past else trying.result(memory)
+    tried = None if view.past else recipe_trials.result(memory)
     current, changed = (config.recipe, False) if view.past else running_on(memory)
     unseen_heading("Recipes")
     st.markdown(opening(title_of(current, changed=changed), view.shown_turn, len(blocks), tried))
     take_link(session_id)
-    job = None if view.past else trying.running(memory)
+    job = None if view.past else recipe_trials.running(memory)
     in_words = _head(view, tried, job)
     chosen = _table(session_id, tried, current, in_words=in_words)
     write_link(chosen)
@@ -92,7 +93,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
             st.markdown(":small[:gray[Trials use rules: no model is called, and nothing changes.]]", width="stretch")
         stale = tried is not None and (tried.position != view.status.position or tried.stopped)
         if job is not None:
-            trying.follow(view.memory.session_id)
+            recipe_trials.follow(view.memory.session_id)
             st.button("Cancel", key="recipes__cancel", on_click=job.cancel.set)
         elif not view.past and (tried is None or stale):
             st.button(
@@ -102,7 +103,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
                 type="primary" if tried is None else "secondary",
                 disabled=not view.status.turns,
                 help=None if view.status.turns else "Nothing was said yet.",
-                on_click=trying.begin,
+                on_click=recipe_trials.begin,
                 args=(view.memory.session_id,),
             )
     if tried is not None and shown != "In words":

@@ -26,12 +26,13 @@ from memory_inspector.reading.search_scores import nothing_from, score_words, su
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.marked_text import Span, markdown, markdown_lines, source_pieces
 from memory_inspector.wording.unit_names import beginning, from_turn, stored, stored_plural
-from ui import nav, state, toasts
-from ui.components import closing_button, error_inside, heading
-from ui.effect import draw_effect
-from ui.retrieval import asking, tuning
-from ui.services import engine
-from ui.view import View
+from ui.parts import toasts
+from ui.parts.components import closing_button, error_inside, heading
+from ui.parts.effect import draw_effect
+from ui.retrieval import search_state, tuning
+from ui.tab import nav, state
+from ui.tab.services import engine
+from ui.tab.view import View
 
 NEIGHBOURS = 4
 QUESTIONS = 5
@@ -120,8 +121,8 @@ def _draw_fix(view: View, search: Search, found: RankedTurn, unit: str) -> None:
     if not changes:
         return
     session_id = view.memory.session_id
-    whole: dict[str, Any] = {**asking.asked(session_id).tried.get(search.block, {}), **changes}
-    after = asking.searched(view.memory, view.status.position, search.block, search.query or "", whole)
+    whole: dict[str, Any] = {**search_state.asked(session_id).tried.get(search.block, {}), **changes}
+    after = search_state.searched(view.memory, view.status.position, search.block, search.query or "", whole)
     st.button(
         change_label(changes),
         key="retrieval__fix",
@@ -239,10 +240,10 @@ def show_search(view: View, number: int, one: FoundBy, question: str | None) -> 
     """Show a recorded search with a stored turn selected; the latest question is searched again. For callbacks."""
     session_id = view.memory.session_id
     if one.turn < view.status.turns:
-        asking.ask(session_id, place=(one.turn, one.place), number=number)
+        search_state.ask(session_id, place=(one.turn, one.place), number=number)
         state.show_turn(one.turn)
     elif question is not None:
-        asking.ask(session_id, query=question.strip() or None, sent=True, number=number)
+        search_state.ask(session_id, query=question.strip() or None, sent=True, number=number)
         state.show_turn(None)
 
 
@@ -274,6 +275,6 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
-        asking.ask(session_id, number=None)
+        search_state.ask(session_id, number=None)
         what = beginning(from_turn(unit, turn, "the"))
         toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

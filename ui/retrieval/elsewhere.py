@@ -7,9 +7,9 @@ from memory_core.retrieval.explain import Elsewhere, Search
 from memory_inspector.reading.search_rows import THEN
 from memory_inspector.wording.formatting import plain, session_name, short, tokens
 from memory_inspector.wording.unit_names import stored
-from ui import nav, state
-from ui.components import heading
-from ui.services import engine
+from ui.parts.components import heading
+from ui.tab import nav, state
+from ui.tab.services import engine
 
 SHOWN = 8
 WORDS_SHOWN = 220

@@ -8,8 +8,9 @@ from memory_core.retrieval.explain import Search
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.unit_names import stored
-from ui import state, toasts
-from ui.services import engine
+from ui.parts import toasts
+from ui.tab import state
+from ui.tab.services import engine
 
 FOLLOW_SECONDS = 0.5
 """Interval, in seconds, between progress updates; shorter work is waited for."""

@@ -11,9 +11,9 @@ from memory_core.history.stores import found_nothing, store_name
 from memory_core.tracing.omitted_results import Unsent
 from memory_inspector.wording.event_sentences import NOT_CAPTURED
 from memory_inspector.wording.formatting import count, plain, short, tokens
-from ui import nav
-from ui.components import empty, heading
-from ui.view import View
+from ui.parts.components import empty, heading
+from ui.tab import nav
+from ui.tab.view import View
 
 SHOWN = 200
 """Searches that are listed, the newest first: each is compared with a prompt."""

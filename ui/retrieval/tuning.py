@@ -13,12 +13,13 @@ from memory_inspector.reading.search_rows import changed_sentence
 from memory_inspector.reading.search_scores import SEARCHES, SIGNALS
 from memory_inspector.wording.formatting import short
 from memory_inspector.wording.unit_names import stored_plural
-from ui import state, toasts
-from ui.components import limits
-from ui.effect import draw_effect
-from ui.retrieval import asking
-from ui.services import engine
-from ui.view import View
+from ui.parts import toasts
+from ui.parts.components import limits
+from ui.parts.effect import draw_effect
+from ui.retrieval import search_state
+from ui.tab import state
+from ui.tab.services import engine
+from ui.tab.view import View
 
 TOP_K, THRESHOLD = "similarity_top_k", "similarity_threshold"
 WEIGHTS = tuple(signal.setting for signal in SIGNALS.values())
@@ -29,14 +30,14 @@ MAX_RESULTS = 100
 def tried(session_id: str, block: SessionBlock) -> dict[str, Any]:
     """The settings tried in this tab that differ from the stored ones."""
     stored = block.settings
-    wanted = asking.asked(session_id).tried.get(block.name, {})
+    wanted = search_state.asked(session_id).tried.get(block.name, {})
     return {name: value for name, value in wanted.items() if stored.get(name) != value}
 
 
 def set_tried(session_id: str, block: str, **changes: Any) -> None:
     """Change trial settings, keeping the others. For callbacks."""
-    known = asking.asked(session_id).tried.get(block, {})
-    asking.try_settings(session_id, block, {**known, **changes})
+    known = search_state.asked(session_id).tried.get(block, {})
+    search_state.try_settings(session_id, block, {**known, **changes})
 
 
 def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: str) -> None:
@@ -100,7 +101,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             ":small[:gray[These are the stored settings. Change them to see what this question would find then.]]"
         )
         return
-    picked = asking.asked(session_id).number
+    picked = search_state.asked(session_id).number
     st.markdown(f":small[With these: **{changed_sentence(before, after, first=picked, unit=unit)}**.]")
     if before.query:
         draw_effect(view.memory, blocks={name: changes}, ask=before.query)
@@ -136,7 +137,7 @@ def switched(on: Collection[str], stored: Mapping[str, float]) -> dict[str, floa
 
 
 def _back(session_id: str, name: str) -> None:
-    asking.try_settings(session_id, name, {})
+    search_state.try_settings(session_id, name, {})
 
 
 def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str, Any]) -> None:
@@ -147,7 +148,7 @@ def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
-        asking.try_settings(session_id, name, {})
+        search_state.try_settings(session_id, name, {})
         before = {setting: opened[setting] for setting in changes}
         toasts.done(
             f"Saved. “{short(name)}” searches with these settings from the next turn on.",

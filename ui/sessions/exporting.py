@@ -16,10 +16,10 @@ from memory_core.interop.exporting import (
 )
 from memory_core.interop.graph_files import Form, write_graph
 from memory_inspector.wording.formatting import file_stem, plain, short
-from ui.components import error_inside
-from ui.services import engine
-from ui.sessions.dialogs import one
-from ui.sessions.listing import named
+from ui.parts.components import error_inside
+from ui.sessions.session_dialogs import one
+from ui.sessions.session_rows import named
+from ui.tab.services import engine
 
 EXPORT_PIXELS = 232
 """Width for the longest label, so that the buttons form one column."""

@@ -18,10 +18,11 @@ from memory_core.process import keep_loaded
 from memory_core.sessions.health import Check, Health, Part, can_be_rebuilt, check_health, rebuild_index, size_of
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
-from ui import drawing, model, state, toasts
-from ui.components import heading
-from ui.services import engine
-from ui.sessions.listing import milliseconds, size
+from ui.parts import toasts
+from ui.parts.components import heading
+from ui.sessions.session_rows import milliseconds, size
+from ui.tab import drawing, model, state
+from ui.tab.services import engine
 
 FRESH_SECONDS = 30.0
 """Maximum age, in seconds, of a result that is shown without a new check."""

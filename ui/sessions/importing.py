@@ -21,11 +21,11 @@ from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import beginning, common, stored, unit_of
-from ui import drawing, model
-from ui.components import error_inside
-from ui.new_session import new_config, recorded_session
-from ui.services import Engine, engine
+from ui.parts.components import error_inside
 from ui.sessions import making
+from ui.tab import drawing, model
+from ui.tab.new_session import new_config, recorded_session
+from ui.tab.services import Engine, engine
 
 MAX_MEGABYTES = 20
 """Maximum size of a file of messages, as the engine reads it."""

@@ -11,8 +11,8 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, plain, tokens
-from ui import nav, state
-from ui.services import engine
+from ui.tab import nav, state
+from ui.tab.services import engine
 
 _JOB = "sessions__making"
 _PAGE = "sessions__making_page"

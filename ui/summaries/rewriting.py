@@ -9,10 +9,10 @@ from memory_core.messages import content_hash
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.summary_text import Freshness, cost_line, freshness_line
-from ui import state
-from ui.components import closing_button, error_inside
-from ui.model import chosen_model, services_for
-from ui.services import engine
+from ui.parts.components import closing_button, error_inside
+from ui.tab import state
+from ui.tab.model import chosen_model, services_for
+from ui.tab.services import engine
 
 REWRITE = "Rewrite now"
 """Label in a block's menu, and on the button that starts it."""

@@ -1,0 +1,1 @@
+"""The Timeline page: tokens by turn, and every event in plain words."""

@@ -12,12 +12,12 @@ from memory_inspector.reading.event_rows import ACTORS, Filter, chosen, ledger, 
 from memory_inspector.reading.timeline_cache import Timeline
 from memory_inspector.wording.event_sentences import seconds, unsent_words
 from memory_inspector.wording.formatting import ago, count, short, tokens
-from ui.components import filled, filled_rows, unseen_heading
-from ui.lab.desk import struck_in
-from ui.struck import crossed_out, greyed
-from ui.timeline.drawer import zone
+from ui.lab.tried_variants import struck_in
+from ui.parts.components import filled, filled_rows, unseen_heading
+from ui.parts.struck import crossed_out, greyed
+from ui.tab.view import View
+from ui.timeline.event_drawer import zone
 from ui.timeline.opened import LIST, take_row
-from ui.view import View
 
 PAGE_ROWS = 100
 BESIDE_PIXELS, MIN_PIXELS = 300, 430

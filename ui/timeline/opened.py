@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from ui import state
+from ui.tab import state
 
 LIST = "timeline__events"
 """Widget key of the event list."""

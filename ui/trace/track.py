@@ -7,7 +7,7 @@ from memory_core.tracing.values import Stage, Track
 from memory_core.tracing.words import KNOWLEDGE, KNOWLEDGE_HELP, STAGES, brief, carrier_name, end_of
 from memory_inspector.wording.formatting import plain
 from memory_inspector.wording.trace_text import ICONS, rows, title
-from ui import nav
+from ui.tab import nav
 from ui.timeline.opened import EVENT
 
 

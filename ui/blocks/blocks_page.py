@@ -1,0 +1,362 @@
+"""The Blocks page of one session: one card for each block, with the cutting order above them."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import streamlit as st
+
+from memory_core import Holding, Memory, MemoryInspectorError
+from memory_core.blocks import WITH_TEXT
+from memory_core.blocks.base import stored_item
+from memory_core.events import ContextBuilt, Ref
+from memory_core.history.usage import BlockUse
+from memory_core.planning.priorities import CutOrder, cut_order
+from memory_core.tracing.final_stages import AWAY
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.block_card_text import (
+    Card,
+    InPrompt,
+    Standing,
+    card,
+    card_order,
+    shown_sentences,
+    square,
+    strip,
+)
+from memory_inspector.wording.block_kinds import fields_of, kind_of
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.summary_text import Freshness, freshness_then, sentence_refs
+from ui.blocks import agent_stores
+from ui.blocks.block_settings import change_dialog, changes_for, settings_of_dialog
+from ui.blocks.editor import add_dialog, edit_dialog, remove_dialog
+from ui.blocks.order import order_dialog
+from ui.blocks.versions import history_dialog
+from ui.parts.components import choose_view, empty, heading
+from ui.parts.facts_limit import draw_limit
+from ui.parts.struck import draw_without, reason, struck
+from ui.recipes import section as recipes
+from ui.recipes.picked import write_link
+from ui.summaries.rewriting import REWRITE, rewrite_dialog, rewriting
+from ui.tab import nav, state
+from ui.tab.appearance import mode
+from ui.tab.model import chosen_model, services_for
+from ui.tab.services import engine
+from ui.tab.view import View
+
+Drawer = Callable[[], None]
+
+_TONES = {"plain": ":gray[{}]", "waiting": ":orange[{}]", "loss": ":red[{}]"}
+
+VIEWS = {"blocks": "Blocks", "recipes": "Recipes"}
+
+PIECES = 3
+"""Maximum number of pieces listed that are missing in the prompt shown; the block's own page lists all."""
+
+
+def draw(view: View) -> None:
+    """Draw the page of one session, at its latest turn or an earlier one."""
+    if choose_view(VIEWS, "blocks__view") == "recipes":
+        recipes.draw(view)
+        return
+    write_link(None)
+    drawer = _draw(view)
+    if drawer is not None:
+        drawer()
+
+
+def _draw(view: View) -> Drawer | None:
+    """Draw the page; return the dialog to open, if any."""
+    built = _shown_prompt(view)
+    standings = _then(view, built) if view.past else _now(view, built)
+    if not standings:
+        return _empty(view)
+    config = view.history.config_at(view.position) if view.past else view.memory.session.config
+    priorities = {standing.name: standing.priority for standing in standings}
+    order = cut_order(priorities, config.truncation_order)
+    drawer = _head(view, standings, order, priorities)
+    usage = view.memory.log.usage(view.position if view.past else None)
+    by_name = {standing.name: standing for standing in standings}
+    with_tools = any(standing.agent_edits for standing in standings)
+    cards = [
+        card(
+            by_name[name],
+            _part(built, name),
+            usage.of(name),
+            _held_then(usage.of(name), view) if view.past else view.memory.blocks.holding(name),
+            with_tools=with_tools,
+        )
+        for name in card_order(order)
+    ]
+    for start in range(0, len(cards), 2):
+        for column, each in zip(st.columns(2, gap="medium"), cards[start : start + 2], strict=False):
+            with column:
+                drawer = _card(view, each, by_name[each.name]) or drawer
+    return drawer
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def _now(view: View, built: ContextBuilt | None) -> list[Standing]:
+    memory = view.memory
+    return [
+        Standing(
+            name=attached.name,
+            kind=attached.kind,
+            type=attached.record.type,
+            settings=memory.blocks.settings(attached.name),
+            text=attached.state or "" if attached.kind in WITH_TEXT else _custom_words(view, built, attached.name),
+            text_ref=Ref.of("text", attached.record.text or "") if attached.kind == "static" else None,
+            text_tokens=memory.session.count_tokens(attached.state or "") if attached.kind in WITH_TEXT else None,
+            made_here=attached.block is not None,
+            fresh=_freshness(memory, attached.name) if attached.kind == "summary" else None,
+            sentences=sentence_refs(attached.state or "") if attached.kind == "summary" else None,
+            waits_for=attached.waits_for(memory.session.services),
+        )
+        for attached in memory.blocks
+    ]
+
+
+def _then(view: View, built: ContextBuilt | None) -> list[Standing]:
+    past = view.history.blocks_at(view.position)
+    texts = view.memory.log.texts(block.text for block in past if block.text)
+    log = view.history.upto(view.position)
+    return [
+        Standing(
+            name=block.name,
+            kind=block.kind,
+            type=block.type,
+            settings=block.settings,
+            text=texts.get(block.text or "") if block.kind in WITH_TEXT else _custom_words(view, built, block.name),
+            text_ref=Ref.of("text", block.text or "") if block.kind == "static" else None,
+            text_tokens=view.memory.session.count_tokens(texts.get(block.text or "", ""))
+            if block.kind in WITH_TEXT
+            else None,
+            fresh=freshness_then(log, block.name, view.shown_turn) if block.kind == "summary" else None,
+            sentences=sentence_refs(texts.get(block.text or "", "")) if block.kind == "summary" else None,
+        )
+        for block in past
+    ]
+
+
+def _freshness(memory: Memory, name: str) -> Freshness:
+    now = memory.blocks.summary(name).state()
+    return Freshness(now.covers_turn, now.latest_turn)
+
+
+def _shown_prompt(view: View) -> ContextBuilt | None:
+    """The last prompt of the turn shown or before it; None if there is none."""
+    newest = view.contexts[-1].event if view.contexts else None
+    return newest if isinstance(newest, ContextBuilt) else None
+
+
+def _part(built: ContextBuilt | None, name: str) -> InPrompt | None:
+    for part in built.parts if built is not None else ():
+        if built is not None and part["name"] == name:
+            return InPrompt(int(part["asked"]), int(part["granted"]), built.token_limit, tuple(part["refs"]))
+    return None
+
+
+def _custom_words(view: View, built: ContextBuilt | None, name: str) -> str:
+    """Text a custom block put into the prompt shown; empty for other kinds."""
+    part = _part(built, name)
+    refs = [ref for ref in map(Ref, part.refs if part is not None else ()) if ref.kind == "content"]
+    stored = view.memory.log.texts(ref.hash for ref in refs)
+    items = [stored_item(ref, stored[ref.hash], str) for ref in refs if ref.hash in stored]
+    return "\n".join(item.words for item in items)
+
+
+def _held_then(use: BlockUse, view: View) -> Holding:
+    """Contents of a block at the turn shown, counted from the log alone."""
+    newest = view.memory.log.texts([use.newest_fact]).get(use.newest_fact) if use.newest_fact else None
+    return Holding(
+        turns=use.stored_turns,
+        facts={"active": use.facts},
+        newest=newest,
+        waiting=len(use.waiting),
+        entities={"active": use.entities},
+        relations={"active": use.relations},
+    )
+
+
+# -- drawing ---------------------------------------------------------------------------------------
+
+
+def _empty(view: View) -> Drawer | None:
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        empty("No blocks.", "The store holds none.", icon="view_agenda")
+        return None
+    if attachment is not None:  # its memory is its own, and so is what it is made of
+        agent_stores.draw(view)
+        return None
+    if view.past:
+        empty("No blocks at this turn.", "They were added later.", icon="view_agenda")
+        return None
+    empty(
+        "No blocks yet.",
+        "Messages that leave the queue are kept, but never reach the prompt again.",
+        icon="view_agenda",
+    )
+    if view.read_only:
+        return None
+    chosen = None
+    with st.container(horizontal=True, horizontal_alignment="center"):
+        for kind, says in (("static", "instructions"), ("facts", "facts"), ("vector", "earlier turns")):
+            look: Literal["primary", "secondary"] = "primary" if kind == "static" else "secondary"
+            if st.button(f"Add {says}", key=f"blocks__empty_{kind}", type=look):
+                chosen = kind
+    return partial(add_dialog, view.memory.session_id, chosen) if chosen is not None else None
+
+
+def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities: Mapping[str, int]) -> Drawer | None:
+    """Draw the cutting order and the buttons to change it or to add a block."""
+    session_id = view.memory.session_id
+    kinds = {standing.name: standing.kind for standing in standings}
+    off = [standing.name for standing in standings if not standing.enabled]
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="blocks__head"
+    ):
+        st.markdown(
+            strip(order, priorities, kinds, mode(), off),
+            width="stretch",
+            help="The numbers are priorities (`priority`): 0 is never cut. Which end goes first is set in "
+            "Settings (`truncation_order`).",
+        )
+        if view.read_only:
+            return None
+        with st.container(horizontal=True, width="content", gap="small"):
+            ordering = st.button("Change order", key="blocks__order", icon=":material/format_list_numbered:")
+            adding = st.button("Add block", key="blocks__add", icon=":material/add:", type="primary")
+    if ordering:
+        return partial(order_dialog, session_id)
+    return partial(add_dialog, session_id) if adding else None
+
+
+def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
+    with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{each.name}"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}{plain(short(each.name))}"
+            sort = kind_of(each.kind).label
+            beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
+            heading(title, beside, width="stretch")
+            st.markdown(each.size, width="content")
+        _holds(view, each, standing)
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[{each.lines}]]")
+            said = rewriting(view.memory.session_id, each.name) if each.kind == "summary" and not view.past else None
+            if said:
+                st.markdown(f":small[{said}]")
+            for line in each.states:
+                st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
+        if each.kind == "facts" and standing.made_here and standing.enabled and not view.past:
+            effect = view.memory.facts.desk(each.name).limit_effect()
+            draw_limit(view.memory, each.name, effect, key=f"blocks_{each.name}", changeable=not view.read_only)
+        if view.read_only and kind_of(each.kind).page is None and not _shows_versions(view, each):
+            return None
+        with st.container(horizontal=True, gap="small"):
+            return _actions(view, each, standing)
+
+
+def _holds(view: View, each: Card, standing: Standing) -> None:
+    """Draw a block's contents; those missing in the prompt shown are struck through, as a whole or piece by piece."""
+    past = next((block for block in view.history.blocks_at(view.position) if block.name == each.name), None)
+    without = view.effects.without(each.name)
+    whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
+    whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
+    if (
+        each.kind == "summary" and standing.text
+    ):  # of a new version, what the prompt's version said too is in the prompt
+        between, held = " ", [(said, view.effects.of(ref) or whole) for said, ref in shown_sentences(standing.text)]
+    else:
+        between, held = "  \n", [(line, whole) for line in each.holds.splitlines() if line.strip()]
+    if marked := [effect for _, effect in held if effect is not None and not effect.shown]:
+        st.markdown(between.join(struck(said, effect) for said, effect in held), help=plain(reason(marked[0])))
+    else:
+        st.text(each.holds)
+    pieces = [effect for effect in without if effect.stage.rule not in AWAY]
+    if pieces and (whole is None or whole.shown):
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[:gray[Not in this prompt: {tokens(len(pieces))}]]")
+            draw_without(pieces, partial(view.memory.trace.words, upto=view.position), most=PIECES)
+
+
+def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
+    session_id, name = view.memory.session_id, each.name
+    page = kind_of(each.kind).page
+    if page is not None and st.button("Open", key=f"blocks__open_{name}"):
+        nav.go(page)
+    if _shows_versions(view, each) and st.button("History", key=f"blocks__history_{name}"):
+        return partial(history_dialog, session_id, name)
+    if view.read_only:
+        return None
+    editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
+    if each.waiting:
+        here = (
+            "rules"
+            if view.memory.session.services.extractor.offline
+            else short(view.memory.session.services.extractor.name)
+        )
+        st.button(
+            "Try now" if each.waits_for is None else f"Learn with {plain(here)} instead",
+            key=f"blocks__try_{name}",
+            icon=":material/refresh:",
+            disabled=view.running is not None,
+            on_click=_deliver,
+            args=(session_id, name),
+            help=each.waits_for and "For this block, until your program opens the session again.",
+        )
+    chosen = _menu(view, standing)
+    return partial(edit_dialog, session_id, name) if editing else chosen
+
+
+def _shows_versions(view: View, each: Card) -> bool:
+    """Whether a block that cannot be changed has versions to be looked at: those that its store has."""
+    return view.attached and view.turn is None and each.kind in WITH_TEXT
+
+
+def _menu(view: View, standing: Standing) -> Drawer | None:
+    """Draw the menu of further actions on a block."""
+    session_id, name = view.memory.session_id, standing.name
+    changes = {change.says: change for change in changes_for(standing.kind, standing.settings)}
+    first = ["History"] if standing.kind in WITH_TEXT else []
+    if standing.kind == "summary":
+        first.append(REWRITE)
+    if fields_of(standing.kind, has_user=view.memory.session.user_id is not None):
+        first.append("Settings")
+    chosen = st.menu_button(
+        "More",
+        [*first, *changes, "Remove"],
+        key=f"blocks__menu_{name}",
+        type="tertiary",
+        icon=":material/more_horiz:",
+        help=f"More for {plain(name)}",
+    )
+    drawers: dict[str, Drawer] = {
+        "History": partial(history_dialog, session_id, name),
+        REWRITE: partial(rewrite_dialog, session_id, name),
+        "Settings": partial(settings_of_dialog, session_id, name),
+        "Remove": partial(remove_dialog, session_id, name),
+        **{says: partial(change_dialog, session_id, name, change) for says, change in changes.items()},
+    }
+    return drawers[chosen] if chosen is not None else None
+
+
+def _deliver(session_id: str, name: str) -> None:
+    """Attempt a block's due and parked deliveries at once, with the learner of this app."""
+    try:
+        chosen = chosen_model()
+        memory = engine().open(session_id, services_for(chosen))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+
+    def work(job: Job) -> None:
+        parked = [delivery.id for delivery in memory.session.deliveries(states=("parked",)) if delivery.block == name]
+        if parked:
+            memory.session.retry(parked)
+        memory.session.learn_here([name])
+
+    engine().start(session_id, f"retry-{uuid.uuid4().hex}", work, browser_model=chosen.pasted)

@@ -1,0 +1,292 @@
+"""The Context page: the exact prompt of a turn, what was left out of it, and why. Read-only."""
+
+from functools import partial
+
+import streamlit as st
+
+from memory_core.agent.tools import MemoryTools
+from memory_core.events import EventRecord, MemorySearched, Ref
+from memory_core.history.advice import Remark, remarks
+from memory_core.history.prompt import Prompt
+from memory_core.history.prompt_diff import diff_prompts
+from memory_core.history.slices.contexts import places_of
+from memory_core.history.stores import store_name
+from memory_core.messages import message_text
+from memory_core.planning.rendering import InsertMethod
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.prompt_figure import describe, waterfall
+from memory_inspector.reading.prompt_export import as_json, as_text
+from memory_inspector.wording import prompt_text
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.terms import HELP
+from ui.context import ablation, pointing
+from ui.context.parts import draw_changes, draw_parts
+from ui.parts.components import empty, heading, numbers_table, unseen_heading
+from ui.parts.watching import draw_watched
+from ui.settings_drawer import settings_dialog
+from ui.tab import nav
+from ui.tab.appearance import mode
+from ui.tab.view import View
+
+PROMPT, CHANGES, BILL = "Prompt", "Changes", "Counted, billed"
+
+SHOW = "show"
+"""URL parameter: `changes` opens the changes since the previous prompt."""
+
+_SHOWN = "context__show"
+
+SEARCHES = 300
+"""Searches, the newest, among which those of a prompt are looked for."""
+
+LEFT_OUT = 6
+"""Maximum number of messages that are named beside a prompt they are not in; the newest."""
+
+CODE_PIXELS = 360
+BILL_PIXELS = 470
+
+
+def draw(view: View) -> None:
+    """Draw the page of one session at one turn."""
+    found = view.contexts
+    if not found:
+        empty(
+            "No prompt yet.",
+            "Send a message: everything the model gets is kept here, turn by turn.",
+            icon="stacks",
+        )
+        nav.link("chat", "Go to Chat", icon=":material/forum:")
+        return
+    sentence = st.container(gap="xsmall")
+    draw_watched(view)
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left.container(border=True, gap="xsmall"):
+        sent = view.memory.log.prompt(_chosen(found))
+        _draw_figure(view, sent)
+    said = remarks(sent, named=short)
+    with sentence:
+        _draw_sentence(view, sent, said)
+    with right.container(border=True, gap="xsmall", height="stretch"):
+        _draw_cuts(view, sent, said)
+    _draw_detail(view, sent)
+
+
+def _chosen(found: tuple[EventRecord, ...]) -> EventRecord:
+    """The last context of the turn, unless another one is selected beside the figure's title."""
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        heading("Requested and sent", width="content")
+        if len(found) == 1:
+            return found[0]
+        number = st.selectbox(
+            "Prompts of this turn",
+            range(1, len(found) + 1),
+            index=len(found) - 1,
+            format_func=lambda number: f"Prompt {tokens(number)} of {tokens(len(found))}",
+            key=f"context__which_{found[0].turn}_{len(found)}",
+            label_visibility="collapsed",
+            width=170,
+        )
+        return found[number - 1]
+
+
+def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+    over = [remark for remark in said if remark.rule == "over_limit"]
+    for remark in over:
+        st.error(plain(remark.text))
+    if not over or sent.cuts:
+        st.markdown(prompt_text.headline(sent))
+    if sent.turn != view.shown_turn:
+        shown, has = tokens(view.shown_turn), tokens(sent.turn)
+        by_then = " up to this step" if view.step is not None else ""
+        st.markdown(f":small[:gray[No prompt was built in turn {shown}{by_then}. This is the one of turn {has}.]]")
+    for remark in said:
+        if remark.rule in ("unreadable", "degraded", "erased"):
+            st.warning(plain(remark.text))
+        elif remark.rule == "neutralised":
+            st.markdown(f":small[:gray[{plain(remark.text)}]]")
+
+
+def _draw_figure(view: View, sent: Prompt) -> None:
+    st.plotly_chart(waterfall(sent, mode()), key="context__waterfall", alt=describe(sent), config=CONFIG, theme=None)
+    numbers_table(lambda: prompt_text.number_rows(sent), key="context__numbers")
+
+
+def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+    if sent.built.known != "built":
+        _draw_left_out(view, sent)
+        return
+    smallest = sent.built.truncation_order == "smallest_first"
+    rule = f"{HELP['cut']} Priority: {HELP['priority_smallest' if smallest else 'priority']}"
+    heading("Cuts (truncation)" if sent.cuts else "Cuts", help=rule, width="content")
+    if not sent.cuts:
+        st.markdown("Nothing could be cut." if sent.built.over_by else "Nothing was cut.")
+        if (later := prompt_text.cut_next(sent)) and not sent.built.over_by:
+            st.markdown(f":small[:gray[{later}]]")
+    for number, cut in enumerate(sent.cuts, start=1):
+        asked, went, proportion = prompt_text.cut_lines(cut)
+        st.markdown(f"{prompt_text.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
+        nav.follow_link(Ref.of_cut(sent.record.position, number), ":small[Follow this cut]")
+        for remark in said:
+            if remark.rule == "dropped_whole" and remark.block == cut.part.name:
+                st.markdown(f":small[:orange[:material/lightbulb: {plain(remark.text)}]]")
+    if never := prompt_text.never_cut(sent):
+        st.markdown(f":small[:gray[{never}]]")
+    _draw_next_steps(view, sent)
+
+
+def _draw_left_out(view: View, sent: Prompt) -> None:
+    """Draw what was said up to an attached agent's prompt and is not in it. Why, only the agent knows."""
+    _draw_unsent(view, sent)
+    there = set(places_of(sent.built))
+    earlier = [r.event for r in view.history.upto(sent.record.position) if r.event.kind == "message_added"]
+    seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in there}
+    heading("Messages not in this prompt", width="content")
+    if not seqs:
+        st.markdown("Nothing: all that was seen of this conversation is in it.")
+        return
+    st.markdown(f"{count(len(seqs), 'message')} of this session, seen before. The agent left them out.")
+    left = [each for each in view.memory.session.messages() if each.seq in seqs]
+    for each in left[-LEFT_OUT:]:
+        st.markdown(f":small[:gray[{plain(str(each.message.role))}] {plain(short(message_text(each.message), 90))}]")
+    if len(left) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(left) - LEFT_OUT)} before them]]")
+
+
+def _draw_unsent(view: View, sent: Prompt) -> None:
+    """Draw what searches of the agent's memory found for this prompt and it has not."""
+    searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
+    unsent = view.memory.trace.unsent(searches, upto=view.position, prompt=sent.record).values()
+    found = [(each, each.search.event.results[n]) for each in unsent for n in each.missing]  # type: ignore[attr-defined]
+    if not found:
+        return
+    heading("Found, and not in this prompt", width="content")
+    texts = view.memory.log.texts(key for _, (_, key, _, _) in found)
+    for each, (_, key, _, _) in found[:LEFT_OUT]:
+        said, store = " ".join(texts.get(key, "").split()), plain(short(store_name(each.search.event)))
+        nav.follow_link(said, f":small[:red[{plain(short(said, 120))}]]")
+        st.markdown(f":small[:gray[found in {store}, turn {tokens(each.search.turn)}]]")
+    if len(found) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(found) - LEFT_OUT)} more: see Retrieval]]")
+
+
+def _draw_next_steps(view: View, sent: Prompt) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        nav.link("blocks", ":small[Blocks]", icon=":material/view_agenda:")
+        if any(part.kind == "vector" for part in sent.parts):
+            nav.link("retrieval", ":small[Retrieval]", icon=":material/manage_search:", query=prompt_text.asked(sent))
+        short_of_room = bool(sent.cuts or sent.built.over_by)
+        if (
+            short_of_room
+            and not view.read_only
+            and st.button(":small[Change the limit]", icon=":material/tune:", type="tertiary", key="context__limit")
+        ):
+            settings_dialog(view.memory.session_id)
+
+
+def _draw_detail(view: View, sent: Prompt) -> None:
+    earlier = _earlier(view, sent)
+    options = [PROMPT, CHANGES, BILL] if earlier else [PROMPT, BILL]
+    _take_link(options)
+    unseen_heading("Prompt")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        shown = st.segmented_control("What to show", options, required=True, key=_SHOWN, label_visibility="collapsed")
+        since = earlier[0] if earlier else None
+        if shown == CHANGES:
+            since = st.selectbox(
+                "Changes since",
+                earlier,
+                format_func=lambda turn: f"since turn {tokens(turn)}",
+                key=f"context__since_{sent.turn}",
+                label_visibility="collapsed",
+                width=180,
+            )
+    before = None if since is None else view.history.turns[since].built
+    if shown == CHANGES and before is not None:
+        draw_changes(diff_prompts(view.memory.log.prompt(before), sent), before.turn, mode())
+    elif shown == BILL:
+        _draw_bill(view, sent)
+    else:
+        st.markdown(f":small[:gray[{pointing.HINT}]]")
+        with st.container(gap="xsmall"):
+            position, trace = sent.record.position, view.memory.trace
+            effects = trace.effects(turn=sent.turn, upto=position)
+            told = partial(trace.words, upto=position)
+            read_only = view.read_only is not None
+            draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only)
+        pointing.listen()
+    if before is not None and shown != PROMPT:
+        st.markdown(f":small[{_same_start(view, before, sent)}]")
+    ablation.draw(view, sent)
+    _draw_take_along(sent)
+
+
+def _take_link(options: list[str]) -> None:
+    """Show the view that the URL requests, once; the parameter is then removed."""
+    asked = st.query_params.pop(SHOW, None)
+    wanted = CHANGES if asked == CHANGES.lower() else st.session_state.get(_SHOWN)
+    st.session_state[_SHOWN] = wanted if wanted in options else PROMPT
+
+
+def _earlier(view: View, sent: Prompt) -> list[int]:
+    """Earlier turns that have a prompt, nearest first."""
+    return [
+        turn for turn in range(sent.turn - 1, 0, -1) if turn in view.history.turns and view.history.turns[turn].built
+    ]
+
+
+def _draw_bill(view: View, sent: Prompt) -> None:
+    numbers = st.column_config.NumberColumn(format="localized", width=110)
+    st.dataframe(
+        prompt_text.bill_rows(sent),
+        hide_index=True,
+        width=BILL_PIXELS,
+        placeholder="–",
+        column_config={
+            "": st.column_config.TextColumn(width=240),
+            "Counted": numbers,
+            "Billed": numbers,
+        },
+        key="context__bill",
+        alt="Tokens counted and billed, line by line",
+    )
+    st.markdown(f":small[:gray[{prompt_text.bill_sentence(sent)}]]")
+    if not view.past and view.memory.blocks.editable_by_agents:
+        offered = MemoryTools(view.memory)
+        st.markdown(f":small[:gray[{prompt_text.tools_sentence(len(offered.specs()), offered.tokens())}]]")
+
+
+def _same_start(view: View, before: EventRecord, sent: Prompt) -> str:
+    """A sentence on the prefix two prompts share, as sent and with memory in the other message."""
+    memory = view.memory
+    other = InsertMethod.USER if sent.insert_method is InsertMethod.SYSTEM else InsertMethod.SYSTEM
+    as_sent = memory.log.shared_prefix_tokens(before, sent.record)
+    elsewhere = (
+        memory.log.shared_prefix_tokens(before, sent.record, insert_method=other) if sent.layout.memory else None
+    )
+    in_user = sent.insert_method is InsertMethod.USER
+    return prompt_text.same_start_sentence(before.turn, as_sent, sent.built.billed, elsewhere, in_user=in_user)
+
+
+def _draw_take_along(sent: Prompt) -> None:
+    name = f"prompt-turn-{sent.turn}"
+    with st.container(horizontal=True, gap="small"):
+        st.download_button(
+            "Download as text",
+            lambda: as_text(sent),
+            file_name=f"{name}.txt",
+            mime="text/plain",
+            icon=":material/download:",
+            on_click="ignore",
+            key="context__text",
+        )
+        st.download_button(
+            "As JSON",
+            lambda: as_json(sent),
+            file_name=f"{name}.json",
+            mime="application/json",
+            icon=":material/download:",
+            on_click="ignore",
+            key="context__json",
+        )
+    opened = st.expander("Raw prompt", key="context__copy", icon=":material/content_copy:", on_change="rerun")
+    if opened.open:
+        opened.code(as_text(sent), language=None, wrap_lines=True, height=CODE_PIXELS)

@@ -1,0 +1,194 @@
+"""Changes made on the Facts page, as `on_click` callbacks: one change set and one message for each."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import streamlit as st
+
+from memory_core import ConflictError, MemoryInspectorError
+from memory_core.engine.next_prompt import NextPrompt
+from memory_core.history.change_log import AppliedChangeSet
+from memory_core.history.rewrites import Rewrite
+from memory_core.planning import curation as plans
+from memory_core.planning.curation import ChangeSet
+from memory_core.planning.facts import Fact
+from memory_inspector.reading.fact_rows import Picked
+from memory_inspector.wording.formatting import count, short, tokens
+from ui.facts import fact_tab
+from ui.facts.fact_snapshot import Desk
+from ui.parts import effect, toasts
+from ui.tab import state
+
+DONE = {
+    "add": "Saved.",
+    "edit": "Saved.",
+    "merge": "Merged.",
+    "split": "Split.",
+    "pin": "Pinned.",
+    "unpin": "Unpinned.",
+    "retire": "Retired.",
+    "restore": "Restored.",
+    "reject": "Rejected.",
+    "accept": "Accepted.",
+    "supersede": "Kept one, retired the other.",
+    "keep_both": "Kept both.",
+    "allow": "Allowed.",
+    "import": "Imported.",
+    "refuse": "Refused.",
+    "label": "Labelled.",
+}
+
+
+_APPLIED = "applied"
+"""Key of the last change set applied in this tab."""
+
+Plan = Callable[[], ChangeSet]
+"""Function that makes a change set from the current fields; may raise an error that says why it cannot."""
+
+
+def apply(desk: Desk, plan: Plan, *, quiet: bool = False) -> bool:
+    """Apply one change set and announce its effect on the next prompt, with undo; return whether it was stored.
+
+    `quiet` announces only the change, without its effect: for Review, where the next fact follows at once.
+    """
+    try:
+        store(desk, plan(), quiet=quiet)
+    except ConflictError as error:
+        state.say("warning", str(error))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        return True
+    return False
+
+
+def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
+    """Apply one change set, leaving errors to the caller.
+
+    Raises:
+        MemoryInspectorError: it cannot be done; nothing was changed.
+    """
+    before = None if quiet else effect.next_prompt(desk.memory)
+    try:
+        applied = desk.curation.apply(change)
+    except ConflictError:
+        if fact_tab.kept(desk.place, _APPLIED) == change:
+            return  # a double click: the change set names versions, so an equal one is the same click
+        raise
+    fact_tab.keep(desk.place, _APPLIED, change)
+    _follow(desk, applied.ids("fact"))
+    done = DONE[change.action] if change.action != "import" else _imported(desk, applied.ids("fact"))
+    said = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
+    toasts.done(said, undo=partial(_take_back, desk, applied.number))
+
+
+def undo(desk: Desk, change: AppliedChangeSet) -> None:
+    """Undo a change; redo one that was undone."""
+    try:
+        before = effect.next_prompt(desk.memory)
+        done = desk.curation.undo(change.undone_by or change.number)
+        if done is not None:
+            said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
+            toasts.done(_with_effect(desk, said, before, done.ids("fact")))
+    except MemoryInspectorError as error:
+        state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
+    fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
+
+
+def listed(desk: Desk) -> list[AppliedChangeSet]:
+    """All changes, newest first, each with the text of its first fact: `Edited a fact: Ana likes fado.`"""
+    texts = {fact.id: fact.text for fact in desk.curation.facts()}
+    changes = desk.curation.changes()
+    firsts = (next((texts[id] for id in change.ids("fact") if id in texts), None) for change in changes)
+    return [
+        change if first is None else replace(change, sentence=f"{change.sentence[:-1]}: {short(first, 60)}.")
+        for change, first in zip(changes, firsts, strict=True)
+    ]
+
+
+def _imported(desk: Desk, facts: Sequence[int]) -> str:
+    """`Imported 227 facts, 3 of them wait under Review.`"""
+    waiting = len({fact.id for fact in desk.curation.review().facts}.intersection(facts))
+    waits = f", {tokens(waiting)} of them {'wait' if waiting > 1 else 'waits'} under Review" if waiting else ""
+    return f"Imported {count(len(facts), 'fact')}{waits}."
+
+
+def _take_back(desk: Desk, number: int) -> None:
+    desk.curation.undo(number)
+    fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
+
+
+def save_words(desk: Desk, fact: Fact, key: str) -> None:
+    """Store the text of a fact's field. After a conflict it stays in the field."""
+    text = str(st.session_state.get(key, ""))
+    if apply(desk, lambda: plans.edit(fact, text)):
+        fact_tab.keep_draft(desk.place, fact.id, None)
+
+
+def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
+    """Set a fact's category and topics from their fields."""
+    category = str(st.session_state.get(category_key) or fact.category).strip() or fact.category
+    topics = [str(topic) for topic in st.session_state.get(topics_key) or ()]
+    apply(desk, lambda: plans.label([fact], category, topics))
+
+
+def pin(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
+    apply(desk, lambda: plans.pin(facts, pinned))
+
+
+def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
+    """Retire or reject facts for the reason just picked."""
+    reason = st.session_state.get(key)
+    if reason:
+        made = plans.reject if reject else plans.retire
+        apply(desk, lambda: made(facts, str(reason).lower()))
+        fact_tab.redraw(desk.place)
+
+
+def restore(desk: Desk, facts: Sequence[Fact]) -> None:
+    apply(desk, lambda: plans.restore(facts))
+
+
+def refuse(desk: Desk, rewrite: Rewrite) -> None:
+    """Undo a condensing."""
+    apply(desk, lambda: desk.curation.refuse(rewrite))
+
+
+def erase(desk: Desk, facts: Sequence[Fact]) -> None:
+    """Delete facts and their words."""
+    try:
+        before = effect.next_prompt(desk.memory)
+        desk.curation.erase(facts)
+        toasts.done(_with_effect(desk, "Deleted for good.", before, [fact.id for fact in facts]))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    fact_tab.change(desk.place, picked=Picked())
+
+
+def _follow(desk: Desk, facts: Sequence[int]) -> None:
+    """Clear the ticks, and base unsaved drafts of changed facts on their new versions."""
+    if fact_tab.at(desk.place).picked.ticked:
+        fact_tab.unselect(desk.place)
+    drafts = {id: draft for id in facts if (draft := fact_tab.at(desk.place).drafts.get(id)) is not None}
+    for fact in desk.curation.facts() if drafts else ():
+        if fact.id in drafts and fact.text == drafts[fact.id].opened:
+            fact_tab.keep_draft(desk.place, fact.id, replace(drafts[fact.id], version=fact.version))
+
+
+def foreseen(desk: Desk, change: ChangeSet) -> str:
+    """Describe the effect of a change on the next prompt.
+
+    Raises:
+        MemoryInspectorError: it cannot be done.
+    """
+    shown, facts = effect.shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
+    return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
+
+
+def _with_effect(desk: Desk, done: str, before: NextPrompt | None, facts: Sequence[int]) -> str:
+    """Message on a change, with its effect on the next prompt."""
+    after = effect.next_prompt(desk.memory)
+    if before is None or after is None:
+        return done
+    return effect.describe(done, before.context, after.context, dict.fromkeys(facts))

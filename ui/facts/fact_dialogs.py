@@ -1,0 +1,193 @@
+"""Dialogs of the Facts page: add, split, merge, reject, delete and copy facts."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.planning import curation as plans
+from memory_core.planning.facts import Fact
+from memory_core.text import similarity
+from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_snapshot import Desk
+from ui.facts.pieces import close_if_finished, finish, foreseen_line
+from ui.parts.components import closing_button, error_inside
+
+FIELD_PIXELS = 110
+OFFERED = 50
+"""Maximum number of facts offered for merging, the most similar ones."""
+
+
+@st.dialog("Add a fact", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
+@error_inside
+def add_dialog(desk: Desk) -> None:
+    """Add a fact, with a preview of the next prompt."""
+    words, pin = fact_tab.key(desk.place, "add_words"), fact_tab.key(desk.place, "add_pin")
+    text = st.text_area("Fact", key=words, height=FIELD_PIXELS, max_chars=4_000, placeholder="Ana likes jazz")
+    pinned = st.toggle("Pin it", key=pin, help="A pinned fact is cut last.")
+    with st.container(horizontal=True):
+        closing_button("Add fact", _add, (desk, words, pin), kind="primary")
+        closing_button("Cancel", fact_tab.redraw, (desk.place,))
+    if text.strip():
+        foreseen_line(desk, lambda: plans.add(text, pinned))
+    else:
+        st.markdown(":small[:gray[Enter a fact to preview the next prompt.]]")
+
+
+def _add(desk: Desk, words: str, pin: str) -> None:
+    text = str(st.session_state.get(words, ""))
+    pinned = bool(st.session_state.get(pin, False))
+    before = {fact.id for fact in desk.curation.facts()}
+    if fact_changes.apply(desk, lambda: plans.add(text, pinned)):
+        fact_tab.redraw(desk.place)
+        new = [fact.id for fact in desk.curation.facts() if fact.id not in before]
+        fact_tab.change(desk.place, view="active")
+        fact_tab.change(desk.place, picked=Picked(new[-1] if new else None))
+
+
+@st.dialog("Split a fact", width=440, position="right", icon=":material/call_split:", on_dismiss="rerun")
+@error_inside
+def split_dialog(desk: Desk, id: int) -> None:
+    """Split a fact into several; each keeps its sources."""
+    fact = _still(desk, id)
+    if fact is None:
+        return
+    st.markdown(f"**{plain(short(fact.text, 200))}**")
+    key = f"facts__split_{id}_{fact.version}"
+    text = st.text_area("One fact a line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
+    with st.container(horizontal=True):
+        closing_button("Split", _split, (desk, fact, key), kind="primary")
+        closing_button("Cancel")
+    foreseen_line(desk, lambda: plans.split(fact, _lines(text)))
+
+
+def _split(desk: Desk, fact: Fact, key: str) -> None:
+    text = str(st.session_state.get(key, ""))
+    fact_changes.apply(desk, lambda: plans.split(fact, _lines(text)))
+
+
+@st.dialog("Merge with another fact", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
+@error_inside
+def merge_dialog(desk: Desk, id: int) -> None:
+    """Merge two facts, keeping the sources of both; the most similar fact is preselected."""
+    fact = _still(desk, id)
+    if fact is None:
+        return
+    others = [other for other in desk.curation.facts(states=("active", "proposed")) if other.id != id]
+    if not others:
+        st.markdown("There is no other fact to merge it with.")
+        return
+    others = sorted(others, key=lambda other: -similarity(other.text, fact.text))[:OFFERED]
+    by_id = {other.id: other for other in others}
+    st.markdown(f"**{plain(short(fact.text, 200))}**")
+    chosen = st.selectbox(
+        "With", list(by_id), key=f"facts__merge_with_{id}", format_func=lambda other: short(by_id[other].text, 90)
+    )
+    other = by_id[chosen] if chosen is not None else others[0]
+    key = f"facts__merge_words_{id}_{other.id}"
+    text = st.text_area(
+        "Into",
+        value=merged_words([fact.text, other.text]),
+        key=key,
+        height=FIELD_PIXELS,
+        max_chars=4_000,
+        placeholder="One sentence that says it all",
+    )
+    with st.container(horizontal=True):
+        closing_button("Merge", _merge, (desk, fact, other, key), kind="primary")
+        closing_button("Cancel")
+    if text.strip():
+        foreseen_line(desk, lambda: plans.merge([fact, other], text))
+
+
+def _merge(desk: Desk, fact: Fact, other: Fact, key: str) -> None:
+    text = str(st.session_state.get(key, ""))
+    fact_changes.apply(desk, lambda: plans.merge([fact, other], text))
+
+
+@st.dialog("Reject a fact", width=560, icon=":material/block:", on_dismiss="rerun")
+@error_inside
+def reject_dialog(desk: Desk, id: int) -> None:
+    """Reject a fact; similar finds are suppressed from then on."""
+    fact = _still(desk, id)
+    if fact is None:
+        return
+    st.markdown(f"**{plain(short(fact.text, 200))}**")
+    st.markdown("Neither it nor a near copy is learned again. Why?")
+    with st.container(horizontal=True, gap="small"):
+        for reason in REASONS:
+            closing_button(reason, _reject, (desk, fact, reason), key=f"facts__reject_{reason}")
+
+
+def _reject(desk: Desk, fact: Fact, reason: str) -> None:
+    fact_changes.apply(desk, lambda: plans.reject([fact], reason.lower()))
+
+
+@st.dialog("Delete for good", icon=":material/delete:", on_dismiss="rerun")
+@error_inside
+def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
+    """Confirm a permanent deletion."""
+    close_if_finished(desk)
+    facts = [fact for fact in desk.curation.facts() if fact.id in set(ids)]
+    if not facts:
+        st.markdown("It was deleted elsewhere.")
+        return
+    if len(facts) == 1:
+        st.markdown(f"Delete **{plain(short(facts[0].text, 200))}** with its history?")
+    else:
+        st.markdown(f"Delete these {count(len(facts), 'fact')} with their history?")
+        for fact in facts[:8]:
+            st.markdown(f":small[{plain(short(fact.text, 90))}]")
+        if len(facts) > 8:
+            st.markdown(f":small[:gray[and {tokens(len(facts) - 8)} more]]")
+    st.markdown(":small[The words are removed everywhere. This cannot be undone. The messages they came from stay.]")
+    with st.container(horizontal=True):
+        closing_button("Delete for good", finish, (desk, fact_changes.erase, desk, facts), kind="primary")
+        closing_button("Cancel")
+
+
+@st.dialog("Copy a fact", width=440, position="right", icon=":material/content_copy:", on_dismiss="rerun")
+@error_inside
+def copy_dialog(desk: Desk, id: int, block: str) -> None:
+    """Copy a fact to another facts block, of the session or of the user."""
+    fact = _still(desk, id)
+    if fact is None:
+        return
+    st.markdown(f"**{plain(short(fact.text, 200))}**")
+    scope = next((a.record.settings.get("scope") for a in desk.memory.blocks if a.name == block), "session")
+    whose = "All sessions of the user then include it." if scope == "user" else "Both blocks then hold it."
+    st.markdown(f"Copy it to **{plain(short(block))}**? {whose}")
+    with st.container(horizontal=True):
+        closing_button("Copy", _copy, (desk, fact, block), kind="primary")
+        closing_button("Cancel")
+
+
+def _copy(desk: Desk, fact: Fact, block: str) -> None:
+    other = Desk(memory=desk.memory, block=block, rows=())
+    fact_changes.apply(other, lambda: plans.add(fact.text, fact.pinned, fact.category))
+
+
+def _still(desk: Desk, id: int) -> Fact | None:
+    """The current fact; shows a message and returns None if it was deleted."""
+    fact = next((fact for fact in desk.curation.facts() if fact.id == id), None)
+    if fact is None:
+        st.markdown("This fact was deleted elsewhere.")
+    return fact
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
+
+
+def _halves(text: str) -> str:
+    """Suggest a split into two facts, at the first `and`, semicolon or comma.
+
+    >>> _halves("Ana likes jazz and swims")
+    'Ana likes jazz\\nswims'
+    """
+    for mark in (" and ", "; ", ", "):
+        before, found, after = text.partition(mark)
+        if found:
+            return f"{before}\n{after}"
+    return text

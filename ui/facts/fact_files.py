@@ -1,0 +1,118 @@
+"""Export facts to files, and import them with a preview."""
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.interop.facts_file import ImportPlan, facts_to_csv, facts_to_json, plan_import, read_facts_file
+from memory_core.planning.curation import New
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_snapshot import Desk
+from ui.facts.pieces import close_if_finished, finish
+from ui.parts.components import closing_button, error_inside
+from ui.parts.facts_limit import draw_limit
+
+MAX_MEGABYTES = 20
+SHOWN = 200
+LONGEST_PROBLEMS = 6
+
+
+@st.dialog("Export facts", width=440, position="right", icon=":material/download:", on_dismiss="rerun")
+@error_inside
+def export_dialog(desk: Desk) -> None:
+    """Export the active facts, or those in every state, as CSV or JSON."""
+    every = st.toggle("Include inactive facts", key="facts__export_all")
+    facts = [fact for fact in desk.curation.facts() if every or fact.state == "active"]
+    turns = desk.curation.source_turns(facts)
+    st.markdown(f"{count(len(facts), 'fact')}, each with its state and sources.")
+    name = f"{_file_name(desk.block)}-facts"
+    with st.container(horizontal=True):
+        st.download_button(
+            "CSV",
+            lambda: facts_to_csv(facts, turns),
+            f"{name}.csv",
+            "text/csv",
+            key="facts__csv",
+            icon=":material/table:",
+            on_click="ignore",
+        )
+        st.download_button(
+            "JSON",
+            lambda: facts_to_json(facts, turns),
+            f"{name}.json",
+            "application/json",
+            key="facts__json",
+            icon=":material/data_object:",
+            on_click="ignore",
+        )
+
+
+@st.dialog("Import facts", width=720, icon=":material/upload:", on_dismiss="rerun")
+@error_inside
+def import_dialog(desk: Desk) -> None:
+    """Choose a file, preview its facts and problems, and import it as one change."""
+    close_if_finished(desk)
+    uploaded = st.file_uploader(
+        "A CSV or JSON file of facts, or the store of another memory",
+        key=fact_tab.key(desk.place, "import"),
+        max_upload_size=MAX_MEGABYTES,
+        help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
+        "Agno (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
+    )
+    if uploaded is None:
+        closing_button("Cancel")
+        return
+    try:
+        plan = plan_import(read_facts_file(uploaded.getvalue(), filename=uploaded.name), desk.curation.facts())
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        closing_button("Cancel", finish, (desk, fact_tab.redraw, desk.place))
+        return
+    _preview(plan)
+    if plan.change is not None:
+        added = [step for step in plan.change.steps if isinstance(step, New)]
+        draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
+    with st.container(horizontal=True):
+        if plan.change is not None:
+            closing_button(f"Import {tokens(plan.importable)}", finish, (desk, _import, desk, plan), kind="primary")
+        closing_button("Cancel", finish, (desk, fact_tab.redraw, desk.place))
+
+
+def _preview(plan: ImportPlan) -> None:
+    st.markdown(f"**{plain(plan.sentence)}**")
+    problems = plan.problems[:LONGEST_PROBLEMS] if len(plan.problems) > 1 else ()  # the sentence names a single one
+    for problem in problems:
+        st.markdown(f":small[{_where(problem.place)}: {plain(problem.what)}]")
+    for duplicate in plan.duplicates[:LONGEST_PROBLEMS]:
+        st.markdown(
+            f":small[{_where(duplicate.place)} duplicates an existing fact: {plain(short(duplicate.text, 80))}]"
+        )
+    hidden = max(0, len(plan.problems) - LONGEST_PROBLEMS) + max(0, len(plan.duplicates) - LONGEST_PROBLEMS)
+    if hidden:
+        st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
+    if plan.change is not None:
+        texts = [step.text for step in plan.change.steps if isinstance(step, New)]
+        st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
+        if len(texts) > SHOWN:
+            st.markdown(f":small[:gray[and {tokens(len(texts) - SHOWN)} more]]")
+
+
+def _where(place: int | str) -> str:
+    return f"Line {tokens(place)}" if isinstance(place, int) else plain(place)
+
+
+def _import(desk: Desk, plan: ImportPlan) -> None:
+    change = plan.change
+    if change is not None and fact_changes.apply(desk, lambda: change):
+        fact_tab.change(desk.place, view="active")
+    fact_tab.redraw(desk.place)
+
+
+def _file_name(block: str) -> str:
+    """Turn a block's name into the beginning of a file name.
+
+    >>> _file_name("Sam's facts / 2")
+    'sam-s-facts-2'
+    """
+    letters = "".join(letter if letter.isalnum() else " " for letter in block.lower())
+    return "-".join(letters.split()) or "block"

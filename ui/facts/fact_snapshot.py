@@ -1,0 +1,296 @@
+"""Data of the Facts page, read from the engine: the facts of one block now, or at a past turn.
+
+No Streamlit. Nothing is written, and no model is called.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+from memory_core import Memory, list_sessions
+from memory_core.curation.facts import Curation, Review, SourceMessage
+from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
+from memory_core.history.change_log import AppliedChangeSet
+from memory_core.history.facts import source_spans
+from memory_core.history.rebuild import RebuiltFact, rebuild
+from memory_core.history.rewrites import Rewrite
+from memory_core.history.usage import UsageCount, Use, usage_of
+from memory_core.messages import message_text
+from memory_core.planning.curation import SuppressedFact
+from memory_core.planning.facts import Fact
+from memory_inspector.reading.fact_decisions import Decisions, decisions_of
+from memory_inspector.reading.fact_rows import Row, Source
+from ui.tab.view import View
+
+FACT_KINDS = frozenset(
+    (
+        "fact_added",
+        "fact_labelled",
+        "fact_confirmed",
+        "fact_changed",
+        "fact_superseded",
+        "fact_retired",
+        "fact_restored",
+        "fact_pinned",
+        "fact_rejected",
+        "fact_accepted",
+        "fact_proposed",
+        "fact_erased",
+        "facts_curated",
+        "block_added",
+        "block_edited",
+        "block_removed",
+        "session_reset",
+    )
+)
+"""Kinds of events that determine the state of facts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Data of one facts block for the page."""
+
+    memory: Memory
+    block: str
+    rows: tuple[Row, ...]
+    past: bool = False
+    read_only: bool = False
+    facts: Mapping[int, Fact] = field(default_factory=dict)
+    then: Mapping[int, RebuiltFact] = field(default_factory=dict)
+    """Facts at a past turn, by id."""
+    review: Review | None = None
+    rewrites: tuple[Rewrite, ...] = ()
+    held: tuple[SuppressedFact, ...] = ()
+    changes: tuple[AppliedChangeSet, ...] = ()
+    elsewhere: bool = False
+    """Whether some facts were learned in other sessions."""
+    decisions: Decisions = field(default_factory=Decisions)
+    """Decisions on found facts in this session's log."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.memory.session_id, self.block
+
+    @property
+    def approval(self) -> bool:
+        """Whether new facts wait until a person accepts them."""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        return bool(attached and attached.record.settings.get("approval"))
+
+    @property
+    def curation(self) -> Curation:
+        """Desk that changes the facts. Raises `NotFoundError` if the block was removed."""
+        return self.memory.facts.desk(self.block)
+
+    @property
+    def runs_here(self) -> bool:
+        """True if this process can run the block, so that a flush here may condense its facts."""
+        return any(attached.name == self.block and attached.block is not None for attached in self.memory.blocks)
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """Categories set for the block; empty if the extractor uses its own."""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        return tuple(attached.record.settings.get("categories") or ()) if attached is not None else ()
+
+    @property
+    def decides(self) -> bool:
+        """Whether found facts are compared with known ones, now or earlier in the session."""
+        attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
+        decides = attached is not None and attached.record.settings.get("on_change") == "decide"
+        return decides or bool(self.decisions.decided)
+
+    def row(self, fact: int | None) -> Row | None:
+        return next((row for row in self.rows if row.id == fact), None)
+
+    def picked(self, ids: Iterable[int]) -> list[Fact]:
+        """Facts with these ids; deleted ones are left out."""
+        return [self.facts[id] for id in ids if id in self.facts]
+
+
+def fact_blocks(view: View) -> list[str]:
+    """Names of the facts blocks of the session at the time shown, in order."""
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "facts"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "facts"]
+
+
+def read_desk(view: View, block: str) -> Desk:
+    """Read the present facts of a block.
+
+    Raises:
+        NotFoundError: the block was removed.
+    """
+    memory, session_id = view.memory, view.memory.session_id
+    curation = memory.facts.desk(block)
+    facts = curation.facts()
+    standing = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
+    kept = _kept(memory, block)
+    position = view.history.position
+    review = kept.value("review", (standing, position), curation.review)
+    roles = kept.value("roles", position, lambda: roles_of(view.history.records))
+    uses = kept.tally.catch_up(view.history).facts
+    waiting = {fact.id for fact in review.facts}
+    rows = tuple(
+        Row(
+            id=fact.id,
+            text=fact.text,
+            state=fact.state,
+            pinned=fact.pinned,
+            tokens=fact.tokens,
+            source=source_of(fact.origin, fact.sources, session_id, roles),
+            turn=fact.turn,
+            learned_at=fact.created_at,
+            changed_at=fact.updated_at,
+            here=_here(fact.sources, session_id),
+            flags=tuple(dict.fromkeys(flag.kind for flag in review.flags.get(fact.id, ()))),
+            waits=fact.id in waiting,
+            carried=uses.get(fact.id, Use()).carried,
+            cut=uses.get(fact.id, Use()).cut,
+            category=fact.category,
+            topics=fact.topics,
+        )
+        for fact in facts
+    )
+    return Desk(
+        memory=memory,
+        block=block,
+        rows=rows,
+        read_only=view.read_only is not None,
+        decisions=kept.value("decisions", position, lambda: _decisions(view, block)),
+        facts={fact.id: fact for fact in facts},
+        review=review,
+        rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
+        held=kept.value("held", (standing, position), lambda: tuple(curation.held_back())),
+        changes=kept.value("changes", (standing, position), lambda: tuple(curation.changes())),
+        elsewhere=any(not row.here for row in rows),
+    )
+
+
+def read_past(view: View, block: str) -> Desk:
+    """Read the facts of a block at the end of the turn shown."""
+    memory, session_id = view.memory, view.memory.session_id
+    kept = _kept(memory, block)
+    # Valid until anything happens: words of the past can be erased at any time.
+    facts = kept.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
+    uses = kept.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
+    roles = kept.value("roles", view.history.position, lambda: roles_of(view.history.records))
+    turns = {record.event.fact: record.turn for record in view.history.records if isinstance(record.event, FactAdded)}
+    rows = tuple(
+        Row(
+            id=fact.id,
+            text=fact.text or "",
+            state=fact.state,
+            pinned=fact.pinned,
+            tokens=memory.session.count_tokens(fact.text or ""),
+            source=source_of(fact.origin, fact.sources, session_id, roles),
+            turn=turns.get(fact.id, 0),
+            here=_here(fact.sources, session_id),
+            carried=uses.get(fact.id, Use()).carried,
+            cut=uses.get(fact.id, Use()).cut,
+            category=fact.category,
+            topics=fact.topics,
+        )
+        for fact in facts
+    )
+    return Desk(
+        memory=memory,
+        block=block,
+        rows=rows,
+        past=True,
+        read_only=True,
+        decisions=kept.value("past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)),
+        then={fact.id: fact for fact in facts},
+        elsewhere=any(not row.here for row in rows),
+    )
+
+
+def _decisions(view: View, block: str) -> Decisions:
+    """Decisions up to the turn shown."""
+    return decisions_of(view.history.upto(view.position), block, view.memory.log.texts)
+
+
+def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
+    """Source messages of a fact; erased ones are missing."""
+    if not desk.past:
+        return desk.curation.sources(desk.facts[fact])
+    memory, then = desk.memory, desk.then[fact]
+    found: list[SourceMessage] = []
+    for session_id, seq in then.sources:
+        if session_id != memory.session_id:
+            continue
+        for stored in memory.session.messages(after=seq - 1, upto=seq):
+            text = message_text(stored.message)
+            spans = source_spans(then.text or "", text)
+            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return found
+
+
+def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
+    """Kind of a fact's source. `roles` are those of this session's messages, by number."""
+    if origin == "written":
+        return "person"
+    if origin == "condensed":
+        return "condensed"
+    said = {roles.get(seq) for session, seq in sources if session == session_id}
+    if "user" in said or any(session != session_id for session, _ in sources):
+        return "user"  # from other sessions, only the user's own words become facts
+    return "assistant" if said - {None} else "unknown"
+
+
+def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
+    """Role of every message of a session, by number."""
+    return {record.event.seq: record.event.role for record in records if isinstance(record.event, MessageAdded)}
+
+
+def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
+    return not sources or any(session == session_id for session, _ in sources)
+
+
+def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
+    memory, position = view.memory, view.position
+    records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
+    blocks = {past.name: past for past in view.history.blocks_at(position)}
+    if block in blocks and blocks[block].settings.get("scope") == "user":
+        records += _of_the_user(memory, position)
+    hashes = {record.event.content for record in records if isinstance(record.event, FactAdded)}
+    hashes |= {record.event.after for record in records if isinstance(record.event, FactChanged)}
+    words = memory.log.texts(hashes)
+    past = rebuild(records, words.get, position, session_id=memory.session_id)
+    return tuple(fact for fact in past.facts if fact.block == block and fact.text is not None)
+
+
+def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
+    """Events on facts from other sessions of the user, up to a position; positions count across a whole database."""
+    found: list[EventRecord] = []
+    for other in list_sessions(memory.session.database):
+        if other.session_id != memory.session_id and other.user_id == memory.session.user_id:
+            log = Memory.open(other.session_id, memory.session.database, services=memory.session.services).events(
+                kinds=FACT_KINDS
+            )
+            found += [record for record in log if record.position <= position]
+    return found
+
+
+class _Kept:
+    """Cache of computed values for one block; each is valid while its version stays the same."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, tuple[Any, Any]] = {}
+        self._lock = Lock()
+        self.tally = UsageCount()
+
+    def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
+        with self._lock:
+            known = self._values.get(name)
+        if known is not None and known[0] == version:
+            return known[1]
+        made = make()
+        with self._lock:
+            self._values[name] = (version, made)
+        return made
+
+
+def _kept(memory: Memory, block: str) -> _Kept:
+    return memory.session.services.cached(("facts", memory.session.database.id, memory.session_id, block), _Kept)

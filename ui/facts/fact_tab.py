@@ -1,0 +1,126 @@
+"""State of the Facts page in one browser tab: view, selection, unsaved edits.
+
+Kept for each block of each session, also while another page is shown.
+"""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from memory_inspector.reading.fact_rows import Picked, View, Wanted
+from ui.tab import state
+
+FACT = "fact"
+"""URL parameter with the id of the open fact."""
+
+ListPosition = tuple[str, str]
+"""Session id and name of one of its facts blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An unsaved edit, with the version and text it started from."""
+
+    version: int
+    opened: str
+    text: str
+
+    @property
+    def changed(self) -> bool:
+        return self.text != self.opened
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """State of the page for one block."""
+
+    view: View = "active"
+    wanted: Wanted = field(default_factory=Wanted)
+    order: str = "newest"
+    picked: Picked = field(default_factory=Picked)
+    drafts: Mapping[int, Draft] = field(default_factory=dict)
+    """Unsaved edits by fact id."""
+    skipped: tuple[int, ...] = ()
+    """Ids of the facts skipped in Review, in order."""
+    asks: tuple[str, int] | None = None
+    """Question shown in Review: `edit`, `merge` or `reject`, and the id of its fact."""
+    written: str | None = None
+    """Fact id this page last wrote to the URL."""
+    generation: int = 0
+    """Counter in the widget keys; increasing it redraws the widgets with the stored values."""
+    kept: Mapping[str, Any] = field(default_factory=dict)
+    """Values that dialogs keep for their next run, by name."""
+
+
+_PAGES = state.ByPlace("facts", Page())
+at, change = _PAGES.at, _PAGES.change
+blocks: state.ByPlace[str | None] = state.ByPlace("facts_block", None)
+"""Name of the facts block shown last, by session."""
+
+
+def unselect(place: ListPosition) -> None:
+    """Clear the ticks, and redraw the list."""
+    change(place, picked=Picked(at(place).picked.open))
+    redraw(place)
+
+
+def keep_draft(place: ListPosition, fact: int, written: Draft | None) -> None:
+    """Store the unsaved edit of a fact, or remove it (None)."""
+    drafts = {key: value for key, value in at(place).drafts.items() if key != fact}
+    change(place, drafts=drafts | ({fact: written} if written is not None else {}))
+
+
+def skip(place: ListPosition, fact: int) -> None:
+    change(place, skipped=(*(id for id in at(place).skipped if id != fact), fact))
+
+
+def ask(place: ListPosition, what: str | None, fact: int = 0) -> None:
+    change(place, asks=None if what is None else (what, fact))
+
+
+def asked_fact() -> int | None:
+    """Id of the fact named by the URL."""
+    asked = st.query_params.get(FACT)
+    return int(asked) if asked is not None and asked.isdecimal() and len(asked) < 16 else None
+
+
+def is_new(asked: int, place: ListPosition) -> bool:
+    """Whether the URL was changed by something other than this page."""
+    return str(asked) != at(place).written
+
+
+def take_link(place: ListPosition) -> int | None:
+    """Id of the fact the URL asks for; only once for each change of the URL."""
+    asked = asked_fact()
+    if asked is None or not is_new(asked, place):
+        return None
+    change(place, written=str(asked))
+    return asked
+
+
+def write_link(place: ListPosition, fact: int | None) -> None:
+    """Write the open fact to the URL, so that the page can be reloaded and linked to."""
+    written = None if fact is None else str(fact)
+    change(place, written=written)
+    state.write_address(FACT, written)
+
+
+def key(place: ListPosition, name: str) -> str:
+    """Widget key for one block of one session and the present generation."""
+    return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
+
+
+def redraw(place: ListPosition) -> None:
+    change(place, generation=at(place).generation + 1)
+
+
+def kept(place: ListPosition, name: str) -> Any:
+    """Value that a dialog kept; None if there is none."""
+    return at(place).kept.get(name)
+
+
+def keep(place: ListPosition, name: str, value: Any) -> None:
+    change(place, kept={**at(place).kept, name: value})

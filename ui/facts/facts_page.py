@@ -1,0 +1,262 @@
+"""The Facts page: review and edit what a facts block has learned."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+from memory_core.history.change_log import next_undo
+from memory_inspector.reading.fact_rows import Picked, Row, View, in_view, opening, view_labels
+from memory_inspector.wording.formatting import count, plain, short
+from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
+from ui.facts.decision_list import draw_decisions
+from ui.facts.fact_list import draw_list, draw_search
+from ui.facts.fact_panel import draw_panel, draw_selection
+from ui.facts.fact_snapshot import Desk, fact_blocks, read_desk, read_past
+from ui.facts.meaning import draw_meanings
+from ui.facts.pieces import forget_finished
+from ui.facts.review import draw_review
+from ui.facts.rewrites import draw_rewrites
+from ui.parts.components import empty, give_while_typing, unseen_heading
+from ui.parts.facts_limit import draw_limit, reduced
+from ui.parts.flushing import start_flush
+from ui.parts.undoing import changes_dialog
+from ui.tab import nav
+from ui.tab.model import chosen_model
+from ui.tab.view import View as Shown
+
+PAST_VIEWS: tuple[View, ...] = ("active", "retired", "decisions")
+
+
+def draw(view: Shown) -> None:
+    """Draw the facts of one block of the session, now or at a past turn."""
+    blocks = fact_blocks(view)
+    if not blocks:
+        when = "yet" if view.past else "in this session"
+        empty(
+            f"No facts block {when}.",
+            "It learns facts from messages when they leave the queue.",
+            icon="fact_check",
+            act=None if view.read_only else lambda: nav.link("blocks", "Add facts", icon=":material/add:"),
+        )
+        return
+    desk = _desk(view, _block(view, blocks))
+    forget_finished(desk.place)
+    give_while_typing("facts")
+    _take_link(desk)
+    past_turn = view.turn if view.past else None
+    st.markdown(plain(opening(desk.rows, past_turn=past_turn)))
+    if not view.read_only and desk.runs_here:
+        draw_limit(desk.memory, desk.block, desk.curation.limit_effect(), key="facts")
+    shown = _head(view, desk, blocks)
+    if in_view(desk.rows, shown) and shown in PAST_VIEWS:
+        _list_and_panel(view, desk, shown)
+        return
+    fact_tab.write_link(desk.place, None)
+    if shown == "decisions":
+        draw_decisions(desk)
+        return
+    if shown == "review":
+        draw_review(desk)
+    elif shown == "rewrites":
+        draw_rewrites(desk)
+    else:
+        _nothing(view, shown)
+
+
+def _desk(view: Shown, block: str) -> Desk:
+    return read_past(view, block) if view.past else read_desk(view, block)
+
+
+def _block(view: Shown, blocks: Sequence[str]) -> str:
+    """The block to show; with several, the one with the fact of a link, or the one chosen last."""
+    session_id = view.memory.session_id
+    asked = fact_tab.asked_fact() if len(blocks) > 1 else None
+    if asked is not None:
+        for name in blocks:
+            if fact_tab.is_new(asked, (session_id, name)) and asked in _ids(view, name):
+                fact_tab.blocks.put(session_id, name)
+    chosen = fact_tab.blocks.at(session_id)
+    return chosen if chosen is not None and chosen in blocks else blocks[0]
+
+
+def _ids(view: Shown, block: str) -> set[int]:
+    if view.past:
+        return set(read_past(view, block).then)
+    return {fact.id for fact in view.memory.facts.read(block, states=None)}
+
+
+def _take_link(desk: Desk) -> None:
+    """Open the fact named by the URL, in the view that lists it."""
+    asked = fact_tab.take_link(desk.place)
+    row = desk.row(asked)
+    if row is None:
+        if asked is not None:
+            when = "at this turn" if desk.past else "any more, or never was"
+            st.warning(plain(f"This fact is not in the session {when}. Showing the list."))
+        return
+    view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
+    fact_tab.change(desk.place, view=view)
+    fact_tab.keep(desk.place, "asked_for", row.id)
+    fact_tab.change(desk.place, picked=Picked(row.id))
+    fact_tab.redraw(desk.place)
+
+
+def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
+    """Draw the views, the search and the buttons in one row; return the view shown."""
+    place = desk.place
+    labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
+    offered = [each for each in labels if not view.read_only or each in PAST_VIEWS]
+    shown = fact_tab.at(place).view if fact_tab.at(place).view in offered else "active"
+    key = fact_tab.key(place, "past_view" if view.read_only else "view")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
+        st.segmented_control(
+            "View",
+            offered,
+            default=shown,
+            required=True,
+            key=key,
+            format_func=lambda each: labels[each],
+            label_visibility="collapsed",
+            on_change=_show,
+            args=(place, key),
+            width="content",
+        )
+        if len(blocks) > 1:
+            _picker(view, desk, blocks)
+        if in_view(desk.rows, shown) and shown in PAST_VIEWS:
+            draw_search(place, desk.rows, shown, elsewhere=desk.elsewhere)
+        else:
+            st.space("stretch")
+        if not view.read_only:
+            _undo(desk)
+            _add(desk, primary=shown != "review")
+        elif not view.past:
+            _more(desk, ["Try extraction", "Export"])
+    return shown
+
+
+def _show(place: fact_tab.ListPosition, key: str) -> None:
+    fact_tab.change(place, view=st.session_state[key])
+
+
+def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
+    key = f"facts__block_{view.memory.session_id}"
+    st.selectbox(
+        "Block",
+        blocks,
+        index=list(blocks).index(desk.block),
+        key=key,
+        format_func=short,
+        label_visibility="collapsed",
+        on_change=lambda: fact_tab.blocks.put(view.memory.session_id, st.session_state[key]),
+        width=150,
+    )
+
+
+def _undo(desk: Desk) -> None:
+    """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
+    newest = next_undo(desk.changes)
+    condensed = next((rewrite for rewrite in desk.rewrites if rewrite.vanished and not rewrite.refused), None)
+    if condensed is not None and (newest is None or newest.number < condensed.position):
+        st.button(
+            "Undo",
+            key="facts__undo",
+            type="tertiary",
+            icon=":material/undo:",
+            help=f"Undo: {reduced(condensed)}",
+            on_click=fact_changes.refuse,
+            args=(desk, condensed),
+        )
+        return
+    help = "Nothing to undo" if newest is None else newest.obstacle or f"Undo: {plain(newest.words)}"
+    st.button(
+        "Undo",
+        key="facts__undo",
+        type="tertiary",
+        icon=":material/undo:",
+        help=help,
+        disabled=newest is None or bool(newest.obstacle),
+        on_click=fact_changes.undo,
+        args=(desk, newest),
+    )
+
+
+def _add(desk: Desk, *, primary: bool) -> None:
+    if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
+        fact_dialogs.add_dialog(desk)
+    _more(desk, ["Changes", "Try extraction", "Edit as table", "Import", "Export"])
+
+
+def _more(desk: Desk, offered: Sequence[str]) -> None:
+    chosen = st.menu_button(
+        "More for these facts",
+        offered,
+        key="facts__more",
+        icon=":material/more_horiz:",
+        type="tertiary",
+        help="More for these facts",
+    )
+    if chosen == "Changes":
+        changes_dialog(partial(fact_changes.listed, desk), partial(fact_changes.undo, desk))
+    elif chosen == "Try extraction":
+        extraction_trial.try_dialog(desk)
+    elif chosen == "Edit as table":
+        grid.open_table(desk)
+    elif chosen == "Import":
+        fact_files.import_dialog(desk)
+    elif chosen == "Export":
+        fact_files.export_dialog(desk)
+
+
+def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left:
+        unseen_heading("List of facts")
+        rows = draw_list(desk.place, desk.rows, shown, view.effects, several=not desk.read_only)
+        if not desk.past:
+            draw_meanings(desk, fact_tab.at(desk.place).wanted.words.strip())
+    picked = fact_tab.at(desk.place).picked
+    ticked = [row for row in rows if row.id in picked.ticked]
+    fact_tab.write_link(desk.place, picked.open)
+    with right:
+        if len(ticked) > 1 and not desk.read_only:
+            draw_selection(desk, ticked)
+        elif (row := _open_row(rows, ticked, picked)) is not None:
+            draw_panel(view, desk, row)
+
+
+def _open_row(rows: Sequence[Row], ticked: Sequence[Row], picked: Picked) -> Row | None:
+    opened = next((row for row in rows if row.id == picked.open), None)
+    return opened or next(iter(ticked), None)
+
+
+def _nothing(view: Shown, shown: View) -> None:
+    """Draw the message of an empty view."""
+    if shown == "retired":
+        empty("Nothing retired.", "Facts that are retired, rejected or replaced are kept here, and can be restored.")
+        return
+    if view.past:
+        empty("No facts yet.", "Nothing had been learned by then.")
+        return
+    status = view.status
+    room = f"{count(status.to_next_flush, 'token')} to the next flush."
+    empty(
+        "No facts yet.",
+        f"Facts are learned when messages leave the queue. {room}",
+        icon="fact_check",
+        act=(lambda: _flush_button(view)) if status.queue_messages and not view.read_only else None,
+    )
+
+
+def _flush_button(view: Shown) -> None:
+    memory, position = view.memory, view.status.position
+
+    st.button(
+        "Flush now",
+        key="facts__flush",
+        icon=":material/keyboard_tab:",
+        disabled=view.running is not None,
+        on_click=lambda: start_flush(memory, position, chosen_model()),
+        help="Move one batch out of the queue by the usual rules",
+    )

@@ -1,0 +1,1 @@
+"""Everything around a page: header, sidebar, menu, scrubber, keys, and the dialog that goes anywhere."""

@@ -1,0 +1,147 @@
+"""The Go to dialog: finds pages, sessions, turns, facts, blocks, messages and events by words."""
+
+from collections.abc import Iterator, Mapping
+
+import streamlit as st
+
+from memory_core import Database, Memory, list_sessions
+from memory_core.messages import message_text
+from memory_inspector.reading.navigation_targets import MAX_OF_A_KIND, Kind, Target, around, find, turn_asked
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording.formatting import plain, session_name, tokens
+from ui.parts.components import error_inside
+from ui.tab import nav, state
+from ui.tab.services import engine
+from ui.timeline.opened import EVENT
+
+MIN_LETTERS = 3
+"""Minimum number of characters for which messages and events are searched."""
+
+ICONS: Mapping[Kind, str] = {
+    "Turn": "history",
+    "Page": "web_asset",
+    "Session": "folder_open",
+    "Block": "view_agenda",
+    "Fact": "fact_check",
+    "Message": "forum",
+    "Event": "timeline",
+    "Trace": "route",
+}
+
+_WORDS = "goto__words"
+
+
+def draw_goto_button() -> None:
+    """Draw the button that opens the dialog, with its shortcut."""
+    if st.button(
+        "Go to",
+        key="goto__open",
+        icon=":material/search:",
+        shortcut="Ctrl+K",
+        width="stretch",
+        help="Pages, sessions, turns, facts, blocks, messages and events",
+    ):
+        open_goto()
+
+
+def open_goto() -> None:
+    """Open the dialog, empty."""
+    st.session_state[_WORDS] = ""
+    goto_dialog()
+
+
+@st.dialog("Go to", icon=":material/search:", width="medium")
+@error_inside
+def goto_dialog() -> None:
+    """Draw one field and its matches; every line is a link."""
+    words = st.text_input(
+        "Go to",
+        key=_WORDS,
+        live="200ms",
+        placeholder="A page, a session, turn 12, or words of a fact, a block, a message, an event",
+        label_visibility="collapsed",
+        icon=":material/search:",
+    )
+    session_id = state.selected_session()
+    found = places(engine().open(session_id) if session_id else None, engine().database, words)
+    with st.container(key="goto__found", gap=None):
+        for target in found:
+            _line(target, words)
+        if words.strip() and all(target.kind == "Trace" for target in found):
+            st.markdown(":gray[No page, session or block has this name, and nothing in this session contains it.]")
+    st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
+
+
+def places(memory: Memory | None, database: Database, words: str) -> list[Target]:
+    """Targets that match the words, in all sessions and inside the open one; the pages if there are no words."""
+    if not words.strip():
+        return _pages()
+    return [*_turn(memory, words), *find(_everything(memory, database, words), words), *_trace(memory, words)]
+
+
+def _pages() -> list[Target]:
+    pages = [page for group in nav.MENU.values() for page in group if page != "graph" or state.has_graph()]
+    return [Target("Page", nav.title(page), page) for page in (*pages, "sessions")]
+
+
+def _trace(memory: Memory | None, words: str) -> Iterator[Target]:
+    """Following the words themselves, wherever they are or are not."""
+    if memory is not None and len(words.strip()) >= MIN_LETTERS and turn_asked(words) is None:
+        yield Target("Trace", f"Where did it go? “{words.strip()}”", "trace", query=nav.followed(words.strip()))
+
+
+def _turn(memory: Memory | None, words: str) -> Iterator[Target]:
+    number = turn_asked(words)
+    if memory is not None and number is not None and 1 <= number <= (latest := memory.session.status().turns):
+        shown = None if number == latest else number
+        yield Target("Turn", f"Turn {tokens(number)}: chat", "chat", shown)
+        yield Target("Turn", f"Turn {tokens(number)}: prompt", "context", shown)
+
+
+def _everything(memory: Memory | None, database: Database, words: str) -> Iterator[Target]:
+    yield from _pages()
+    for status in list_sessions(database):
+        yield Target("Session", session_name(status.title, status.session_id), "chat", session=status.session_id)
+    if memory is None:
+        return
+    for attached in memory.blocks:
+        yield Target("Block", attached.name, "blocks")
+    for attached in memory.blocks:
+        if attached.kind == "facts":
+            for fact in memory.facts.read(attached.name, states=None):
+                yield Target("Fact", fact.text, "facts", query={"fact": str(fact.id)})
+    if len(words.strip()) < MIN_LETTERS:
+        return
+    latest = memory.session.status().turns
+    for stored in memory.session.messages():
+        shown = None if stored.turn in (0, latest) else stored.turn
+        yield Target("Message", message_text(stored.message), "chat", shown)
+    yield from _events(memory, words, latest)
+
+
+def _events(memory: Memory, words: str, latest: int) -> Iterator[Target]:
+    """The newest events whose sentences contain the words, except messages, which are found themselves."""
+    timeline, history = remembered(memory), memory.log.history()
+    timeline.catch_up(memory, history)
+    records = [record for record in history.after(0) if record.kind != "message_added"]
+    last = timeline.matching(records, words, memory)[: -MAX_OF_A_KIND - 1 : -1]
+    for record, line in zip(last, timeline.lines(last, memory), strict=True):
+        shown = None if record.turn in (0, latest) else record.turn
+        yield Target("Event", line.text, "timeline", shown, query={EVENT: str(record.position)})
+
+
+def _line(target: Target, words: str) -> None:
+    where = [target.kind.lower()] if target.kind not in ("Turn", "Trace") else []
+    if target.turn is not None and target.kind != "Turn":
+        where.append(f"turn {tokens(target.turn)}")
+    beside = f"  :small[:gray[{' · '.join(where)}]]" if where else ""
+    query = dict(target.query)
+    if target.session is not None:
+        query[state.SESSION] = target.session
+    nav.link(
+        target.page,
+        plain(around(target.words, words)) + beside,
+        icon=f":material/{ICONS[target.kind]}:",
+        turn=... if target.kind in ("Page", "Trace") else target.turn,
+        **query,
+    )

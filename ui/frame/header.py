@@ -1,0 +1,265 @@
+"""The frame around every page: the header with its turn picker, and one way to open what a page draws.
+
+One clock drives all pages: the turn in the header. A page of the past shows that turn read-only.
+"""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError, NotFoundError, StoreError
+from memory_core.sessions.overview import has_graph
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import plain, tokens
+from ui.chat import guide
+from ui.frame import opening
+from ui.frame.scrubber import draw_scrubber
+from ui.parts import facts_limit, flushing, toasts, watching
+from ui.parts.components import empty
+from ui.sessions import connect
+from ui.sessions.session_dialogs import branch_dialog
+from ui.settings_drawer import settings_dialog
+from ui.tab import live, nav, selection, state
+from ui.tab.services import engine
+from ui.tab.view import View, memory_of, news, opened
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import Page
+
+WITHOUT_CLOCK = ("sessions",)
+"""Pages that do not show a single session at a single turn."""
+
+TAKEN_OVER = (
+    "An agent works in this session, and you have taken it over: what you change here is in its next prompt. "
+    "It goes on meanwhile."
+)
+
+_PICKER = "_picker_number"
+
+_view: ContextVar[View | None] = ContextVar("view", default=None)
+"""View of this run: header and page read the session once, so that both show the same moment."""
+
+
+_being_read: ContextVar[Job | None] = ContextVar("being_read", default=None)
+"""The job that reads the session, in place of a view."""
+
+
+def draw_header(page: "Page") -> None:
+    """Draw title, turn picker and settings, a banner in the past, and any notice."""
+    session_id = state.selected_session()
+    state.saw_graph(_has_graph(session_id))
+    clock = page.url_path not in WITHOUT_CLOCK
+    view, being_read = _opened(session_id) if clock and session_id else (None, None)
+    _being_read.set(being_read)
+    latest = view.latest_turn if view else 0
+    if being_read is None:  # otherwise the existing turns are not known
+        _check_turn(latest)
+    if view is not None and state.selected_turn() is None:
+        view = replace(view, turn=None, step=None)  # the turn requested by the URL does not exist
+    _view.set(view)
+    if view is not None:
+        guide.arrived(page.url_path, view)
+    with st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="frame__header"
+    ):
+        st.title(page.title, width="content")
+        if clock and session_id:
+            _controls(session_id, latest, view)
+    selection.write_link(page.url_path)
+    # Always draw the containers: what follows keeps its place, and an input its typed words.
+    with st.container():
+        if view is not None and view.locked is not None and view.locked.because == "agent":
+            _left_to_agent(view.memory.session_id, view.locked.sentence)
+    with st.container():
+        if view is not None and latest:
+            draw_scrubber(view)
+    with st.container():
+        if notice := state.take_notice():
+            {"error": st.error, "warning": st.warning, "info": st.info}[notice.kind](plain(notice.text))
+    if view is not None:
+        with st.container():
+            flushing.draw_running(view)
+        watching.look(view)
+        facts_limit.announce(view)
+    with st.container(key="toasts"):
+        toasts.draw()
+
+
+def _has_graph(session_id: str | None) -> bool:
+    try:
+        return session_id is not None and has_graph(engine().database, session_id)
+    except MemoryInspectorError:  # the page reports the error
+        return state.has_graph()
+
+
+def page(draw: Callable[[View], None], *, follows: bool = False) -> None:
+    """Open the selected session and draw its page; report an error in one sentence.
+
+    With `follows`, the page is redrawn when another process writes to the session; not while a dialog is open, which a
+    redraw would close, losing the words typed in it.
+    """
+    try:
+        session_id = state.selected_session()
+        engine()  # reports an unreachable database, instead of an empty page
+        if session_id is None:
+            empty("No session yet.", "Start a new one in the sidebar, or import a conversation.")
+        elif job := _being_read.get():
+            opening.draw(job)
+        else:
+            view = _view.get() or opened(session_id)
+            draw(view)
+            if follows and view.turn is None and not state.dialog_open():
+                live.follow(partial(news, session_id), view.seen, running=view.running)
+    except NotFoundError:
+        st.warning("This session was deleted elsewhere.")
+        nav.link("sessions", "All sessions")
+    except StoreError as error:
+        st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+
+
+def _opened(session_id: str) -> tuple[View | None, Job | None]:
+    """The view of a session, or the job that reads it."""
+    try:
+        job = opening.reading(memory_of(session_id))
+        return (None, job) if job else (opened(session_id), None)
+    except MemoryInspectorError:  # the page reports the error
+        return None, None
+
+
+def _left_to_agent(session_id: str, sentence: str) -> None:
+    """Draw why the session is only read here, and the button that takes it over."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="frame__agent"):
+        st.markdown(f":material/visibility: :small[{plain(sentence)}]", width="content")
+        st.button(
+            "Take over",
+            key="frame__take_over",
+            type="tertiary",
+            icon=":material/back_hand:",
+            help="Your changes are then in the agent's next prompt. It goes on; you can hand the session back.",
+            on_click=_take_over,
+            args=(session_id,),
+        )
+
+
+def _take_over(session_id: str) -> None:
+    try:
+        memory_of(session_id).session.take_over()
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done("You have taken this session over.", undo=partial(_hand_back, session_id), session_id=session_id)
+
+
+def _hand_back(session_id: str) -> None:
+    try:
+        memory_of(session_id).session.hand_back()
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def _controls(session_id: str, latest: int, view: View | None) -> None:
+    turn = state.selected_turn()
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
+    ):
+        connect.draw_live(session_id)
+        if view is not None and view.history.attachment is not None:
+            connect.draw_attachment(session_id, view.history.attachment)
+        elif view is not None and view.taken_over:
+            st.badge("taken over", icon=":material/back_hand:", color="orange", help=TAKEN_OVER)
+            st.button(
+                "Hand back",
+                key="frame__hand_back",
+                type="tertiary",
+                help="Leave the session to its agent again: it is then only read here.",
+                on_click=_hand_back,
+                args=(session_id,),
+            )
+        if turn is not None and (turn < latest or state.selected_step() is not None):
+            st.button("Back to latest", key="frame__latest", type="tertiary", on_click=state.show_turn, args=(None,))
+            if st.button("Branch from here", icon=":material/call_split:", key="frame__branch", type="tertiary"):
+                branch_dialog(session_id, turn)
+        if latest:
+            shown = turn if turn is not None else latest
+            st.button(
+                "One turn back",
+                icon=":material/chevron_left:",
+                key="frame__before",
+                type="tertiary",
+                help="One turn back",
+                disabled=shown <= 1,
+                on_click=_turn_on,
+                args=(-1, latest),
+            )
+            _picker(turn, latest)
+            st.button(
+                "One turn on",
+                icon=":material/chevron_right:",
+                key="frame__after",
+                type="tertiary",
+                help="One turn on",
+                disabled=turn is None or turn >= latest,
+                on_click=_turn_on,
+                args=(1, latest),
+            )
+        read_only = view.read_only if view is not None else None
+        if st.button(
+            "Settings",
+            icon=":material/tune:",
+            type="tertiary",
+            key="frame__settings",
+            disabled=read_only is not None,
+            help=read_only.sentence if read_only is not None else None,
+        ):
+            settings_dialog(session_id)
+
+
+def _picker(turn: int | None, latest: int) -> None:
+    """Draw the turn picker. If the turn changes by other means, a new widget replaces it.
+
+    With every user action, the browser reports the picker's value; if the server has set a new one that has not reached
+    the browser yet, that report would look like a choice of the previous turn. The new widget gets its value from its
+    index, which every run sends, rather than once through session state: that run may be replaced by a newer one before
+    it has sent anything.
+    """
+    number = st.session_state.get(_PICKER, 0)
+    key = f"{state.TURN}-{number}"
+    if st.session_state.get(key) != turn:
+        st.session_state[_PICKER] = number = number + 1
+        key = f"{state.TURN}-{number}"
+    with st.container(key=state.TURN, width="content"):
+        st.selectbox(
+            "Turn",
+            range(1, latest + 1),
+            index=None if turn is None else turn - 1,
+            key=key,
+            placeholder=f"Latest turn: {tokens(latest)}",
+            format_func=lambda number: f"Turn {tokens(number)}",
+            label_visibility="collapsed",
+            width=176,
+            on_change=lambda: state.show_turn(st.session_state[key]),
+        )
+
+
+def _turn_on(by: int, latest: int) -> None:
+    """Move by this many turns from the server's current turn: of two quick clicks, each counts."""
+    turn = state.selected_turn()
+    asked = max((turn if turn is not None else latest) + by, 1)
+    state.show_turn(asked if asked < latest else None)
+
+
+def _check_turn(latest: int) -> None:
+    """Show the latest turn, with a warning, if the requested turn is not in the session."""
+    turn, missing = state.selected_turn(), selection.take_unknown_turn()
+    if turn is not None and not 1 <= turn <= latest:
+        missing = str(turn)
+        state.show_turn(None)
+    if missing and latest:
+        shown = tokens(latest)
+        state.say("warning", f"Turn {missing[:12]} is not in this session. Showing the latest, turn {shown}.")

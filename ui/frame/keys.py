@@ -1,0 +1,93 @@
+"""Keyboard shortcuts: the list of them, and the browser side of those that Streamlit does not support.
+
+They have no effect while a field has the focus, except those with Ctrl, which type nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from memory_core.events import Ref
+from ui.frame.goto import open_goto
+from ui.parts.components import heading
+from ui.tab import nav, state
+
+if TYPE_CHECKING:
+    from streamlit.navigation.page import Page
+
+KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
+    "Everywhere": (
+        ("Ctrl+K", "Go to anything (⌘K on a Mac)"),
+        ("/", "Search on this page; go to anything where there is no search"),
+        ("?", "These keys"),
+        ("Left, Right", "One turn back, one turn on"),
+        ("Esc", "Close what is open"),
+        ("Ctrl+click", "Open a link in a new tab, at the same session and turn"),
+    ),
+    "Chat": (
+        ("N", "Next message of the recording"),
+        ("Y", "Copy a message: Up and Down choose, Enter copies, F follows it to the prompt"),
+        ("Enter", "Send what you wrote"),
+    ),
+    "Context": (("F", "Choose a sentence of the prompt: Up and Down go on, Enter follows it"),),
+    "Facts, Review": (
+        ("A", "Accept"),
+        ("E", "Edit"),
+        ("X", "Reject, then 1 to 5 for the reason"),
+        ("M", "Merge, where it is nearly another"),
+        ("S", "Skip"),
+        ("Enter", "Do what was asked for"),
+    ),
+    "Where you write": (("Ctrl+Enter", "See what your text would do to the next prompt"),),
+}
+"""By place: the key and what it does."""
+
+SEARCH: Mapping[str, str] = {
+    "facts": "facts__search_",
+    "timeline": "timeline__text",
+    "trace": "trace__words",
+    "retrieval": "retrieval__query",
+}
+"""The field that `/` focuses, by page: the prefix of its widget's key."""
+
+_watch = st.components.v2.component("keys", js=(nav.STATIC / "keys.js").read_text(encoding="utf-8"))
+
+
+def listen(page: "Page") -> None:
+    """Enable the shortcuts on this page, except behind a dialog."""
+    field = SEARCH.get(page.url_path)
+    with st.container(key="keys"):
+        heard = _watch(
+            key="keys-watch",
+            data={"page": page.url_path, "search": f'[class*="st-key-{field}"] input' if field else None},
+            on_asked_change=lambda: None,
+            on_follow_change=lambda: None,
+        )
+    if state.dialog_open():
+        return
+    if heard.follow:
+        nav.go("trace", **_followed(heard.follow))
+    if heard.asked == "goto":
+        open_goto()
+    elif heard.asked == "keys":
+        keys_dialog()
+
+
+def _followed(asked: Any) -> dict[str, Any]:
+    """What the browser asks to follow: a message by number, or selected words."""
+    message, words = str(asked.get("message") or ""), str(asked.get("words") or "")
+    return dict(nav.followed(Ref.of("message", message) if message.isdecimal() else words))
+
+
+@st.dialog("Keys", icon=":material/keyboard:")
+def keys_dialog() -> None:
+    """List all shortcuts."""
+    state.open_dialog()
+    for place, keys in KEYS.items():
+        heading(place, level=3)
+        with st.container(gap="xxsmall"):
+            for key, does in keys:
+                with st.container(horizontal=True, wrap=False, gap="small"):
+                    st.markdown(f":small[`{key}`]", width=110)
+                    st.markdown(f":small[{does}]")

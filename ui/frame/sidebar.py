@@ -1,0 +1,173 @@
+"""The sidebar: the session with its actions, and the model that answers."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import streamlit as st
+
+from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, list_sessions
+from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from memory_inspector.wording.formatting import count, plain, session_name, short
+from ui.demo import DEMO_SESSION, ensure_demo
+from ui.frame import model_test
+from ui.frame.goto import draw_goto_button
+from ui.frame.keys import keys_dialog
+from ui.sessions.health import at_a_glance
+from ui.sessions.session_dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
+from ui.tab import model, nav, selection, state
+from ui.tab.services import engine
+
+STATUS_CHARACTERS = 40
+"""Maximum characters of a model's name in the status line: two lines of the sidebar."""
+
+
+def select_session() -> Mapping[str, Status] | None:
+    """Decide which session this run shows; return all by id, or None if the database cannot be reached."""
+    try:
+        shared = engine()
+        ensure_demo(shared)
+        sessions = {status.session_id: status for status in list_sessions(shared.database)}
+    except StoreError:  # the page says more
+        return None
+    ids = sorted(sessions, key=lambda id: (id != DEMO_SESSION, -sessions[id].updated_at))
+    selection.take(ids)
+    return {id: sessions[id] for id in ids}
+
+
+def draw_sidebar(sessions: Mapping[str, Status] | None) -> str | None:
+    """Draw the session picker with its menu, and the status line; return the title of the selected session."""
+    if sessions is None:
+        st.error("Database not reachable", icon=":material/database_off:")
+        return None
+    draw_goto_button()
+    # Numbered from the oldest: the browser identifies its choice by these words, which a newer session must not change.
+    titles = _titles(sorted(sessions.values(), key=lambda status: status.created_at))
+    selection.draw_picker({id: titles[id] for id in sessions})
+    nav.link("sessions", "All sessions", icon=":material/folder_open:")
+    with st.container(horizontal=True, gap="medium"):
+        if st.button("New", key="session__new", help="Start a session", type="tertiary", icon=":material/add:"):
+            new_dialog()
+        _session_menu(state.selected_session())
+    _status_line()
+    return titles.get(state.selected_session() or "")
+
+
+def _titles(sessions: Sequence[Status]) -> dict[str, str]:
+    """Display title of each session in the picker, numbered if another one has the same."""
+    shown: dict[str, str] = {}
+    uses: Counter[str] = Counter()
+    for status in sessions:
+        name = session_name(status.title, status.session_id)
+        uses[name] += 1
+        shown[status.session_id] = name if uses[name] == 1 else f"{name} ({uses[name]})"
+    return shown
+
+
+def _session_menu(session_id: str | None) -> None:
+    actions: dict[str, Callable[[], None]] = {"Import a conversation": _import}
+    if session_id is not None:
+        actions |= {
+            "Rename": lambda: rename_dialog(session_id),
+            "Export": lambda: _export(session_id),
+            "Reset": lambda: reset_dialog(session_id),
+        }
+        if session_id != DEMO_SESSION:
+            actions["Delete"] = lambda: delete_dialog(session_id)
+    actions["Keys"] = keys_dialog
+    chosen = st.menu_button("More", list(actions), key="session__menu", type="tertiary")
+    if chosen:
+        actions[chosen]()
+
+
+def _import() -> None:
+    from ui.sessions.importing import import_dialog  # imports every file format: too slow for the first page
+
+    import_dialog()
+
+
+def _export(session_id: str) -> None:
+    from ui.sessions.exporting import export_dialog  # imports every file format
+
+    export_dialog(session_id)
+
+
+def _status_line() -> None:
+    """Draw the model that answers and learns here; failures come first."""
+    chosen: model.Chosen | None = None
+    try:
+        chosen = model.chosen_model()
+        title, icon, source = chosen.model.name, "cloud_off" if chosen.offline else "cloud", chosen.source
+    except ConfigError as error:
+        title, icon, source = "The model's address is wrong", "error", str(error)
+    model_test.take_over()
+    failed, problem = _failed_deliveries(), at_a_glance()
+    if failed:
+        shown, icon = f"{count(len(failed), 'delivery')} failed", "error"
+    elif problem:
+        icon, shown = problem
+    else:
+        shown = short(title, STATUS_CHARACTERS)
+    with st.popover(
+        plain(shown),
+        key="sidebar__model",
+        icon=f":material/{icon}:",
+        width="stretch",
+        help="Which model answers and learns",
+    ):
+        for block, why in dict.fromkeys((delivery.block, delivery.error or "") for delivery in failed):
+            st.error(f"{plain(short(block))} could not be updated: {plain(why)}")
+        st.markdown(f"**{plain(title)}**  \n:gray[{plain(source)}]")
+        nav.link("sessions", "Health: is everything working?", icon=":material/monitor_heart:")
+        st.text_input(
+            "API key",
+            type="password",
+            key=model.KEY,
+            help="Kept in this browser session only",
+            on_change=model_test.forget,
+        )
+        if chosen is not None and chosen.pasted:
+            st.markdown(":small[:material/check: In use here, and forgotten when this tab is closed.]")
+        st.text_input(
+            "Base URL", key=model.ADDRESS, placeholder="the endpoint's own address", on_change=model_test.forget
+        )
+        st.text_input("Model", key=model.NAME, placeholder=DEFAULT_MODEL, on_change=model_test.forget)
+        if chosen is not None and isinstance(chosen.model, OpenAIChat):
+            st.markdown(f":small[:material/key: {plain(model.key_line(chosen))}]")
+            model_test.draw(chosen.model)
+        st.markdown(
+            ":small[:gray[Any OpenAI-compatible endpoint. The key is never stored, logged or exported. "
+            "Without one, rules answer and learn: they are no language model.]]"
+        )
+        _in_use(chosen)
+
+
+def _in_use(chosen: model.Chosen | None) -> None:
+    """Show the components that this session uses, one per line."""
+    session_id = state.selected_session()
+    if session_id is None or chosen is None:
+        return
+    services = model.services_for(chosen)
+    try:
+        parts = {
+            "Facts learned by": services.extractor.name,
+            "Embeddings": services.embedder.id,
+            "Vectors": services.index.name,
+            "Database": engine().database.url,
+            "Tokens counted with": engine().open(session_id, services).session.counter_id,
+        }
+    except MemoryInspectorError:  # the page reports the error
+        return
+    lines = "  \n".join(f"{label}: {plain(value)}" for label, value in parts.items())
+    st.markdown(f":small[:gray[{lines}]]")
+
+
+def _failed_deliveries() -> list[Delivery]:
+    """Failed deliveries of the selected session that are not done: parked, or to be retried."""
+    session_id = state.selected_session()
+    if session_id is None:
+        return []
+    try:
+        waiting = engine().open(session_id).session.deliveries(states=("pending", "parked"))
+    except MemoryInspectorError:  # the page reports the error
+        return []
+    return [delivery for delivery in waiting if delivery.error]

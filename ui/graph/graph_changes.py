@@ -1,0 +1,77 @@
+"""Changes made on the Graph page, as `on_click` callbacks: one change set and one message for each."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from memory_core import ConflictError, MemoryInspectorError
+from memory_core.curation.graph import GraphDesk
+from memory_core.history.change_log import AppliedChangeSet
+from memory_core.planning.graph import Entity, Relation
+from memory_core.planning.graph_draft import GraphPlan
+from ui.graph import graph_tab
+from ui.graph.graph_snapshot import Desk
+from ui.parts import toasts
+from ui.parts.effect import foreseen, next_prompt, shown_when_over
+from ui.tab import state
+
+
+def apply(
+    desk: Desk, change: Callable[[GraphDesk], AppliedChangeSet | None], *, before: str = ""
+) -> AppliedChangeSet | None:
+    """Apply one change set and announce its effect on the next prompt; return None if nothing was changed."""
+    try:
+        old = next_prompt(desk.memory)
+        made = change(desk.desk)
+    except ConflictError as error:
+        state.say("warning", str(error))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        if made is not None:
+            new = next_prompt(desk.memory)
+            effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
+            said = f"{before}{made.words}." if before else made.sentence
+            toasts.done(f"{said}{effect}", undo=None if made.undone else partial(desk.desk.undo, made.number))
+        return made
+    return None
+
+
+def end(desk: Desk, relation: Relation) -> None:
+    apply(desk, lambda graph: graph.end([relation]))
+
+
+def reactivate(desk: Desk, relation: Relation) -> None:
+    apply(desk, lambda graph: graph.reactivate([relation]))
+
+
+def retire(desk: Desk, relation: Relation) -> None:
+    if apply(desk, lambda graph: graph.retire([relation])) is not None:
+        graph_tab.look(desk.place, relation=None)
+
+
+def remove(desk: Desk, entity: Entity) -> None:
+    """Retire an entity with all its relations."""
+    if apply(desk, lambda graph: graph.remove([entity])) is not None:
+        graph_tab.look(desk.place, focus=None, to=None)
+
+
+def merge(desk: Desk, entities: Sequence[Entity], into: Entity) -> None:
+    if apply(desk, lambda graph: graph.merge(entities, into)) is not None:
+        graph_tab.look(desk.place, focus=into.id)
+
+
+def undo(desk: Desk, change: AppliedChangeSet) -> None:
+    """Undo a change; redo one that was undone."""
+    before = "Done again: " if change.undone else "Undone: "
+    apply(desk, lambda graph: graph.undo(change.undone_by or change.number), before=before)
+
+
+def foretell(desk: Desk, plan: GraphPlan) -> str:
+    """Describe the effect of a change on the next prompt.
+
+    Raises:
+        MemoryInspectorError: it cannot be done.
+    """
+    shown, graphs = shown_when_over(desk.memory), {desk.block: desk.desk.after(plan)}
+    preview = desk.memory.preview
+    return foreseen(preview.next_prompt(shown), preview.next_prompt(shown, graphs=graphs))

@@ -1,0 +1,288 @@
+"""Dialogs of the Graph page: add or edit a relation; edit, merge or remove an entity.
+
+Each shows the effect of the change, or why it is impossible, before it is applied.
+"""
+
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.planning import graph_changes as plans
+from memory_core.planning.graph import LONGEST, Entity, Graph, Names, Relation
+from memory_core.planning.graph_draft import GraphPlan
+from memory_core.text import similarity
+from memory_inspector.reading.graph_text import NAME_CHARACTERS, TYPES, entity_label, relation_words
+from memory_inspector.reading.neighbourhood import by_mentions, kinds, relations
+from memory_inspector.wording.formatting import count, plain, short
+from ui.graph import graph_changes, graph_tab
+from ui.graph.graph_snapshot import Desk
+from ui.parts.components import closing_button, error_inside
+
+LIKELY = 0.7
+"""Similarity of names from which on an entity is preselected for merging."""
+
+OFFERED = 200
+"""Maximum number of entities offered for merging, the most similar ones."""
+
+SHOWN_ENDS = 3
+"""Maximum number of relations listed that a change would end."""
+
+
+# -- relations -----------------------------------------------------------------------------------
+
+
+@st.dialog("Add a relation", width=440, position="right", icon=":material/add:", on_dismiss="rerun")
+@error_inside
+def add_dialog(desk: Desk) -> None:
+    """Add a relation between two entities; unknown names are added as entities."""
+    graph, mark = desk.graph, "add"
+    focus = graph_tab.looking(desk.place).focus
+    known = desk.entity(focus) if focus is not None else None
+    subject = _name(graph, "From", f"graph__{mark}_subject", known.name if known is not None else None)
+    predicate = _predicate(graph, f"graph__{mark}_predicate", None)
+    object = _name(graph, "To", f"graph__{mark}_object", None)
+    types = (_type_of(graph, subject, "add_subject"), _type_of(graph, object, "add_object"))
+    possible = False
+    if subject and predicate and object:
+        new = plans.NamedRelation(subject, predicate, object, *types)
+        possible = _foreseen(desk, graph, lambda: plans.add(graph, new))
+    else:
+        st.markdown(":small[:gray[Ana · lives in · Lisbon. Type a new name to add an entity.]]")
+    with st.container(horizontal=True):
+        closing_button(
+            "Add relation", _add, (desk, subject, predicate, object, types), kind="primary", disabled=not possible
+        )
+        closing_button("Cancel")
+
+
+def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str, str]) -> None:
+    made = graph_changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
+    if made is not None:
+        now = desk.desk.graph()
+        found = Names(now).find(subject)
+        added = [id for id in made.ids("relation") if id not in desk.graph.relations]
+        if found is not None:
+            graph_tab.look(desk.place, focus=found.id, relation=added[-1] if added else None)
+
+
+@st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def edit_dialog(desk: Desk, id: int) -> None:
+    """Edit a relation's ends and predicate. Its sources stay."""
+    graph = desk.desk.graph()
+    relation = graph.relations.get(id)
+    if relation is None or relation.state == "retired":
+        st.markdown("This relation was removed elsewhere.")
+        return
+    st.markdown(f"**{plain(relation_words(graph, relation))}**")
+    mark = f"graph__edit_{id}_{relation.version}"
+    subject = _name(graph, "From", f"{mark}_subject", graph.name(relation.subject))
+    predicate = _predicate(graph, f"{mark}_predicate", relation.predicate)
+    object = _name(graph, "To", f"{mark}_object", graph.name(relation.object))
+    before = (graph.name(relation.subject), relation.predicate, graph.name(relation.object))
+    changed = (subject, predicate, object) != before and bool(subject and predicate and object)
+    possible = changed and _foreseen(desk, graph, lambda: plans.edit(graph, relation, subject, predicate, object))
+    with st.container(horizontal=True):
+        closing_button(
+            "Save", _edit, (desk, relation, subject, predicate, object), kind="primary", disabled=not possible
+        )
+        closing_button("Cancel")
+
+
+def _edit(desk: Desk, relation: Relation, subject: str, predicate: str, object: str) -> None:
+    graph_changes.apply(desk, lambda graph: graph.edit(relation, subject=subject, predicate=predicate, object=object))
+
+
+def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
+    names = [entity.name for entity in by_mentions(graph)]
+    chosen = st.selectbox(
+        label,
+        names if value is None or value in names else [value, *names],
+        index=None if value is None else (names.index(value) if value in names else 0),
+        key=key,
+        placeholder="Choose or type a name",
+        accept_new_options=True,
+        format_func=lambda name: short(name, NAME_CHARACTERS),
+    )
+    return str(chosen or "").strip()
+
+
+def _predicate(graph: Graph, key: str, value: str | None) -> str:
+    known = kinds(graph)
+    offered = known if value is None or value in known else [value, *known]
+    chosen = st.selectbox(
+        "Relation",
+        offered,
+        index=None if value is None else offered.index(value),
+        key=key,
+        placeholder="Choose or type a relation",
+        accept_new_options=True,
+        format_func=lambda name: short(name, NAME_CHARACTERS),
+    )
+    return str(chosen or "").strip()
+
+
+def _type_of(graph: Graph, name: str, mark: str) -> str:
+    """Ask for the type of a new entity; existing ones keep theirs."""
+    if not name or Names(graph).find(name) is not None:
+        return "other"
+    return str(
+        st.selectbox(
+            f"{plain(short(name))} is new. What is it?",
+            list(TYPES),
+            index=list(TYPES).index("other"),
+            key=f"graph__{mark}_type",
+            format_func=lambda kind: TYPES[kind],
+        )
+    )
+
+
+def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
+    """Draw the effect of a change, or why it is impossible; return whether it is possible."""
+    try:
+        planned = plan()
+        said = graph_changes.foretell(desk, planned)
+    except MemoryInspectorError as error:
+        st.error(plain(str(error)))
+        return False
+    ending = [old for old, new in planned.changed_relations if old.state == "active" and new.state == "ended"]
+    for relation in ending[:SHOWN_ENDS]:
+        st.markdown(f":small[:material/history: {plain(relation_words(graph, relation))} will end.]")
+    if len(ending) > SHOWN_ENDS:
+        st.markdown(f":small[and {count(len(ending) - SHOWN_ENDS, 'more relation')}]")
+    st.markdown(f":small[:gray[{plain(said)}]]")
+    return True
+
+
+# -- entities ------------------------------------------------------------------------------------
+
+
+@st.dialog("Edit an entity", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def entity_dialog(desk: Desk, id: int) -> None:
+    """Edit an entity's name, aliases and type. Its relations stay."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    mark = f"graph__entity_{id}_{entity.version}"
+    name = st.text_input("Name", value=entity.name, key=f"{mark}_name", max_chars=LONGEST).strip()
+    aliases = st.multiselect(
+        "Also called",
+        list(entity.aliases),
+        default=list(entity.aliases),
+        key=f"{mark}_aliases",
+        accept_new_options=True,
+        placeholder="Type another name",
+        help="Mentions of these names refer to this entity.",
+    )
+    types = list(TYPES)
+    type = st.selectbox(
+        "What it is",
+        types,
+        index=types.index(entity.type) if entity.type in types else types.index("other"),
+        key=f"{mark}_type",
+        format_func=lambda kind: TYPES[kind],
+    )
+    others = [alias for alias in aliases if alias.strip()]
+    if name != entity.name and name and others == list(entity.aliases):
+        others = [*others, entity.name]
+        st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
+    changed = (name, tuple(others), type) != (entity.name, entity.aliases, entity.type) and bool(name)
+    possible = changed and _foreseen(desk, graph, lambda: plans.rename(graph, entity, name, type, others))
+    with st.container(horizontal=True):
+        closing_button("Save", _rename, (desk, entity, name, type, others), kind="primary", disabled=not possible)
+        closing_button("Cancel")
+
+
+def _rename(desk: Desk, entity: Entity, name: str, type: str, aliases: Sequence[str]) -> None:
+    graph_changes.apply(desk, lambda graph: graph.rename(entity, name, type, aliases))
+
+
+@st.dialog("Merge two entities", width=440, position="right", icon=":material/merge:", on_dismiss="rerun")
+@error_inside
+def merge_dialog(desk: Desk, id: int) -> None:
+    """Merge two entities; the most similar one is preselected."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    ranked = [other for other in by_mentions(graph) if other.id != id]
+    if not ranked:
+        st.markdown("There is no other entity to merge it with.")
+        return
+    ranked.sort(key=lambda other: -_alike(entity, other))
+    by_id = {other.id: other for other in ranked[:OFFERED]}
+    likely = _alike(entity, ranked[0]) >= LIKELY
+    chosen = st.selectbox(
+        f"{plain(short(entity.name, NAME_CHARACTERS))} is the same as",
+        list(by_id),
+        index=0 if likely else None,
+        placeholder="Choose an entity",
+        key=f"graph__merge_with_{id}",
+        format_func=lambda other: entity_label(by_id[other]),
+    )
+    if chosen is None:
+        closing_button("Cancel")
+        return
+    other = by_id[chosen]
+    first, second = sorted((entity, other), key=lambda each: -_own(graph, each))
+    into_id = st.segmented_control(
+        "Keep the name",
+        [first.id, second.id],
+        default=first.id,
+        key=f"graph__merge_name_{id}_{other.id}",
+        format_func=lambda each: plain(short(graph.name(each))),
+        required=True,
+    )
+    into, gone = (second, first) if into_id == second.id else (first, second)
+    moved = count(_own(graph, gone), "relation")
+    st.markdown(
+        f"**{plain(short(gone.name, NAME_CHARACTERS))}** becomes another name of "
+        f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
+    )
+    possible = _foreseen(desk, graph, lambda: plans.merge(graph, [gone], into))
+    with st.container(horizontal=True):
+        closing_button("Merge", graph_changes.merge, (desk, [gone], into), kind="primary", disabled=not possible)
+        closing_button("Cancel")
+
+
+@st.dialog("Remove an entity", width=440, position="right", icon=":material/archive:", on_dismiss="rerun")
+@error_inside
+def remove_dialog(desk: Desk, id: int) -> None:
+    """Confirm the removal of an entity, which can be undone."""
+    graph = desk.desk.graph()
+    entity = _still(graph, id)
+    if entity is None:
+        return
+    own = _own(graph, entity)
+    st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(own, 'relation')}?")
+    st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
+    possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
+    with st.container(horizontal=True):
+        closing_button("Remove", graph_changes.remove, (desk, entity), kind="primary", disabled=not possible)
+        closing_button("Cancel")
+
+
+def _alike(one: Entity, other: Entity) -> float:
+    """Similarity of two entities' names, 0 to 1: by letters, or by words (`Rui` and `Rui Costa`) if that is more."""
+    return max(
+        max(SequenceMatcher(None, a.casefold(), b.casefold()).ratio(), similarity(a, b))
+        for a in (one.name, *one.aliases)
+        for b in (other.name, *other.aliases)
+    )
+
+
+def _own(graph: Graph, entity: Entity) -> int:
+    return sum(entity.id in (relation.subject, relation.object) for relation in relations(graph))
+
+
+def _still(graph: Graph, id: int) -> Entity | None:
+    """The current entity; shows a message and returns None if it was merged or removed."""
+    found = graph.entities.get(id)
+    if found is None or found.state != "active":
+        st.markdown("This entity was merged or removed elsewhere.")
+        return None
+    return found

@@ -1,0 +1,90 @@
+"""Import a graph from a file, with a preview. Export is on Sessions."""
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.interop.graph_files import GraphFile, import_graph, read_graph_file
+from memory_core.planning import graph_changes as plans
+from memory_core.planning.graph import Graph
+from memory_core.planning.graph_draft import GraphPlan
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.graph import graph_changes, graph_tab
+from ui.graph.graph_snapshot import Desk
+from ui.parts.components import closing_button, error_inside
+
+MAX_MEGABYTES = 20
+SHOWN = 200
+
+
+@st.dialog("Import a graph", width=720, icon=":material/upload:", on_dismiss="rerun")
+@error_inside
+def import_dialog(desk: Desk) -> None:
+    """Choose a file, preview what is new in it, and import it as one change."""
+    if graph_tab.finished(desk.place):
+        st.rerun()
+    uploaded = st.file_uploader(
+        "A graph as JSON",
+        key=f"{graph_tab.key(desk.place, 'import')}_{graph_tab.looking(desk.place).generation}",
+        max_upload_size=MAX_MEGABYTES,
+        help="Files exported on Sessions, and the JSONL file of MCP's reference memory. GraphML and Cypher "
+        "cannot be imported.",
+    )
+    if uploaded is None:
+        closing_button("Cancel")
+        return
+    graph = desk.desk.graph()
+    try:
+        file = read_graph_file(uploaded.getvalue(), uploaded.name)
+    except MemoryInspectorError as error:
+        st.error(f"{plain(str(error))} Nothing was imported.")
+        closing_button("Cancel", graph_tab.finish, (desk.place,))
+        return
+    planned = foreseen(graph, file)
+    st.markdown(f"**{plain(preview(file, planned))}**")
+    for reason, number in planned.refused:
+        st.markdown(f":small[Left out, {tokens(number)}: {plain(reason)}]")
+    rows = [
+        {"From": each.subject, "Relation": each.predicate, "To": each.object, "State": _state(each.state)}
+        for each in file.relations
+    ]
+    st.dataframe(rows[:SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
+    if len(rows) > SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN)} more]]")
+    with st.container(horizontal=True):
+        if planned.added_relations:
+            says = f"Import {count(len(planned.added_relations), 'relation')}"
+            closing_button(says, _import, (desk, file), kind="primary")
+        closing_button("Cancel", graph_tab.finish, (desk.place,))
+
+
+def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
+    """Plan the import of a file."""
+    new = [
+        plans.NamedRelation(each.subject, each.predicate, each.object, ended=each.state == "ended")
+        for each in file.relations
+    ]
+    return plans.add_many(graph, new, {})
+
+
+def preview(file: GraphFile, planned: GraphPlan) -> str:
+    """Summarise a file and its plan: `graph.json: 12 entities, 15 relations. 3 relations already exist.`"""
+    size = f"{count(len(file.entities), 'entity')}, {count(len(file.relations), 'relation')}"
+    said = [f"{short(file.name, 40)}: {size}."]
+    if planned.repeated:
+        said.append(f"{count(planned.repeated, 'relation')} already {'exists' if planned.repeated == 1 else 'exist'}.")
+    if file.isolated:
+        said.append(
+            f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out."
+        )
+    if not planned.added_relations:
+        said.append("There is nothing new in it.")
+    return " ".join(said)
+
+
+def _state(state: str) -> str:
+    return "ended" if state == "ended" else "holds"
+
+
+def _import(desk: Desk, file: GraphFile) -> None:
+    graph_tab.finish(desk.place)
+    graph_changes.apply(desk, lambda graph: import_graph(graph, file))

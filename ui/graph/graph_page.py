@@ -1,0 +1,273 @@
+"""The Graph page: explore and edit the relations between entities."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Literal
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from memory_core.history.change_log import next_undo
+from memory_core.planning.graph import Graph, Path
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
+from memory_inspector.reading.graph_text import entity_label, how_many, number_rows, opening, way
+from memory_inspector.reading.neighbourhood import Seen, around, by_mentions, find, kinds, shortest
+from memory_inspector.wording.formatting import count, plain, short
+from ui.blocks.editor import add_dialog as add_block
+from ui.graph import graph_changes, graph_dialogs, graph_files, graph_tab
+from ui.graph.graph_panel import draw_entity, draw_list, draw_relation
+from ui.graph.graph_snapshot import Desk, graph_blocks, read_desk
+from ui.parts.components import empty, filled, numbers_table, unseen_heading
+from ui.parts.undoing import changes_dialog
+from ui.tab.appearance import mode
+from ui.tab.view import View
+
+BESIDE_PIXELS = 410
+"""Height in pixels used above and below the figure."""
+
+STEPS = {1: "1 step", 2: "2 steps"}
+
+
+def draw(view: View) -> None:
+    """Draw the graph of one block of the session, now or at a past turn."""
+    blocks = graph_blocks(view)
+    if not blocks:
+        _no_block(view)
+        return
+    desk = read_desk(view, _block(view, blocks))
+    graph_tab.finished(desk.place)
+    _head(view, desk, blocks)
+    if not by_mentions(desk.graph):
+        _nothing(view, desk)
+        return
+    _take_link(desk)
+    focus, looking = _focus(desk), graph_tab.looking(desk.place)
+    path = shortest(desk.graph, focus, looking.to) if looking.to is not None else None
+    only = [kind for kind in looking.kinds if kind in kinds(desk.graph)]
+    seen = around(desk.graph, focus, steps=looking.steps, only=only, path=path)
+    _controls(desk, focus)
+    relation = desk.graph.relations.get(looking.relation) if looking.relation is not None else None
+    graph_tab.write_link(desk.place, focus, relation.id if relation is not None else None)
+    left, right = st.columns([0.58, 0.42], gap="medium")
+    with left:
+        unseen_heading("Relations")
+        if looking.to is not None:
+            _way(desk.graph, path)
+        _draw_figure(desk, seen, relation.id if relation is not None else None)
+    with right:
+        draw_list(desk, seen)
+        if relation is not None:
+            draw_relation(desk, relation)
+        else:
+            draw_entity(desk, desk.graph.entities[focus])
+        _undo_line(desk)
+
+
+def _no_block(view: View) -> None:
+    when = "yet" if view.past else "in this session"
+
+    def add() -> None:
+        if st.button("Add a graph block", key="graph__add_block", icon=":material/add:"):
+            add_block(view.memory.session_id, "graph")
+
+    empty(
+        f"No graph block {when}.", "It learns who is related to what.", icon="hub", act=None if view.read_only else add
+    )
+
+
+def _nothing(view: View, desk: Desk) -> None:
+    if view.past:
+        empty("No relations yet.", "Nothing had been learned by then.", icon="hub")
+        return
+    room = f"{count(view.status.to_next_flush, 'token')} to the next flush."
+    empty("No relations yet.", f"They are learned when messages leave the queue. {room}", icon="hub")
+    _undo_line(desk)
+
+
+def _block(view: View, blocks: Sequence[str]) -> str:
+    chosen = graph_tab.blocks.at(view.memory.session_id)
+    return chosen if chosen is not None and chosen in blocks else blocks[0]
+
+
+def _head(view: View, desk: Desk, blocks: Sequence[str]) -> None:
+    """Draw the summary of the graph, and the buttons to add to it."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="graph__head"):
+        past_turn = view.shown_turn if view.past else None
+        st.markdown(plain(opening(desk.graph, past_turn=past_turn)), width="stretch")
+        if len(blocks) > 1:
+            session_id = view.memory.session_id
+            widget = f"graph__block_{session_id}"
+            st.selectbox(
+                "Block",
+                blocks,
+                index=list(blocks).index(desk.block),
+                key=widget,
+                format_func=short,
+                label_visibility="collapsed",
+                on_change=lambda: graph_tab.blocks.put(session_id, st.session_state[widget]),
+                width=180,
+            )
+        if view.read_only:
+            return
+        if st.button("Import", key="graph__import", type="tertiary", icon=":material/upload:"):
+            graph_files.import_dialog(desk)
+        if st.button("Add a relation", key="graph__add", icon=":material/add:"):
+            graph_dialogs.add_dialog(desk)
+
+
+def _take_link(desk: Desk) -> None:
+    """Show what the URL names: an entity, or a relation with its subject."""
+    if not graph_tab.is_new(desk.place):
+        return
+    asked, relation_id = graph_tab.asked()
+    relation = desk.graph.relations.get(relation_id) if relation_id is not None else None
+    focus = find(desk.graph, asked) if asked else None
+    if focus is None and relation is not None:
+        focus = relation.subject if desk.entity(relation.subject) is not None else None
+    if asked and focus is None:
+        st.warning(f"{plain(short(asked, 60))} is not in this graph. Showing the most mentioned entity.")
+    if focus is not None:
+        graph_tab.look(desk.place, focus=focus, relation=relation.id if relation is not None else None)
+
+
+def _focus(desk: Desk) -> int:
+    """The chosen entity, or the one it was merged into, otherwise the most mentioned one."""
+    chosen = graph_tab.looking(desk.place).focus
+    found = find(desk.graph, str(chosen)) if chosen is not None else None
+    focus = found if found is not None else by_mentions(desk.graph)[0].id
+    looking = graph_tab.looking(desk.place)
+    to = looking.to if looking.to is not None and desk.entity(looking.to) is not None and looking.to != focus else None
+    graph_tab.look(desk.place, focus=focus, to=to, relation=looking.relation if found is not None else None)
+    return focus
+
+
+# -- controls ------------------------------------------------------------------------------------
+
+
+def _controls(desk: Desk, focus: int) -> None:
+    place, looking = desk.place, graph_tab.looking(desk.place)
+    ranked = [entity.id for entity in by_mentions(desk.graph)]
+    labels = {id: entity_label(desk.graph.entities[id]) for id in ranked}
+    with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph__controls"):
+        widget = graph_tab.key(place, "focus")
+        graph_tab.fill(widget, focus)
+        st.selectbox(
+            "Focus",
+            ranked,
+            key=widget,
+            format_func=lambda id: labels.get(id, ""),
+            on_change=lambda: graph_tab.look(place, focus=st.session_state[widget]),
+            width=190,
+        )
+        others = [id for id in ranked if id != focus]
+        to = graph_tab.key(place, "to")
+        graph_tab.fill(to, looking.to)
+        st.selectbox(
+            "Path to",
+            others,
+            index=None,
+            key=to,
+            placeholder="Choose an entity",
+            format_func=lambda id: labels.get(id, ""),
+            on_change=lambda: graph_tab.look(place, to=st.session_state[to], page=1),
+            width=190,
+            help="Shortest path over current relations, in either direction.",
+        )
+        known = kinds(desk.graph)
+        chosen = graph_tab.key(place, "kinds")
+        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in known])
+        st.multiselect(
+            "Kinds",
+            known,
+            key=chosen,
+            placeholder="All kinds",
+            format_func=short,
+            on_change=lambda: graph_tab.look(place, kinds=tuple(st.session_state[chosen]), page=1),
+            width="stretch",
+        )
+        far = graph_tab.key(place, "steps")
+        graph_tab.fill(far, looking.steps)
+        st.segmented_control(
+            "Around the focus",
+            list(STEPS),
+            key=far,
+            format_func=lambda steps: STEPS[steps],
+            required=True,
+            on_change=lambda: graph_tab.look(place, steps=st.session_state[far] or 1, page=1),
+            width="content",
+        )
+
+
+def _way(graph: Graph, path: Path | None) -> None:
+    icon = "route" if path is not None else "wrong_location"
+    st.markdown(f":material/{icon}: **{plain(way(graph, path))}**")
+
+
+# -- the figure ----------------------------------------------------------------------------------
+
+
+def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
+    place, widget = desk.place, graph_tab.key(desk.place, "figure")
+    figure = graph_figure(desk.graph, seen, mode(), picked=picked)
+    # Rings use all the height of the window; entities in a line need only their own height.
+    fills = figure.layout.height > HEIGHT / 2
+    with filled("graph__figure", minus=BESIDE_PIXELS, least=figure.layout.height) if fills else st.container():
+        _chart(desk, seen, figure, widget, place, "stretch" if fills else "content")
+    with st.container(gap=None):
+        if (said := how_many(seen)) is not None:
+            st.markdown(f":small[{said}]")
+        st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
+    numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
+
+
+def _chart(
+    desk: Desk,
+    seen: Seen,
+    figure: go.Figure,
+    widget: str,
+    place: graph_tab.ListPosition,
+    height: Literal["stretch", "content"],
+) -> None:
+    focus = desk.graph.name(seen.focus)
+    st.plotly_chart(
+        figure,
+        height=height,
+        key=widget,
+        on_select=lambda: _pick(place, widget),
+        selection_mode="points",
+        config=CONFIG,
+        theme=None,
+        alt=f"{focus} with {count(seen.around, 'entity')} around it; the list beside it says the same",
+    )
+
+
+def _pick(place: graph_tab.ListPosition, widget: str) -> None:
+    """Handle a click: an entity becomes the focus, a relation is opened."""
+    for point in st.session_state[widget]["selection"]["points"]:
+        meant = point.get("customdata")
+        if meant and meant[0] == ENTITY:
+            graph_tab.look(place, focus=int(meant[1]))
+        elif meant and meant[0] == RELATION:
+            graph_tab.look(place, relation=int(meant[1]))
+
+
+def _undo_line(desk: Desk) -> None:
+    """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
+    if desk.read_only:
+        return
+    newest = next_undo(desk.changes)
+    with st.container(horizontal=True, gap="small", key="graph__undo"):
+        if newest is not None:
+            st.button(
+                f"Undo: {plain(short(newest.sentence.removesuffix('.'), 90))}",
+                key="graph__undo_button",
+                type="tertiary",
+                icon=":material/undo:",
+                help=plain(newest.obstacle) or None,
+                disabled=bool(newest.obstacle),
+                on_click=graph_changes.undo,
+                args=(desk, newest),
+            )
+        if desk.changes and st.button("All changes", key="graph__changes", type="tertiary", icon=":material/history:"):
+            changes_dialog(desk.desk.changes, partial(graph_changes.undo, desk))

@@ -1,0 +1,214 @@
+"""The right side of Graph: the list of relations, and the open relation or the entity in focus."""
+
+import zlib
+
+import streamlit as st
+
+from memory_core.events import Ref
+from memory_core.planning.graph import Entity, Relation
+from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, said, standing
+from memory_inspector.reading.neighbourhood import Seen
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.facts.pieces import draw_source
+from ui.graph import graph_changes, graph_dialogs, graph_tab
+from ui.graph.graph_snapshot import Desk, sources_of
+from ui.parts.components import filled, heading
+from ui.tab import nav
+
+PAGE = 12
+"""Number of relations on one page of the list."""
+
+LIST_PIXELS, BESIDE_PIXELS = 345, 520
+"""Minimum height of the list in pixels, five relations; height used above and below it."""
+
+UNSCROLLED = 5
+
+SHOWN_SOURCES = 2
+
+
+def draw_list(desk: Desk, seen: Seen) -> None:
+    """Draw the relations around the focus, each with author and state; a click opens one."""
+    listed = seen.relations
+    if not listed:
+        st.markdown(":small[:gray[No relation of these kinds.]]")
+        return
+    pages = -(-len(listed) // PAGE)
+    number = min(graph_tab.looking(desk.place).page, pages)
+    part = listed[(number - 1) * PAGE : number * PAGE]
+    long = len(part) > UNSCROLLED
+    with (
+        filled("graph__list", minus=BESIDE_PIXELS, least=LIST_PIXELS, border=True, gap=None)
+        if long
+        else st.container(key="graph__list", border=True, gap=None)
+    ):
+        for place, relation in enumerate(part, (number - 1) * PAGE + 1):
+            _row(desk, seen, relation, place)
+    if pages > 1:
+        with st.container(
+            horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="graph__pager"
+        ):
+            first = (number - 1) * PAGE + 1
+            st.markdown(
+                f":small[:gray[{tokens(first)} to {tokens(first + len(part) - 1)} of {tokens(len(listed))}]]",
+                width="content",
+            )
+            looking = graph_tab.looking(desk.place)
+            mark = zlib.crc32(repr((looking.focus, looking.to, looking.kinds, looking.steps, pages)).encode())
+            widget = f"{graph_tab.key(desk.place, 'page')}_{mark}"
+            st.pagination(
+                pages,
+                default=number,
+                key=widget,
+                max_visible_pages=3,
+                on_change=lambda: graph_tab.look(desk.place, page=st.session_state[widget] or 1),
+                width=230,
+            )
+
+
+def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
+    opened = graph_tab.looking(desk.place).relation == relation.id
+    words = plain(relation_words(desk.graph, relation))
+    if relation.id in seen.lit:
+        words = f"{number}\\. {words}"
+    with st.container(gap=None, key=f"graph__row_{relation.id}"):
+        st.button(
+            f"**{words}**" if opened else words,
+            key=f"graph__open_{relation.id}",
+            type="tertiary",
+            icon=":material/chevron_right:" if opened else None,
+            on_click=_open,
+            args=(desk.place, relation.id),
+            wrap=False,
+        )
+        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+        state = plain(standing(desk.graph, relation))
+        mark = "" if relation.state == "active" else f":material/{BADGES[relation.state][1]}: "
+        st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]]")
+
+
+def _open(place: graph_tab.ListPosition, relation: int) -> None:
+    opened = graph_tab.looking(place).relation == relation
+    graph_tab.look(place, relation=None if opened else relation)
+
+
+# -- one relation --------------------------------------------------------------------------------
+
+
+def draw_relation(desk: Desk, relation: Relation) -> None:
+    """Draw the sources of a relation, and its actions."""
+    graph = desk.graph
+    with st.container(border=True, gap="xsmall", key="graph__panel"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="top", gap="small"):
+            heading(plain(relation_words(graph, relation, 80)), width="stretch")
+            st.button(
+                "Close it",
+                icon=":material/close:",
+                key="graph__close",
+                type="tertiary",
+                help="Close",
+                on_click=_open,
+                args=(desk.place, relation.id),
+            )
+        label, icon = BADGES[relation.state]
+        with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+            st.badge(plain(label), icon=f":material/{icon}:", color="green" if relation.state == "active" else "gray")
+            if relation.state == "ended":
+                st.markdown(f":small[:gray[{plain(standing(graph, relation))}]]", width="content")
+        _sources(desk, relation)
+        _ends(desk, relation)
+        if not desk.read_only:
+            _relation_actions(desk, relation)
+
+
+def _sources(desk: Desk, relation: Relation) -> None:
+    found = sources_of(desk, relation, SHOWN_SOURCES)
+    for source in found:
+        draw_source(source)
+    more = len(relation.sources) - len(found)
+    if found and more > 0:
+        st.markdown(f":small[:gray[and in {count(more, 'more message')}]]")
+    elif not found:
+        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+        st.markdown(f":small[:gray[{plain(who[:1].upper() + who[1:])}.]]")
+
+
+def _ends(desk: Desk, relation: Relation) -> None:
+    """Draw the buttons that move the focus to an end of the relation."""
+    focus = graph_tab.looking(desk.place).focus
+    others = [id for id in (relation.subject, relation.object) if id != focus and desk.entity(id) is not None]
+    with st.container(horizontal=True, gap="small"):
+        for id in others:
+            st.button(
+                f"Look at {plain(short(desk.graph.name(id)))}",
+                key=f"graph__go_{id}",
+                type="tertiary",
+                icon=":material/center_focus_strong:",
+                on_click=_go,
+                args=(desk.place, id),
+            )
+
+
+def _go(place: graph_tab.ListPosition, entity: int) -> None:
+    graph_tab.look(place, focus=entity)
+
+
+def _relation_actions(desk: Desk, relation: Relation) -> None:
+    graph = desk.graph
+    with st.container(horizontal=True, gap="xsmall"):
+        if st.button("Edit", key="graph__edit", disabled=relation.state == "retired"):
+            graph_dialogs.edit_dialog(desk, relation.id)
+        if relation.state == "active":
+            st.button(
+                "End",
+                key="graph__end",
+                help="It was true until now. It is kept, marked as ended.",
+                on_click=graph_changes.end,
+                args=(desk, relation),
+            )
+        else:
+            st.button(
+                "Mark as current",
+                key="graph__hold",
+                help="Relations that contradict it end.",
+                on_click=graph_changes.reactivate,
+                args=(desk, relation),
+            )
+        nav.follow_link(Ref.of("relation", relation.id), "Follow")
+        ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}
+        chosen = st.menu_button(
+            "Merge with…",
+            list(ends),
+            key=f"graph__merge_{relation.id}",
+            format_func=plain,
+            help="Merge two entities that are the same.",
+        )
+        if relation.state != "retired":
+            st.button(
+                "Remove",
+                key="graph__retire",
+                type="tertiary",
+                help="It was never true. It is left out of prompts and not learned again.",
+                on_click=graph_changes.retire,
+                args=(desk, relation),
+            )
+    if chosen is not None:
+        graph_dialogs.merge_dialog(desk, ends[chosen])
+
+
+# -- one entity ----------------------------------------------------------------------------------
+
+
+def draw_entity(desk: Desk, entity: Entity) -> None:
+    """Draw the details of the entity in focus, and its actions."""
+    with st.container(border=True, gap="xsmall", key="graph__panel"):
+        heading(plain(short(desk.graph.name(entity.id), 80)))
+        st.markdown(f":small[:gray[{' · '.join(entity_lines(desk.graph, entity))}]]")
+        if desk.read_only:
+            return
+        with st.container(horizontal=True, gap="small"):
+            if st.button("Edit", key="graph__entity_edit", help="Its name, its other names, its type."):
+                graph_dialogs.entity_dialog(desk, entity.id)
+            if st.button("Merge with…", key="graph__entity_merge", help="Merge two entities that are the same."):
+                graph_dialogs.merge_dialog(desk, entity.id)
+            if st.button("Remove", key="graph__entity_remove", type="tertiary"):
+                graph_dialogs.remove_dialog(desk, entity.id)

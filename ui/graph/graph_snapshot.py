@@ -1,0 +1,100 @@
+"""Data of the Graph page, read from the engine: one block's graph now, or at a past turn.
+
+No Streamlit. Nothing is written, and no model is called.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_core import Memory
+from memory_core.curation.facts import SourceMessage
+from memory_core.curation.graph import GraphDesk
+from memory_core.events import MessageAdded
+from memory_core.history.change_log import AppliedChangeSet
+from memory_core.history.facts import source_spans
+from memory_core.history.slices.graph import PastGraph
+from memory_core.messages import message_text
+from memory_core.planning.graph import Entity, Graph, Relation
+from memory_inspector.reading.graph_text import Heard
+from ui.tab.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Data of one graph block for the page."""
+
+    memory: Memory
+    block: str
+    graph: Graph
+    heard: Mapping[int, Heard] = field(default_factory=dict)
+    """Role and turn of each message, by sequence number."""
+    read_only: bool = False
+    changes: tuple[AppliedChangeSet, ...] = ()
+    """Change sets, newest first."""
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.memory.session_id, self.block
+
+    @property
+    def desk(self) -> GraphDesk:
+        """Desk that changes the graph. Raises `NotFoundError` if the block was removed."""
+        return self.memory.blocks.graph(self.block)
+
+    def first_heard(self, relation: Relation) -> Heard | None:
+        """Role and turn of the first source message of a relation in this session."""
+        here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
+        return self.heard[min(here)] if here else None
+
+    def entity(self, id: int) -> Entity | None:
+        """An active entity; None if it was merged, removed or never existed."""
+        found = self.graph.entities.get(id)
+        return found if found is not None and found.state == "active" else None
+
+
+def graph_blocks(view: View) -> list[str]:
+    """Names of the graph blocks of the session at the time shown, in order."""
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "graph"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "graph"]
+
+
+def read_desk(view: View, block: str) -> Desk:
+    """Read the graph of a block at the turn shown.
+
+    Raises:
+        NotFoundError: the block was removed.
+    """
+    heard = {
+        record.event.seq: Heard(record.turn, record.event.role)
+        for record in view.history.records
+        if isinstance(record.event, MessageAdded)
+    }
+    if view.past:
+        return Desk(view.memory, block, past_graph(view, block), heard, read_only=True)
+    desk, read_only = view.memory.blocks.graph(block), view.read_only is not None
+    return Desk(view.memory, block, desk.graph(), heard, read_only=read_only, changes=tuple(desk.changes()))
+
+
+def past_graph(view: View, block: str) -> Graph:
+    """A block's graph at the end of the turn shown, from the log."""
+    past = PastGraph()
+    for record in view.history.upto(view.position):
+        past.apply(record)
+    hashes = {hash for entity in past.entities.values() for hash in (entity.name, *entity.aliases)}
+    hashes |= {relation.predicate for relation in past.relations.values()}
+    words = view.memory.log.texts(hashes)
+    return past.graphs(view.memory.session_id, words.get).get(block, Graph())
+
+
+def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMessage]:
+    """The first `most` source messages of a relation in this session, with its words marked."""
+    session_id = desk.memory.session_id
+    words = desk.graph.sentence(relation)
+    found = []
+    for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
+        for stored in desk.memory.session.messages(after=seq - 1, upto=seq):
+            text = message_text(stored.message)
+            spans = source_spans(words, text)
+            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return found

@@ -1,0 +1,326 @@
+"""The page Lab: the session's conversation under other configurations, beside its own.
+
+Three views: *Compare* tries settings, *Tests* follows what is watched and checks probes, *Sweep* varies two settings.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ConfigError, Memory, MemoryInspectorError
+from memory_core.history.prompt_diff import diff_prompts
+from memory_core.interop.configuration import StoredBlock
+from memory_core.lab.comparing import divergence
+from memory_core.lab.probes import Probe, kept_probes
+from memory_core.lab.variants import Change, Variant
+from memory_inspector.wording.formatting import count, plain, tokens
+from ui.context.parts import draw_changes
+from ui.lab import checks, knobs, planned, playing, progress, sweeping, tried_variants, with_model
+from ui.lab.export_variant import draw_taking
+from ui.lab.playing import PlayRequest, Result
+from ui.lab.tried_variants import OWN, Desk
+from ui.parts import toasts
+from ui.parts.components import choose_view, empty, heading
+from ui.tab import state
+from ui.tab.appearance import mode
+from ui.tab.view import View, latest_moment, memory_of, turn_at
+
+VIEWS = {"compare": "Compare", "tests": "Tests", "sweep": "Sweep"}
+
+AUTOMATIC_TURNS = 60
+"""Turns up to which a changed setting is played at once; a longer conversation is played when it is asked for."""
+
+
+def draw(view: View) -> None:
+    """Draw the page; it tells of the whole session, and of the prompts of the shown turn."""
+    memory = view.memory
+    if not view.history.turns:
+        empty(
+            "No turn yet.",
+            "Once a user has said something, play the conversation under other settings.",
+            icon="science",
+        )
+        return
+    tried_variants.take_address(memory.session_id)
+    tried_variants.write_address(memory.session_id)
+    now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
+    try:
+        variants = {OWN: tried_variants.own_variant(memory)}
+        for each in now.tried:
+            variants[each.name] = tried_variants.variant(memory, each)
+        problem = None
+    except ConfigError as error:
+        problem = str(error)
+    probes = _probes(memory)
+    chosen = choose_view(VIEWS, tried_variants.VIEW)
+    right = st.container()
+    if chosen == "compare":
+        left, right = st.columns([0.32, 0.68], gap="medium")
+        with left:
+            _draw_tabs(memory.session_id, now)
+            with st.container(border=True, key="lab__knobs"):
+                knobs.draw(memory, now.current)
+    with right:
+        if problem is not None:
+            st.error(plain(problem))
+            return
+        _draw_news(view, now)
+        if chosen == "sweep":
+            if len(now.tried) > 1:
+                _draw_tabs(memory.session_id, now)
+            sweeping.draw(view, _upto(now), now.current, variants[now.current.name], playing.phrases_of(memory), probes)
+            return
+        if chosen == "compare" or now.current.struck or tried_variants.changes(memory, now.current):
+            _draw_tried(memory, now)
+        results = _played(view, now, variants, probes)
+        if results is None:
+            return
+        request = PlayRequest(memory, view.history.position, variants, playing.phrases_of(memory), probes)
+        results = with_model.draw(request, at_once=len(view.history.turns) <= AUTOMATIC_TURNS) or results
+        if chosen == "tests":
+            checks.draw(view, _upto(now), now.current, variants[now.current.name], results, probes)
+        else:
+            _draw_results(view, now, variants, results)
+
+
+def _upto(now: Desk) -> int:
+    """Position of the log up to which everything on the page is tried."""
+    return now.upto or 0
+
+
+def _draw_news(view: View, now: Desk) -> None:
+    """Say what came after all this was tried. It is not tried again by itself: each new turn would begin it anew."""
+    newest = latest_moment(view.history, view.running)
+    if newest == now.upto:
+        return
+    turns = view.latest_turn - turn_at(view.history, _upto(now))
+    said = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__news"):
+        st.markdown(f":small[:material/update: {said}]", width="content")
+        st.button(
+            "Try all of it",
+            key="lab__go_on",
+            type="tertiary",
+            icon=":material/replay:",
+            help=f"This tells of the conversation up to turn {tokens(turn_at(view.history, _upto(now)))}",
+            on_click=tried_variants.go_on,
+            args=(view.memory.session_id,),
+        )
+
+
+def _probes(memory: Memory) -> tuple[Probe, ...]:
+    try:
+        return kept_probes(memory)
+    except MemoryInspectorError as error:
+        st.warning(plain(str(error)))
+        return ()
+
+
+def _draw_tabs(session_id: str, now: Desk) -> None:
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__tabs"):
+        names = [each.name for each in now.tried]
+        st.session_state["lab__shown"] = now.current.name
+        st.segmented_control(
+            "Configuration",
+            names,
+            key="lab__shown",
+            required=True,
+            label_visibility="collapsed",
+            on_change=lambda: tried_variants.show(session_id, st.session_state["lab__shown"]),
+        )
+        if len(names) < len(tried_variants.NAMES):
+            st.button(
+                "",
+                key="lab__add",
+                icon=":material/add:",
+                help="Another configuration, a copy of this one",
+                on_click=tried_variants.add,
+                args=(session_id,),
+            )
+        if len(names) > 1:
+            st.button(
+                "",
+                key="lab__remove",
+                icon=":material/delete:",
+                help=f"Remove {now.current.name}",
+                on_click=tried_variants.remove,
+                args=(session_id, now.current.name),
+            )
+
+
+# -- playing -----------------------------------------------------------------------------------------
+
+
+def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[Probe, ...]) -> dict[str, Result] | None:
+    """The results of all configurations; None while they are on their way, or before they were asked for."""
+    memory, position = view.memory, _upto(now)
+    phrases = playing.phrases_of(memory)
+    found = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
+    done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
+    if len(done) == len(variants):
+        return done
+    plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
+    turns = len(view.history.turns)
+    at_once = turns <= AUTOMATIC_TURNS
+    planned.draw(
+        view,
+        position,
+        {name: variants[name] for name in plannable},
+        phrases,
+        at_once=at_once,
+        plays=now.asked or at_once,
+    )
+    if not now.asked and not at_once:
+        st.button(
+            f"Play all {count(turns, 'turn')}",
+            key="lab__play",
+            type="primary",
+            icon=":material/science:",
+            help="No model is called, and nothing is stored.",
+            on_click=tried_variants.ask,
+            args=(memory.session_id,),
+        )
+        return None
+    missing = [variants[name] for name in variants if name not in done]
+    jobs = [playing.job_of(memory, position, variant, phrases, probes) for variant in missing]
+    progress.follow(jobs, holds=True)
+    return None
+
+
+# -- what came of it ---------------------------------------------------------------------------------
+
+
+def _without(memory: Memory, now: Desk) -> list[str]:
+    """Return what is struck in the shown configuration, in words."""
+    return [f"without {knobs.struck_words(memory, position)}" for position in now.current.struck]
+
+
+def _draw_tried(memory: Memory, now: Desk) -> None:
+    """Say what the two configurations are that the page compares."""
+    changes = map(knobs.chip, tried_variants.changes(memory, now.current))
+    chips = " · ".join([*changes, *map(plain, _without(memory, now))]) or "no change yet"
+    st.markdown(f"**A** this session  \n**{plain(now.current.name)}** {chips}")
+
+
+def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: dict[str, Result]) -> None:
+    memory, current = view.memory, now.current.name
+    changes = tried_variants.changes(memory, now.current)
+    _draw_numbers(results)
+    same = _draw_divergence(view, current, results[OWN], results[current])
+    checks.draw_summary(results[current])
+    for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
+        st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
+    with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__use_row"):
+        draw_taking(view, variants[current], changes, apply=partial(_apply, memory.session_id, changes))
+    if not same:
+        _draw_prompts(view, current, results[OWN], results[current])
+
+
+def _draw_numbers(results: dict[str, Result]) -> None:
+    highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
+    whole: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized")
+    st.dataframe(
+        [_row(name, result) for name, result in results.items()],
+        hide_index=True,
+        key="lab__numbers",
+        placeholder="–",
+        column_config={
+            "": st.column_config.TextColumn(width=32),
+            "Tokens by turn": st.column_config.LineChartColumn(width=100, y_min=0, y_max=highest),
+            "Tokens a turn": whole(width=88, help="Tokens of a prompt, on average"),
+            "Cut": whole(width=52, help="Tokens that did not fit, over all turns"),
+            "Flushes": whole(width=58),
+            "Facts": whole(width=46, help="Active facts in the end"),
+            "Model calls": whole(width=78, help="Calls a model would need to learn the same; rules need none"),
+            "Watched": st.column_config.TextColumn(width=62, help="Watched things in the last prompt"),
+            "Probes": st.column_config.TextColumn(width=58, help="Probes that hold"),
+        },
+        alt="One row for each configuration: tokens, cuts, flushes, facts, calls, what is watched, probes",
+    )
+
+
+def _row(name: str, result: Result) -> dict[str, Any]:
+    outcome = result.outcome
+    kept = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
+    held = sum(verdict.held for verdict in result.verdicts.values())
+    return {
+        "": name,
+        "Tokens by turn": [turn.sent for turn in outcome.turns],
+        "Tokens a turn": outcome.average,
+        "Cut": sum(turn.cut for turn in outcome.turns),
+        "Flushes": outcome.flushes,
+        "Facts": outcome.facts,
+        "Model calls": outcome.calls,
+        **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
+        **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
+    }
+
+
+def _draw_divergence(view: View, name: str, own: Result, other: Result) -> bool:
+    """Say in which turn two configurations first differ, and why; return whether they never do."""
+    found = divergence(own.played, other.played, (OWN, name))
+    if found is None:
+        st.markdown(f"**The prompts of A and {plain(name)} are the same in every turn.**")
+        return True
+    causes = "  \n".join(plain(cause) for cause in found.causes[:4])
+    st.markdown(f"**The prompts first differ in turn {tokens(found.turn)}.**  \n{causes}")
+    if found.turn != view.shown_turn and found.turn <= view.latest_turn:
+        st.button(
+            f"Show turn {tokens(found.turn)}",
+            key="lab__diverged",
+            type="tertiary",
+            icon=":material/arrow_forward:",
+            on_click=state.show_turn,
+            args=(found.turn if found.turn < view.latest_turn else None,),
+        )
+    return False
+
+
+def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
+    turn = view.shown_turn
+    before, after = own.played.prompt(turn), other.played.prompt(turn)
+    heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
+    if before is None or after is None:
+        later = turn > max(own.played.turns(), default=0)
+        said = "came after all that was played" if later else "has no prompt"
+        st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
+        return
+    changed = [each for each in diff_prompts(before, after) if each.changed]
+    if not changed:
+        st.markdown(f":small[:gray[The same under A and {plain(name)}, word for word.]]")
+        return
+    draw_changes(changed, turn, mode())
+
+
+# -- using it ----------------------------------------------------------------------------------------
+
+
+def _apply(session_id: str, changes: tuple[Change, ...]) -> None:
+    """Change the session's settings and its blocks' as they were tried."""
+    try:
+        before = _set(session_id, changes)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(f"From the next turn: {count(len(changes), 'setting')} changed.", undo=before, session_id=session_id)
+
+
+def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
+    memory = memory_of(session_id)
+    settings = {change.setting: change.after for change in changes if "." not in change.setting}
+    was = {change.setting: change.before for change in changes if "." not in change.setting}
+    blocks: dict[str, dict[str, Any]] = {}
+    opened: dict[str, dict[str, Any]] = {}
+    for change in changes:
+        name, dot, setting = change.setting.rpartition(".")
+        if dot and not isinstance(change.after, StoredBlock):
+            blocks.setdefault(name, {})[setting] = change.after
+            opened.setdefault(name, {})[setting] = change.before
+    if settings:
+        memory.configure(opened=was, **settings)
+    if blocks:
+        memory.blocks.configure_all(blocks, opened=opened)
+    back = tuple(Change(change.setting, change.after, change.before) for change in changes)
+    return partial(_set, session_id, back)

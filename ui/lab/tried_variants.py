@@ -1,0 +1,259 @@
+"""What is being tried in one tab: up to three configurations beside the session's own."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.events import EventRecord
+from memory_core.lab.striking import MAX_STRUCK, changes_without, may_be_struck
+from memory_core.lab.variants import Change, Variant, differences, variant_after_switch, variant_of
+from memory_core.recipes import RECIPES
+from ui.tab import state
+from ui.tab.view import memory_of
+
+OWN = "A"
+"""The session's own configuration."""
+
+NAMES = ("B", "C", "D")
+_FLUSH_SIZE = "token_flush_size"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One configuration: the session's own, or that of a recipe, with some settings changed."""
+
+    name: str
+    recipe: str | None = None
+    knobs: tuple[tuple[str, Any], ...] = ()
+    """Changed settings as `Change` names them, with their values."""
+    struck: tuple[int, ...] = ()
+    """Events of the log that are taken not to have happened, by position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The configurations of one session in one tab."""
+
+    tried: tuple[Tried, ...] = (Tried(NAMES[0]),)
+    shown: str = NAMES[0]
+    """The one whose settings and prompts are in sight."""
+    asked: bool = False
+    """Whether the conversation is to be played; until then nothing runs."""
+    upto: int | None = None
+    """Position of the log up to which the conversation is tried: what is said later is announced, and waits until
+    somebody asks for it. None: everything there is when it is next drawn."""
+
+    @property
+    def current(self) -> Tried:
+        return next((each for each in self.tried if each.name == self.shown), self.tried[0])
+
+
+_BEGUN = Desk()
+_DESKS = state.ByPlace("lab", _BEGUN)
+
+VIEW = "lab__view"
+"""Key of the view that is shown; see `ui.lab.lab_page.VIEWS`."""
+
+TRYING = "try"
+"""URL parameter of the Lab: what is tried, as JSON."""
+
+MAX_ADDRESS = 1_500
+"""Characters of it; a configuration with a long text of its own is not in the address."""
+
+
+def desk(session_id: str) -> Desk:
+    return _DESKS.at(session_id)
+
+
+def take_address(session_id: str) -> None:
+    """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
+    asked = st.query_params.get(TRYING)
+    if asked and _DESKS.at(session_id) is _BEGUN and (told := _decoded(asked, session_id)) is not None:
+        _DESKS.put(session_id, told)
+
+
+def write_address(session_id: str) -> None:
+    """Keep what is tried in the address; too much for one is kept in this tab alone."""
+    now = desk(session_id)
+    told = json.dumps(
+        {
+            "tried": [[each.name, each.recipe, dict(each.knobs), each.struck] for each in now.tried],
+            "session": session_id,
+            "shown": now.shown,
+            "asked": now.asked,
+        },
+        separators=(",", ":"),
+        default=str,
+    )
+    begun = replace(now, upto=None) == _BEGUN
+    state.write_address(TRYING, told if not begun and len(told) <= MAX_ADDRESS else None)
+
+
+def hold(session_id: str, newest: int) -> Desk:
+    """The desk with the position up to which it tries the conversation; `newest` is that of the log's end."""
+    held = desk(session_id).upto
+    if held is None or held > newest:  # of a session that was emptied since
+        _DESKS.change(session_id, upto=newest)
+    return desk(session_id)
+
+
+def _decoded(asked: str, session_id: str) -> Desk | None:
+    """What an address says of a session; None where that is no configuration: people edit addresses."""
+    try:
+        told = json.loads(asked)
+        if told["session"] != session_id:  # another session was chosen since
+            return None
+        tried = tuple(
+            Tried(
+                name,
+                recipe if recipe in RECIPES else None,
+                tuple((knob, _plain(knob, value)) for knob, value in knobs.items()),
+                tuple(int(position) for position in struck)[:MAX_STRUCK],
+            )
+            for name, recipe, knobs, struck in told["tried"]
+            if name in NAMES
+        )
+        names = [each.name for each in tried]
+        if not names or len(set(names)) < len(names):
+            return None
+        return Desk(tried, told["shown"] if told["shown"] in names else names[0], bool(told["asked"]))
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def own_variant(memory: Memory) -> Variant:
+    return variant_of(memory, OWN)
+
+
+def variant(memory: Memory, tried: Tried) -> Variant:
+    """The configuration that is tried.
+
+    Raises:
+        ConfigError: a value is impossible, or no longer: the session may have been changed meanwhile.
+    """
+    base = own_variant(memory) if tried.recipe is None else variant_after_switch(memory, tried.recipe)
+    made = base.with_changes(tried.name, [Change(knob, None, value) for knob, value in tried.knobs])
+    return replace(made, struck=tried.struck)
+
+
+def changes(memory: Memory, tried: Tried) -> tuple[Change, ...]:
+    """In what it differs from the session's own configuration."""
+    return differences(own_variant(memory), variant(memory, tried))
+
+
+def _plain(knob: str, value: Any) -> Any:
+    """A value as a setting may have it."""
+    if not isinstance(value, str | int | float | bool | None) or (
+        knob.endswith(".text") and not isinstance(value, str)
+    ):
+        raise ValueError(f"{knob} cannot be {value!r}")
+    return value
+
+
+# -- callbacks ---------------------------------------------------------------------------------------
+
+
+def go_on(session_id: str) -> None:
+    """Try the conversation with all that was said since."""
+    _DESKS.change(session_id, upto=None)
+
+
+def ask(session_id: str) -> None:
+    _DESKS.change(session_id, asked=True)
+
+
+def show(session_id: str, name: str) -> None:
+    _DESKS.change(session_id, shown=name)
+
+
+def add(session_id: str) -> None:
+    """Another configuration, a copy of the one in sight."""
+    now = desk(session_id)
+    free = next((name for name in NAMES if name not in {each.name for each in now.tried}), None)
+    if free is not None:
+        _DESKS.change(session_id, tried=(*now.tried, replace(now.current, name=free)), shown=free)
+
+
+def remove(session_id: str, name: str) -> None:
+    now = desk(session_id)
+    left = tuple(each for each in now.tried if each.name != name)
+    _DESKS.change(session_id, tried=left or (Tried(NAMES[0]),), shown=(left or (Tried(NAMES[0]),))[0].name)
+
+
+def turn_knob(session_id: str, name: str, knob: str, value: Any, own: Any) -> None:
+    """Set one value; the session's own value is no change."""
+    now = desk(session_id)
+    each = next(each for each in now.tried if each.name == name)
+    knobs = dict(each.knobs)
+    knobs.pop(knob, None)
+    if value != own:
+        knobs[knob] = value
+    _put(session_id, replace(each, knobs=tuple(knobs.items())))
+
+
+def set_limit(memory: Memory, name: str, limit: int) -> None:
+    turn_knob(memory.session_id, name, "token_limit", limit, own_variant(memory).config.token_limit)
+    lower_flush_size(memory.session_id, name, limit)
+
+
+def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:
+    """Set what mends a finding; it counts as changed like anything else that is tried."""
+    each = next(each for each in desk(session_id).tried if each.name == name)
+    knobs = {**dict(each.knobs), **{change.setting: change.after for change in mending}}
+    _put(session_id, replace(each, knobs=tuple(knobs.items())))
+
+
+def lower_flush_size(session_id: str, name: str, limit: int) -> None:
+    """A flush size above the limit is none: it goes down with it, which is a change of its own."""
+    each = next(each for each in desk(session_id).tried if each.name == name)
+    try:
+        variant(memory_of(session_id), each)
+    except MemoryInspectorError:
+        _put(session_id, replace(each, knobs=(*(k for k in each.knobs if k[0] != _FLUSH_SIZE), (_FLUSH_SIZE, limit))))
+
+
+def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
+    """Begin with a recipe, None: with the session's own configuration; changed settings are those of another design."""
+    _put(session_id, Tried(name, recipe))
+
+
+def strike(session_id: str, position: int) -> None:
+    """Strike an event in the configuration in sight, or take that back."""
+    now = desk(session_id)
+    each = now.current
+    left = tuple(struck for struck in each.struck if struck != position)
+    _put(session_id, replace(each, struck=left if position in each.struck else (*each.struck, position)))
+    if now.upto is not None and position > now.upto:
+        go_on(session_id)
+
+
+def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
+    """Is an event struck in a configuration? `before` is what takes it back, where that is a change of settings."""
+    taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
+    return taken_back or record.position in tried.struck
+
+
+def struck_in(memory: Memory, records: Iterable[EventRecord]) -> frozenset[int]:
+    """Positions of those of some events that are struck in the configuration in sight."""
+    tried = desk(memory.session_id).current
+    if not tried.struck and not tried.knobs:
+        return frozenset()  # most of the time; what people set takes a look at the log for each
+    return frozenset(
+        record.position
+        for record in records
+        if may_be_struck(record) and is_struck(tried, record, changes_without(memory, record))
+    )
+
+
+def take_back(session_id: str, name: str, knob: str) -> None:
+    each = next(each for each in desk(session_id).tried if each.name == name)
+    _put(session_id, replace(each, knobs=tuple(pair for pair in each.knobs if pair[0] != knob)))
+
+
+def _put(session_id: str, tried: Tried) -> None:
+    now = desk(session_id)
+    _DESKS.change(session_id, tried=tuple(tried if each.name == tried.name else each for each in now.tried))

@@ -1,0 +1,1 @@
+"""Drawing that several pages share: cards, drawers, dialogs, toasts."""

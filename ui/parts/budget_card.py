@@ -1,0 +1,116 @@
+"""The budget card: two lanes, a sentence about them, and the numbers as a small table."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import streamlit as st
+
+from memory_core import Status
+from memory_core.events import ContextBuilt
+from memory_inspector.figures.budget_lanes import Lanes, Motion, Segment, lanes_html, legend_html
+from memory_inspector.wording.formatting import count, tokens
+from memory_inspector.wording.terms import HELP
+from ui.parts.components import heading
+from ui.tab import state
+from ui.tab.appearance import mode
+
+
+def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:
+    """The lanes of the last prompt and of the queue now; before any prompt, of the queue alone."""
+    limit = built.token_limit if built else status.token_limit
+    flushes = f"flushes above {tokens(int(status.history_budget))}"
+    segments = [
+        Segment(
+            label="Queue",
+            kind="queue",
+            tokens=built.queue_tokens if built else 0,
+            priority=None,
+            asked=built.queue_asked if built else 0,
+            note="" if built and built.queue_asked > built.queue_tokens else flushes,
+        )
+    ]
+    if built and built.pinned_tokens:
+        pinned = built.pinned_tokens
+        segments.append(Segment("System messages", "custom", pinned, 0, pinned, note="pinned, never cut"))
+    for part in built.parts if built else ():
+        segments.append(
+            Segment(
+                label=str(part["name"]),
+                kind=kinds.get(str(part["name"]), "custom"),
+                tokens=int(part["granted"]),
+                priority=int(part["priority"]),
+                asked=int(part["asked"]),
+            )
+        )
+    smallest = built is not None and built.truncation_order == "smallest_first"
+    return Lanes(
+        limit=limit,
+        flush_line=int(status.history_budget),
+        sent=tuple(segments),
+        free=max(0, limit - (built.total if built else 0)),
+        queue_now=status.queue_tokens,
+        cut=sum(int(cut["tokens"]) for cut in built.cuts) if built else 0,
+        cut_first="smallest" if smallest else "largest",
+    )
+
+
+MOVING_SECONDS = 3.0
+"""Duration, in seconds, of the animation of changed lanes; a page opened later shows them without it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The lanes that a tab shows, and those it showed before."""
+
+    session_id: str
+    turn: int
+    lanes: Lanes
+    motion: Motion | None = None
+    since: float = 0.0
+    """Monotonic time, in seconds."""
+
+
+def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
+    """The lanes to show, animated if the same session showed other lanes before.
+
+    `peak`: tokens in the queue before the flush of the shown turn, if any; animated only when moving forward.
+    """
+    if before is None or before.session_id != shown.session_id:
+        return shown
+    if before.lanes == shown.lanes:
+        over = shown.since - before.since > MOVING_SECONDS
+        return replace(before, turn=shown.turn, motion=None if over else before.motion)
+    return replace(shown, motion=Motion(before.lanes, peak if shown.turn > before.turn else 0))
+
+
+def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | None, peak: int = 0) -> None:
+    """Draw the card's content: `sentence`, markdown without quoted words, describes the queue.
+
+    The title names the turn of the prompt. `peak`: tokens in the queue before the flush of this turn.
+    """
+    shown = moved(st.session_state.get(state.LANES), Shown(session_id, turn or 0, lanes, since=time.monotonic()), peak)
+    st.session_state[state.LANES] = shown
+    with st.container(horizontal=True, horizontal_alignment="distribute"):
+        of_turn = f" of turn {tokens(turn)}" if turn else ""
+        heading("Token budget", of_turn, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
+        st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
+    st.html(lanes_html(lanes, mode(), shown.motion))
+    sent = next(segment.tokens for segment in lanes.sent if segment.kind == "queue")
+    since = f" {tokens(sent)} of it were in the prompt; the rest was said since." if lanes.queue_now > sent else ""
+    st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")
+    st.html(legend_html(lanes, mode()))
+
+
+def queue_sentence(status: Status) -> str:
+    """Tokens until the next flush, in words; markdown without quoted words. The queue's size stands above it."""
+    line = int(status.history_budget)
+    over = status.queue_tokens - line
+    if over > 0:
+        ending = f"{tokens(over)} above the flush line: the next message flushes it."
+    else:
+        ending = f"**{tokens(status.to_next_flush)} to the next flush.**"
+    moving = ""
+    if status.in_transit_messages:
+        moving = f" {count(status.in_transit_messages, 'message')} in transit to the blocks."
+    return f"{ending}{moving}"

@@ -1,0 +1,192 @@
+"""Small screen components shared by several pages."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, ParamSpec
+
+import streamlit as st
+from pydantic import BaseModel
+from streamlit.delta_generator import DeltaGenerator
+
+from memory_core import MemoryInspectorError
+from memory_core.argument_checks import bounds
+from memory_inspector.wording.formatting import plain
+from ui.tab import state
+
+Given = ParamSpec("Given")
+
+STYLES = Path(__file__).resolve().parents[2] / "static" / "app.css"
+"""The app's own style sheet: what the theme and Streamlit's parameters cannot express."""
+
+ROW_PIXELS = 33
+"""Height of a table row in pixels; the header is two pixels higher."""
+PHONE_PIXELS = 640
+"""Maximum width of a phone's window, in pixels: columns are below each other there."""
+
+
+def draw_styles() -> None:
+    """Put the app's style sheet on the page; takes no space."""
+    st.html(STYLES)
+
+
+_typing = st.components.v2.component("typing", js=(STYLES.parent / "typing.js").read_text(encoding="utf-8"))
+
+
+def give_while_typing(name: str = "dialog") -> None:
+    """Send what is typed in the open dialog, or in a field of the Facts page, to the server while it is typed, and
+    before Esc closes the dialog. `name`: identifies the caller, once per drawing."""
+    with st.container(key=f"typing_{name}"):
+        _typing(key=f"typing-watch-{name}")
+
+
+def drawer_actions(name: str) -> DeltaGenerator:
+    """The row of a drawer's buttons: always visible at a fixed place, however long the drawer is."""
+    return st.container(horizontal=True, key=f"drawer_actions_{name}")
+
+
+def heading(title: str, about: str = "", *, level: Literal[2, 3] = 2, **options: Any) -> None:
+    """A section's title, markdown, and the text beside it: a heading styled as bold text.
+
+    `options` are those of `st.markdown`.
+    """
+    st.markdown(f"{'#' * level} **{title}**{about}", anchors=False, **options)
+
+
+def unseen_heading(title: str) -> None:
+    """A section title for screen readers only; takes no space."""
+    with st.container(key=f"unseen_{title.replace(' ', '_').lower()}"):
+        heading(title)
+
+
+def filled(
+    key: str, *, minus: int, least: int, most: int | None = None, narrow: int = 0, **options: Any
+) -> DeltaGenerator:
+    """A container as high as the window less `minus` pixels, but at least `least`; `most` is what its content needs.
+
+    `narrow`: pixels more to subtract on a phone, where what surrounds it takes more lines. `options` are those of
+    `st.container`. A table inside takes `height="stretch"`.
+    """
+
+    def rule(minus: int) -> str:
+        height = f"max({least}px, 100dvh - {minus}px)"
+        if most is not None:
+            height = f"min({most}px, {height})"
+        # Streamlit gives the pixels to the container and to a wrapper.
+        return (
+            f"[data-testid=stLayoutWrapper]:has(> .st-key-{key}) {{ flex-basis: {height} !important }}"
+            f".st-key-{key} {{ height: {height} !important }}"
+        )
+
+    # `key` is the app's own and the rest are numbers.
+    phone = f"@media (max-width: {PHONE_PIXELS}px) {{ {rule(minus + narrow)} }}" if narrow else ""
+    st.html(f"<style>{rule(minus)}{phone}</style>")
+    # The style may come after the container: until then it is no higher than its content needs.
+    return st.container(key=key, height=least if most is None else min(least, most), **options)
+
+
+def filled_rows(key: str, rows: int, *, minus: int, least: int) -> DeltaGenerator:
+    """A container for a table of this many rows: as high as the rows, if the window allows it."""
+    return filled(key, minus=minus, least=least, most=ROW_PIXELS * (rows + 1) + 3, border=False)
+
+
+def closing_button(
+    says: str,
+    on_click: Callable[..., None] | None = None,
+    args: tuple[Any, ...] = (),
+    *,
+    kind: Literal["primary", "secondary"] = "secondary",
+    disabled: bool = False,
+    key: str | None = None,
+    width: Literal["content", "stretch"] = "content",
+) -> None:
+    """A button that does one thing, or nothing, and closes the dialog it stands in.
+
+    The write is the callback, which runs once per click; only then is the page redrawn.
+    """
+    if st.button(plain(says), type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
+        st.rerun()
+
+
+def empty(title: str, text: str, *, icon: str | None = None, act: Callable[[], None] | None = None) -> None:
+    """Placeholder for an empty page: a bold line, a line saying what will be here, and what can be done about it, drawn
+    by `act`."""
+    with st.container(border=True, horizontal_alignment="center", gap="xsmall"):
+        st.space("small")
+        if icon:
+            with st.container(key=f"empty_icon_{icon}", horizontal_alignment="center"):
+                st.markdown(f":gray[:material/{icon}:]", text_alignment="center")
+        heading(plain(title), text_alignment="center")
+        st.markdown(f":gray[{plain(text)}]", text_alignment="center")
+        if act is not None:
+            act()
+        st.space("small")
+
+
+def choose_view(views: Mapping[str, str], key: str) -> str:
+    """Draw the choice between a page's views, by name with their titles, and return the one shown.
+
+    The address holds it in `view`, for reloads and links; the first view needs none. `open_view` chooses another.
+    """
+    first, written = next(iter(views)), f"{key}_written"
+    asked = st.session_state.pop(f"{key}_next", None) or st.query_params.get("view")
+    if key not in st.session_state or asked != st.session_state.get(written):
+        st.session_state[key] = asked if asked in views else first
+    chosen = str(
+        st.segmented_control(
+            "Show",
+            list(views),
+            required=True,
+            key=key,
+            format_func=lambda view: views[view],
+            label_visibility="collapsed",
+            width="content",
+        )
+    )
+    st.session_state[written] = None if chosen == first else chosen
+    state.write_address("view", st.session_state[written])
+    return chosen
+
+
+def open_view(key: str, view: str) -> None:
+    """Choose a view for the next drawing of the page. For callbacks, also those of a fragment."""
+    st.session_state[f"{key}_next"] = view
+
+
+def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> None:
+    """A figure's numbers as a table, built only when it is opened."""
+    opened = st.expander("Numbers as a table", key=key, on_change="rerun", type="compact")
+    if opened.open:
+        table = list(rows())
+        numbers = {name for row in table for name, value in row.items() if isinstance(value, int)}
+        opened.dataframe(
+            table,
+            hide_index=True,
+            key=f"{key}_rows",
+            placeholder="–",
+            column_config={name: st.column_config.NumberColumn(format="localized") for name in numbers},
+        )
+
+
+def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
+    """Decorator for a dialog's body: shows an engine error as one sentence instead of a traceback.
+
+    A dialog is redrawn by itself, outside the page that opened it: the session may be gone by then.
+    """
+
+    @functools.wraps(draw)
+    def guarded(*args: Given.args, **kwargs: Given.kwargs) -> None:
+        state.open_dialog()
+        try:
+            draw(*args, **kwargs)
+        except MemoryInspectorError as error:
+            st.error(plain(str(error)))
+
+    return guarded
+
+
+def limits(model: type[BaseModel], setting: str, number: type[int] | type[float] = int) -> dict[str, Any]:
+    """`min_value` and `max_value` of a number field: the bounds that the engine declares for the setting."""
+    within = bounds(model, setting)
+    given = {"min_value": within.least, "max_value": within.most}
+    return {name: None if value is None else number(value) for name, value in given.items()}

@@ -1,0 +1,178 @@
+"""A drawer of fields: unsaved values outlive it, and are applied only if the stored values have not changed since."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import streamlit as st
+
+from memory_core import ConflictError, MemoryInspectorError
+from memory_inspector.server.unsaved_texts import Place
+from memory_inspector.wording.formatting import ago, plain, tokens
+from ui.parts import toasts
+from ui.parts.components import drawer_actions, give_while_typing
+from ui.parts.drafts import Draft, draft, forget, keep_draft, kept
+from ui.tab.services import engine
+
+Convert = Callable[[str, Any], Any]
+"""Converts the value of the named field from stored to widget form, or back."""
+
+Done = tuple[str, Callable[[], object] | None]
+"""Message about a write, and the function that undoes it."""
+
+NOTHING: Done = ("Nothing was changed.", None)
+"""Result if a change was reverted right before the click."""
+
+
+class Drawer:
+    """The fields of an open drawer, by name.
+
+    A field's widget takes `key=drawer.field(name)` and `on_change=drawer.keep`. It is seeded with the draft that was
+    left here, otherwise with the stored value.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        place: Place,
+        stored: Mapping[str, Any],
+        *,
+        shown: Convert = lambda name, value: value,
+        meant: Convert = lambda name, value: value,
+    ) -> None:
+        """Open the drawer, or close it if its edit is finished. Reserves the place of its messages.
+
+        `prefix` begins the keys of its widgets; `stored` are the current values; `shown` converts stored values to
+        widget values, `meant` converts them back.
+        """
+        self._prefix, self._place, self._stored = prefix, place, stored
+        self._shown, self._meant = shown, meant
+        self._key = "_".join(place)
+        self._fields: list[str] = []
+        self._needed: set[str] = set()
+        self._unsaved = engine().unsaved.at(place)
+        first = self.widget(next(iter(stored)))
+        begun = Draft(values=stored)
+        if self._unsaved is not None:
+            begun = Draft(values=self._unsaved.began, since=self._unsaved.at)
+        self._draft = draft(self._key, first, begun)
+        if self._draft.saved:  # before its widgets are drawn once more, which would keep their values
+            forget(self._key)
+            st.rerun()
+        self.opened = self._draft.values
+        """The values it was opened with; changes are relative to them."""
+        self._said = st.container()
+        give_while_typing()
+
+    def widget(self, name: str) -> str:
+        """The key of a field's widget."""
+        return f"{self._prefix}{'_'.join(self._place[1:])}_{name}"
+
+    def field(self, name: str, *, needed: bool = False) -> str:
+        """The key of a field's widget, to be drawn now; its session state is seeded with the field's value.
+
+        `needed`: if emptied, the field keeps the value the drawer was opened with, as its placeholder (`stays`) says.
+        """
+        if needed:
+            self._needed.add(name)
+        key = self.widget(name)
+        value = self._was(name)
+        st.session_state.setdefault(key, value if self._unsaved is None else self._unsaved.value.get(name, value))
+        if name not in self._fields:
+            self._fields.append(name)
+        return key
+
+    def stays(self, name: str) -> str:
+        """Placeholder of an emptied required field: `empty: stays 1,200`."""
+        value = self._was(name)
+        return f"empty: stays {tokens(value) if isinstance(value, int) else value}"
+
+    def _was(self, name: str) -> Any:
+        """Value the field was opened with, in widget form."""
+        return self._shown(name, self.opened.get(name, self._stored[name]))
+
+    def chosen(self) -> dict[str, Any]:
+        """Current values of the widgets drawn so far; in a callback, the new values."""
+        held = {name: st.session_state[key] for name in self._fields if (key := self.widget(name)) in st.session_state}
+        return {
+            name: self._was(name) if value is None and name in self._needed else value for name, value in held.items()
+        }
+
+    def changes(self) -> dict[str, Any]:
+        """The changed fields only, in stored form."""
+        return {name: self._meant(name, value) for name, value in self.chosen().items() if value != self._was(name)}
+
+    def keep(self) -> None:
+        """Keep the current values beyond the drawer's lifetime. For the callbacks of its widgets."""
+        if opened := kept(self._key):
+            engine().unsaved.keep(self._place, self.chosen(), dict(opened.values))
+
+    def set(self, name: str, value: Any) -> None:
+        """Put a value into a field. For callbacks."""
+        st.session_state[self.widget(name)] = value
+        self.keep()
+
+    def end(
+        self,
+        save: Callable[[], Done],
+        *,
+        changed: bool,
+        ready: bool,
+        says: str = "Apply from the next turn",
+        state: str = "applied",
+    ) -> None:
+        """Show the result of the last save, and draw the buttons. `save` is the one engine call; `state` completes "not
+        yet".
+
+        `save` reads `chosen` or `changes` itself: a click right after a keystroke arrives before the page was redrawn
+        with it. If it raises `ConflictError`, the stored values are not those the drawer was opened with.
+        """
+        if not changed and self._unsaved is not None:
+            engine().unsaved.forget(self._place)
+        with self._said:
+            if self._draft.conflict:
+                st.warning("Changed in another tab since you opened it. Nothing was saved.", icon=":material/warning:")
+                with st.container(horizontal=True):
+                    st.button("Show theirs", key=f"{self._prefix}theirs", on_click=self._show_theirs)
+                    st.button("Keep editing", key=f"{self._prefix}keep", on_click=self._keep_editing)
+            elif self._draft.problem is not None:
+                st.error(plain(self._draft.problem))
+            elif self._draft.since is not None and changed:
+                when = ago(self._draft.since, time.time())
+                st.markdown(f":small[:material/edit_note: Your draft, {when}. It is not {state}.]")
+        with drawer_actions(self._place[0]):
+            st.button(
+                says,
+                key=f"{self._prefix}apply",
+                type="primary",
+                disabled=not ready,
+                on_click=self._apply,
+                args=(save,),
+            )
+            st.button("Discard changes", key=f"{self._prefix}discard", on_click=self._close)
+
+    def _apply(self, save: Callable[[], Done]) -> None:
+        try:
+            said, undo = save()
+        except ConflictError:
+            keep_draft(self._key, Draft(values=self.opened, conflict=True))
+        except MemoryInspectorError as error:
+            keep_draft(self._key, Draft(values=self.opened, problem=str(error)))
+        else:
+            self._close()
+            toasts.done(said, undo=undo)
+
+    def _close(self) -> None:
+        engine().unsaved.forget(self._place)
+        keep_draft(self._key, Draft(values=self.opened, saved=True))
+
+    def _show_theirs(self) -> None:
+        engine().unsaved.forget(self._place)
+        for name in self._fields:
+            st.session_state[self.widget(name)] = self._shown(name, self._stored[name])
+        keep_draft(self._key, Draft(values=self._stored))
+
+    def _keep_editing(self) -> None:
+        """Keep the user's values as changes to what is stored now."""
+        keep_draft(self._key, Draft(values=self._stored))
+        self.keep()

@@ -1,0 +1,110 @@
+"""The limit of a facts block: what it will do, with a button that raises it, and what condensing dropped, with Undo."""
+
+from functools import partial
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.curation.facts import Curation
+from memory_core.history.rewrites import Rewrite
+from memory_core.planning.facts import LimitEffect
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.parts import toasts
+from ui.tab import state
+from ui.tab.services import engine
+from ui.tab.view import View
+
+_ANNOUNCED = "condensing_announced"
+"""Position of the last condensing that this tab announced or met, by session."""
+
+
+def limit_line(block: str, effect: LimitEffect) -> str | None:
+    """Describe what `max_facts` does to the list next, as plain text; None if the list is far from it.
+
+    >>> limit_line("Facts", LimitEffect(facts=60, protected=15, max_facts=50))
+    'Facts: 60 facts, limit 50. The next flush merges or drops 20 of the 45 that nobody wrote or confirmed.'
+    """
+    if effect.facts <= effect.target:
+        return None
+    head = f"{short(block)}: {tokens(effect.facts)} facts, limit {tokens(effect.max_facts)}."
+    if effect.filled:
+        return f"{head} {tokens(effect.protected)} written or confirmed by people stay, and nothing is condensed."
+    loose = f"{tokens(effect.facts - effect.protected)} that nobody wrote or confirmed"
+    if effect.exceeded:
+        return f"{head} The next flush merges or drops {tokens(effect.surplus)} of the {loose}."
+    return f"{head} Above it, the list is reduced to {tokens(effect.target)}: only the {loose} are merged or dropped."
+
+
+def draw_limit(memory: Memory, block: str, effect: LimitEffect, *, key: str, changeable: bool = True) -> None:
+    """Draw the line with a button that raises the limit; nothing if the list is far from it."""
+    line = limit_line(block, effect)
+    if line is None:
+        return
+    tone = "orange" if effect.exceeded else "gray"
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown(f":small[:{tone}[:material/compress: {plain(line)}]]", width="content")
+        if changeable:
+            st.button(
+                f":small[Raise the limit to {tokens(effect.proposed)}]",
+                key=f"{key}__raise_limit",
+                type="tertiary",
+                on_click=_raise,
+                args=(memory.session_id, block, effect.proposed),
+            )
+
+
+def draw_limits(memory: Memory, *, key: str) -> None:
+    """Draw the line of each facts block that a flush hands messages to."""
+    for attached in memory.blocks:
+        if attached.kind == "facts" and attached.learns and attached.block is not None:
+            effect = memory.facts.desk(attached.name).limit_effect()
+            draw_limit(memory, attached.name, effect, key=f"{key}_{attached.name}")
+
+
+def announce(view: View) -> None:
+    """Tell in a toast with Undo what condensing dropped since this tab last looked at the session."""
+    if view.past:
+        return
+    memory, seen = view.memory, st.session_state.setdefault(_ANNOUNCED, {})
+    newest = memory.events(kinds=["facts_condensed"], limit=1, newest_first=True)
+    position = newest[0].position if newest else 0
+    before = seen.get(memory.session_id)
+    seen[memory.session_id] = position
+    if before is None or position <= before or view.read_only:
+        return
+    desk = memory.facts.desk(str(getattr(newest[0].event, "block", "")))
+    rewrite = next((each for each in desk.rewrites() if each.position == position), None)
+    if rewrite is not None and rewrite.vanished:
+        toasts.done(reduced(rewrite), undo=partial(undo_condensing, desk, rewrite))
+
+
+def reduced(rewrite: Rewrite) -> str:
+    """`230 facts reduced to 40: 189 dropped.`"""
+    dropped = f": {tokens(len(rewrite.vanished))} dropped" if rewrite.vanished else ""
+    return f"{count(rewrite.before, 'fact')} reduced to {tokens(rewrite.after)}{dropped}."
+
+
+def undo_condensing(desk: Curation, rewrite: Rewrite) -> None:
+    """Restore what a condensing dropped or merged, and retire what it wrote.
+
+    Raises:
+        MemoryInspectorError: nothing of it is in effect any more, or something was changed elsewhere.
+    """
+    desk.apply(desk.refuse(rewrite))
+
+
+def _raise(session_id: str, block: str, limit: int) -> None:
+    try:
+        blocks = engine().open(session_id).blocks
+        before = int(blocks.settings(block)["max_facts"])
+        blocks.configure(block, opened={"max_facts": before}, max_facts=limit)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(
+        f"{short(block)} keeps up to {count(limit, 'fact')}.", undo=partial(_set_back, session_id, block, limit, before)
+    )
+
+
+def _set_back(session_id: str, block: str, limit: int, before: int) -> None:
+    engine().open(session_id).blocks.configure(block, opened={"max_facts": limit}, max_facts=before)

@@ -1,0 +1,110 @@
+"""Flushing by hand: preview what would leave the queue, then flush."""
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.messages import message_text
+from memory_core.planning.flush import FlushPlan
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.terms import HELP
+from ui.parts import toasts
+from ui.parts.components import closing_button, drawer_actions, error_inside
+from ui.parts.facts_limit import draw_limits
+from ui.tab import state
+from ui.tab.model import Chosen, chosen_model, services_for
+from ui.tab.services import engine
+from ui.tab.view import View
+
+MESSAGES_SHOWN = 8
+_PRESSED = "flushing__pressed"
+_JOB = "flush-"
+
+WORDS_SHOWN = 70
+"""Characters shown of each message that would leave."""
+
+
+@st.dialog("Flush now", width=440, position="right", icon=":material/keyboard_tab:", on_dismiss="rerun")
+@error_inside
+def flush_dialog(session_id: str) -> None:
+    """Show what one flush would move out of the queue, the receiving blocks, and the button that does it."""
+    if st.session_state.pop(_PRESSED, False):
+        st.rerun()  # the button is not drawn again once nothing is left to flush, so it cannot close the drawer
+    memory = engine().open(session_id)
+    status, plan = memory.session.status(), memory.preview.flush()
+    if not plan:
+        st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing is before it.")
+        return
+    st.markdown(
+        f"**{count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}** would leave the queue; "
+        f"{tokens(plan.tokens_left)} stay.",
+        help=HELP["flush"],
+    )
+    st.markdown(f":small[{handed_to(memory)}]")
+    for speaker, beginning in _leaving(memory, plan):
+        st.markdown(f":small[:gray[{speaker}:] {plain(beginning)}]")
+    if len(plan.leave) > MESSAGES_SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(plan.leave) - MESSAGES_SHOWN)} more]]")
+    draw_limits(memory, key="flushing")
+    st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")
+    with drawer_actions("flush"):
+        closing_button(
+            f"Flush {count(len(plan.leave), 'message')}",
+            _flush,
+            (session_id, status.position, plan),
+            kind="primary",
+            disabled=engine().running(session_id) is not None,
+            key="flushing__flush",
+        )
+        closing_button("Cancel", key="flushing__cancel")
+
+
+_SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system": "System"}
+
+
+def handed_to(memory: Memory) -> str:
+    """The blocks that receive what leaves, as markdown."""
+    names = [plain(short(each.name)) for each in memory.blocks if each.learns and each.deliver_on == "flush"]
+    if not names:
+        return "No block receives them: they stay in the archive, and reach no prompt again."
+    return f"They are handed to {' and '.join((', '.join(names[:-1]), names[-1]) if len(names) > 1 else names)}."
+
+
+def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
+    """Speaker and beginning of each of the first messages that would leave."""
+    seqs = {each.seq for each in plan.leave[:MESSAGES_SHOWN]}
+    going = [each.message for each in memory.session.messages(status="active") if each.seq in seqs]
+    words = [short(" ".join(message_text(each).split()), WORDS_SHOWN) or "no text" for each in going]
+    return [(_SPEAKERS.get(str(each.role), "Other"), text) for each, text in zip(going, words, strict=True)]
+
+
+def start_flush(memory: Memory, position: int, model: Chosen) -> None:
+    """Flush one batch as a job; `position` is that of the log the person looked at."""
+
+    def work(job: Job) -> None:
+        job.add_progress(f"Learning from what leaves the queue. {handed_to(memory)}")
+        memory.flush()
+
+    engine().start(memory.session_id, f"{_JOB}{memory.session_id}-{position}", work, browser_model=model.pasted)
+
+
+def draw_running(view: View) -> None:
+    """Draw what a running flush does."""
+    if view.running is not None and view.running.id.startswith(_JOB):
+        line = view.running.progress[-1] if view.running.progress else "Waiting to flush"
+        st.markdown(f":small[:shimmer[{line}]]")
+
+
+def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
+    st.session_state[_PRESSED] = True
+    try:
+        chosen = chosen_model()
+        memory = engine().open(session_id, services_for(chosen))
+        if memory.session.status().position != position:
+            state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
+            return
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    start_flush(memory, position, chosen)
+    toasts.done(f"Flushed {count(len(plan.leave), 'message')}, {count(plan.tokens, 'token')}.")

@@ -1,0 +1,136 @@
+"""Findings that nobody looked for, folded at the end of Timeline and Retrieval; each row opens its trace."""
+
+from collections.abc import Iterable
+
+import streamlit as st
+
+from memory_core.errors import NotFoundError
+from memory_core.events import Ref, RefKind
+from memory_core.text import told_apart
+from memory_core.tracing.overlooked import EmptySearch, Overlooked
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.unit_names import stored, unit_of
+from ui.tab import nav
+from ui.tab.view import View
+
+SHOWN = 5
+"""Rows of each kind; the counts are of all."""
+
+LONGEST = 90
+
+GATES = {
+    "below_threshold": "below the threshold",
+    "in_queue": "in the queue already",
+    "beyond_top_k": "beyond the number of results",
+    "postprocessed": "left out by a postprocessor",
+    "no_room": "without room",
+}
+"""What became of candidates that were not granted."""
+
+
+def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
+    """Draw the section, read once it is unfolded; `searches_only`: what concerns searching stored turns."""
+    opened = st.expander(
+        "Unexplored findings", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
+    )
+    if not opened.open:
+        return
+    found = view.memory.trace.overlooked(upto=view.position)
+    kinds: tuple[RefKind, ...] = ("unit",) if searches_only else ("fact", "unit", "relation")
+    cut = [each for each in found.cut if each[0].kind in kinds]
+    unused = {kind: found.unused[kind] for kind in kinds if found.unused[kind]}
+    with opened:
+        if not (found.empty_searches or cut or unused or (found.flipped and not searches_only)):
+            st.markdown("Every search found something, everything kept was in a prompt, and nothing found was cut.")
+            return
+        _draw_searches(view, found.empty_searches)
+        for kind, refs in unused.items():
+            _draw_unused(view, kind, refs, found)
+        if not searches_only and found.flipped:
+            _draw_rows(
+                "Facts back and forth",
+                "put aside and taken back, or learned again",
+                view,
+                [(ref, f"{count(times, 'time')}") for ref, times in found.flipped],
+            )
+        if cut:
+            _draw_rows(
+                "Found, and not in the prompt",
+                "brought for a prompt and cut from it",
+                view,
+                [(ref, f"cut from {tokens(gone)} of {count(asked, 'prompt')}") for ref, asked, gone in cut],
+            )
+
+
+def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
+    if not searches:
+        return
+    _title("Questions that found nothing", f"{count(len(searches), 'search')}")
+    words = view.memory.log.texts(each.query for each in searches[:SHOWN])
+    for each in searches[:SHOWN]:
+        question = short(words.get(each.query, "(erased)"), LONGEST)
+        label = f":small[Turn {tokens(each.turn)} “{plain(question)}”]"
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            if each.best is None:
+                nav.link("retrieval", label, icon=":material/manage_search:", turn=each.turn)
+            else:
+                # the best it had: where that was lost
+                nav.link("trace", label, icon=":material/route:", turn=each.turn, **nav.followed(each.best))
+            st.markdown(f":small[:gray[{plain(_why_nothing(each))}]]", width="content")
+    _more(len(searches))
+
+
+def _why_nothing(search: EmptySearch) -> str:
+    """What became of the candidates of a search."""
+    if search.score is None:
+        return f"{search.block} had nothing stored for it."
+    fates = ", ".join(f"{tokens(number)} {GATES[outcome]}" for outcome, number in search.outcomes.items())
+    if search.threshold is None or search.score >= search.threshold:
+        return f"{fates}."
+    best, threshold = told_apart(search.score, search.threshold)
+    return f"{fates}; the best scored {best}, the threshold is {threshold}."
+
+
+def _draw_unused(view: View, kind: RefKind, refs: tuple[Ref, ...], found: Overlooked) -> None:
+    noun = {"fact": "fact", "relation": "relation", "unit": stored(2, _unit(view)).split(" ", 1)[1]}[kind]
+    nouns = noun if kind == "unit" else plural(noun)
+    share = 100 * len(refs) / found.kept[kind]
+    about = f"{tokens(len(refs))} of {tokens(found.kept[kind])} {nouns}, {share:.0f} %"
+    _draw_rows(
+        "Stored and never brought back" if kind == "unit" else "Never in any prompt",
+        about,
+        view,
+        [(ref, "") for ref in refs],
+    )
+
+
+def _draw_rows(title: str, about: str, view: View, rows: Iterable[tuple[Ref, str]]) -> None:
+    _title(title, about)
+    listed = list(rows)
+    for ref, note in listed[:SHOWN]:
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            nav.follow_link(ref, f":small[“{plain(short(_words(view, ref), LONGEST))}”]")
+            if note:
+                st.markdown(f":small[:gray[{note}]]", width="content")
+    _more(len(listed))
+
+
+def _title(title: str, about: str) -> None:
+    st.markdown(f"**{title}** :small[:gray[{about}]]")
+
+
+def _more(rows: int) -> None:
+    if rows > SHOWN:
+        st.markdown(f":small[:gray[and {tokens(rows - SHOWN)} more]]")
+
+
+def _words(view: View, ref: Ref) -> str:
+    try:
+        return view.memory.trace.words_of(ref) or "(erased)"
+    except NotFoundError:
+        return "(erased)"
+
+
+def _unit(view: View) -> str:
+    blocks = [block for block in view.history.blocks_at(view.position) if block.kind == "vector"]
+    return unit_of(blocks[0].settings) if blocks else "turn"

@@ -1,0 +1,80 @@
+"""Probes from where somebody is: of a phrase, a fact, a message or a block, each kept with the session by one click."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError
+from memory_core.lab.probes import (
+    BlockTokens,
+    EvidenceInPrompt,
+    FactCites,
+    InPrompt,
+    NeverInPrompt,
+    Probe,
+    keep_probes,
+    kept_probes,
+)
+from memory_inspector.wording.formatting import plain, short
+from ui.parts import toasts
+from ui.tab import nav, state
+from ui.tab.view import memory_of
+
+PROBE_CHARACTERS = 90
+
+MAX_PHRASE = 300
+"""Characters of a probe's phrase; of a longer one, the first."""
+
+
+def of_words(words: str, turn: int) -> list[Probe]:
+    """Probes of a phrase from a turn on."""
+    phrase = " ".join(words.split())[:MAX_PHRASE].rstrip()
+    if not phrase:
+        return []
+    return [InPrompt(phrase=phrase, from_turn=turn), NeverInPrompt(phrase=phrase, from_turn=turn)]
+
+
+def of_messages(seqs: Sequence[int], turn: int) -> list[Probe]:
+    """Probes of messages as the evidence of a turn's question, and as what a fact was learned from."""
+    return [*(EvidenceInPrompt(turn=turn, messages=(seq,)) for seq in seqs), *(FactCites(message=seq) for seq in seqs)]
+
+
+def of_block(block: str, tokens: int, turn: int) -> list[Probe]:
+    """A probe that a block never gets less than it has now: more than nothing."""
+    return [BlockTokens(block=block, at_least=tokens, from_turn=turn)]
+
+
+def draw(session_id: str, probes: Callable[[], Sequence[Probe]], key: str) -> None:
+    """A menu of probes that can be kept; which they are is asked once it is open."""
+    opened = st.popover("Probe", icon=":material/rule:", type="tertiary", key=f"{key}_probe", on_change="rerun")
+    if not opened.open:
+        return
+    with opened:
+        st.markdown(":small[:gray[A probe is a test of this session's prompts. The Lab and CI run it.]]")
+        for number, probe in enumerate(probes()):
+            st.button(
+                plain(short(str(probe), PROBE_CHARACTERS)),
+                key=f"{key}_probe_{number}",
+                type="tertiary",
+                icon=":material/add:",
+                on_click=_keep,
+                args=(session_id, probe),
+            )
+        nav.link("lab", ":small[All probes]", icon=":material/science:")
+
+
+def _keep(session_id: str, probe: Probe) -> None:
+    try:
+        memory = memory_of(session_id)
+        before = kept_probes(memory)
+        if probe not in before:
+            keep_probes(memory, (*before, probe))
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(f"Kept as a probe: {probe}.", undo=partial(_put_back, session_id, before), session_id=session_id)
+
+
+def _put_back(session_id: str, probes: tuple[Probe, ...]) -> None:
+    keep_probes(memory_of(session_id), probes)

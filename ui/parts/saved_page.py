@@ -1,0 +1,183 @@
+"""The dialog Save as page: which turns, what is replaced in them, and one file of HTML to show to others.
+
+The words are looked for on the page before it is offered.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import streamlit as st
+
+from memory_core import FormatError
+from memory_core.events import Ref
+from memory_core.tracing.showing.page import Page
+from memory_core.tracing.showing.replacements import Replacements, mask_keys
+from memory_inspector.wording.formatting import count, file_stem, plain, short, tokens
+from ui.parts.components import error_inside
+from ui.tab.view import memory_of
+
+TRACE, TURNS, SESSION = "This trace", "Several turns", "Whole session"
+
+BEFORE = 5
+"""Turns before the shown one that are offered with it."""
+
+MAX_TYPED = 4_000
+"""Characters of the lines that say what is replaced."""
+
+_LINES = "showing__replace"
+_FIELDS = ("showing__what", "showing__turns", _LINES)
+_READY = "showing_ready"
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A page that can be downloaded."""
+
+    key: tuple[object, ...]
+    """Which dialog it was asked for in."""
+    page: Page
+    words: Replacements
+    turns: Sequence[int]
+    fields: Mapping[str, object]
+    """What stood in the fields of the dialog, for Back."""
+
+
+def forget() -> None:
+    """Keep nothing of a page whose dialog is closed."""
+    st.session_state.pop(_READY, None)
+
+
+@st.dialog("Save as page", width="medium", icon=":material/ios_share:", on_dismiss=forget)
+@error_inside
+def page_dialog(
+    session_id: str, target: str | Ref | None = None, turn: int | None = None, upto: int | None = None
+) -> None:
+    """Offer some turns of a session as one file, with what is followed in each; `turn` is the one that is shown."""
+    memory = memory_of(session_id)
+    history = memory.log.history()
+    known = sorted(number for number, each in history.turns.items() if upto is None or each.first_position <= upto)
+    if not known:
+        st.markdown("Nothing was said in this session yet.")
+        return
+    shown = turn if turn in known else known[-1]
+    st.markdown(
+        ":small[:gray[One HTML file: opens in any browser without a network, and steps through the turns with the "
+        "arrow keys. Keys and passwords are masked.]]"
+    )
+    place, key = st.empty(), (session_id, str(target), shown, upto)
+    ready = st.session_state.get(_READY)
+    if ready is None or ready.key != key:
+        made = partial(memory.trace.page, target, start=shown, upto=upto)
+        with place.container():
+            ready = _draw_choices(key, known, shown, made, traced=target is not None)
+        if ready is None:
+            return
+        st.session_state[_READY] = ready
+        place.empty()
+    _draw_file(ready, mask_keys(memory.session.status().title or "Session"))
+
+
+def _draw_choices(
+    key: tuple[object, ...], known: Sequence[int], shown: int, made: Callable[..., Page], *, traced: bool
+) -> _Ready | None:
+    """Ask which turns, and which words are replaced in them; return the page once it is asked for.
+
+    While something can be typed there is no file: a download at once would miss the last words.
+    """
+    turns = _draw_turns(known, shown, traced=traced)
+    lines = st.text_area(
+        "Replace words, one in a line",
+        key=_LINES,
+        placeholder="Teresa = Eva",
+        height=96,
+        max_chars=MAX_TYPED,
+        help="A name or another word that is not for others, =, and what stands in its place.",
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        asked = st.button("Make page", key="showing__make", type="primary")
+        st.markdown(f":small[:gray[{count(len(turns), 'turn')}]]", width="content")
+    if not asked:
+        return None
+    try:
+        words = Replacements(replacements_of(lines))
+        with st.spinner("Making the page"):
+            page = made(turns=turns)
+            words.replace_all(page.texts)
+    except FormatError as error:
+        st.error(plain(str(error)))
+        return None
+    fields = {field: st.session_state[field] for field in _FIELDS if field in st.session_state}
+    return _Ready(key, page, words, turns, fields)
+
+
+def _draw_file(ready: _Ready, name: str) -> None:
+    """Say what is replaced, and offer the file, which is written when it is asked for."""
+    words, turns = ready.words, ready.turns
+    if seen := preview(words, ready.page.texts):
+        st.markdown("\n".join(f"- {plain(line)}" for line in seen))
+        st.markdown(":small[:gray[Which stood for which is not in the file.]]")
+    which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.download_button(
+            "Download page",
+            lambda: ready.page.to_html(words.words).encode(),
+            file_name=f"{file_stem(short(words.replace(name), 60))} {which}.html",
+            mime="text/html",
+            key="showing__download",
+            type="primary",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+        st.button("Back", key="showing__back", on_click=_back)
+        st.markdown(f":small[:gray[{count(len(turns), 'turn')}]]", width="content")
+
+
+def _back() -> None:
+    st.session_state.update(st.session_state.pop(_READY).fields)
+
+
+def _draw_turns(known: Sequence[int], shown: int, *, traced: bool) -> list[int]:
+    """Ask which turns; return them."""
+    options = [*([TRACE] if traced else []), *([TURNS] if len(known) > 1 else []), SESSION]
+    what = st.segmented_control("What to save", options, default=options[0] if traced else SESSION, required=True,
+                                key="showing__what", label_visibility="collapsed")  # fmt: skip
+    if what == TRACE:
+        return [shown]
+    if what == SESSION:
+        return list(known)
+    place = known.index(shown)
+    first, last = st.select_slider(
+        "Turns",
+        known,
+        (known[max(0, place - BEFORE)], shown),
+        format_func=tokens,
+        key="showing__turns",
+        label_visibility="collapsed",
+    )
+    return [number for number in known if first <= number <= last]
+
+
+def replacements_of(lines: str | None) -> dict[str, str]:
+    """Return each word that is to be replaced with what stands in its place, of lines such as `Teresa = Eva`.
+
+    Raises:
+        FormatError: a word stands in two lines.
+    """
+    words: dict[str, str] = {}
+    for line in (lines or "").splitlines():
+        # The last sign parts them: a key that is to be replaced may end with some.
+        before, sign, behind = line.rpartition("=")
+        word, other = (" ".join(text.split()) for text in ((before, behind) if sign else (line, "")))
+        if word and words.setdefault(word, other) != other:
+            raise FormatError(f"“{word}” stands in two lines. Keep one of them.")
+    return words
+
+
+def preview(replacements: Replacements, texts: Iterable[str]) -> list[str]:
+    """Say of each word what takes its place, and how often: `“Ana” by “Eva”: 12 times`."""
+    times = replacements.count(texts)
+    return [
+        f"“{word}” by “{other}”: {count(times[word], 'time') if times[word] else 'not on this page'}"
+        for word, other in replacements.words.items()
+    ]

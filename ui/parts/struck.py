@@ -1,0 +1,119 @@
+"""What has no effect on the shown prompt, where it stands: struck through or greyed, the reason one hover away."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from memory_core.events import Ref
+from memory_core.tracing.effects import Effect
+from memory_core.tracing.values import Stage
+from memory_inspector.palette import colour
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui.tab import nav
+from ui.tab.appearance import mode
+
+WordsOf = Callable[[Sequence[Ref]], Mapping[Ref, str]]
+"""The words of what refs name, without those that were erased."""
+
+DONE = {
+    "superseded": "Superseded",
+    "merged": "Merged",
+    "condensed": "Condensed",
+    "retired": "Retired",
+    "rejected": "Rejected",
+    "ended": "Ended",
+    "erased": "Deleted",
+}
+"""Rules that put a fact or a relation aside, as what was done to it."""
+
+BRIEF = {
+    "trimmed": "Cut, priority {priority}",
+    "dropped": "Cut, priority {priority}",
+    "own_truncation": "Cut, priority {priority}",
+    "proposed": "Waits for approval",
+    "learned_later": "Came later {turn}",
+    "not_relevant": "Beyond the {top_k} best",
+    "show_none": "Searched with a tool",
+    "block_off": "Block switched off",
+    "block_removed": "Block not there",
+    "block_failed": "Block not read",
+}
+"""Other rules that keep facts out, with numbers of their stage."""
+
+LONGEST = 90
+"""Characters of one thing in a list."""
+
+
+def struck(words: str, effect: Effect | None) -> str:
+    """Words as markdown: struck through where something else took their place or room, greyed where they were not sent.
+
+    As they are where nothing is told of them, or they are in the prompt.
+    """
+    if effect is None or effect.shown:
+        return plain(words)
+    return f":gray[~~{plain(words)}~~]" if effect.overruled else f":gray[{plain(words)}]"
+
+
+def reason(effect: Effect | None) -> str:
+    """Why it is not in the shown prompt, as a trace says it; empty where it is, or nothing is told. Plain text."""
+    return "" if effect is None or effect.shown else effect.stage.text
+
+
+def brief(stage: Stage) -> str:
+    """Why it is not in the prompt, in a few words with the rule and its turn or number. Plain text.
+
+    >>> brief(Stage("kept", "lost", "Superseded in turn 31 by fact 9.", turn=31, rule="superseded"))
+    'Superseded in turn 31'
+    """
+    turn = f"in turn {tokens(stage.turn)}" if stage.turn is not None else ""
+    if stage.name == "kept" and stage.rule in DONE:
+        return f"{DONE[stage.rule]} {turn}"
+    numbers = {name: tokens(int(number)) for name, number in stage.numbers.items()}
+    return BRIEF.get(stage.rule, "Not sent").format_map(numbers | {"turn": turn})
+
+
+def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> None:
+    """A line for each of these, at most so many: its reason as a tooltip, its trace as a link.
+
+    What was erased since has no words, and no line.
+    """
+    said = words([effect.ref for effect in effects[:most]])
+    for effect in effects[:most]:
+        if effect.ref in said:
+            line = short(" ".join(said[effect.ref].split()), LONGEST)
+            nav.follow_link(effect.ref, f":small[{struck(line, effect)}]", help=plain(reason(effect)))
+    if len(effects) > most:
+        st.markdown(f":small[:gray[and {tokens(len(effects) - most)} more]]")
+
+
+def crossed_out(words: str) -> str:
+    """Words struck through without markup, each with a stroke over it, for the cells of a table.
+
+    >>> len(crossed_out("a flush"))
+    14
+    """
+    return "".join(f"{letter}\N{COMBINING LONG STROKE OVERLAY}" for letter in words)
+
+
+def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int], *columns: str) -> Any:
+    """Rows for a table, whose words in these columns are grey at these places.
+
+    For 1,000 rows pandas writes a whole page of HTML to say so, 50 ms and more. Streamlit reads no more of it than the
+    rules of the cells, and is given just these.
+    """
+    if not places:
+        return rows
+    from pandas import DataFrame  # both here, because the server answers before they are loaded
+    from pandas.io.formats.style import Styler
+
+    table = DataFrame(rows)
+    numbers = [table.columns.get_loc(column) for column in columns]
+    rule = {
+        "props": [("color", colour("unknown", mode()))],
+        "selectors": [f"row{row}_col{column}" for row in places for column in numbers],
+    }
+    styler = Styler(table)
+    styler._compute = lambda: styler
+    styler._translate = lambda *_: {"cellstyle": [rule]}
+    return styler

@@ -1,0 +1,33 @@
+"""The drawer that lists what was changed by hand, each with Undo or with why it cannot be undone."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import streamlit as st
+
+from memory_core.history.change_log import MADE_BY, AppliedChangeSet
+from memory_inspector.wording.formatting import ago, plain, short, tokens
+from ui.parts.components import closing_button, error_inside
+
+SHOWN = 30
+"""Change sets that are listed: the newest."""
+
+
+@st.dialog("Changes", width=440, position="right", icon=":material/history:", on_dismiss="rerun")
+@error_inside
+def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callable[[AppliedChangeSet], None]) -> None:
+    """What was done, newest first. `undo` takes one back, and does again what was taken back."""
+    listed = read()[:SHOWN]
+    if not listed:
+        st.markdown(":gray[Nothing was changed by hand yet.]")
+    for change in listed:
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", wrap=False):
+            st.markdown(f"{plain(short(change.sentence, 120))}  \n:small[:gray[{plain(about(change, time.time()))}]]")
+            says, key = "Redo" if change.undone else "Undo", f"changes__{change.number}"
+            closing_button(says, undo, (change,), disabled=bool(change.obstacle), key=key)
+
+
+def about(change: AppliedChangeSet, now: float) -> str:
+    """`Turn 4, a person, 2 minutes ago. Undone.`"""
+    who = f"Turn {tokens(change.record.turn)}, {MADE_BY.get(change.actor, change.actor)}, {ago(change.record.at, now)}."
+    return " ".join(part for part in (who, "Undone." if change.undone else "", change.obstacle) if part)

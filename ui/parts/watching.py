@@ -1,0 +1,211 @@
+"""What is watched: a strip of one cell a turn on Timeline, Context and Where did it go?, and a toast when it drops out.
+
+The engine keeps what is watched with the session; every cell is a trace to that turn's prompt, so a strip and the page
+Where did it go? tell the same.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError, NotFoundError
+from memory_core.events import Ref
+from memory_core.tracing.presence import Presence
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui.parts import toasts
+from ui.tab import nav, state
+from ui.tab.view import View, latest_moment, memory_of, opened
+
+LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
+"""Of each state of a cell; `unknown` is that of a plan."""
+
+LABEL_CHARACTERS = 60
+
+_TOLD = "watching_told"
+"""What was told of each watched thing last, by session and target: the next look goes on from it."""
+
+_HTML = '<div class="presence" role="button" tabindex="0"></div>'
+
+_row = st.components.v2.component(
+    "presence",
+    html=_HTML,
+    css=(nav.STATIC / "presence.css").read_text(encoding="utf-8"),
+    js=(nav.STATIC / "presence.js").read_text(encoding="utf-8"),
+)
+
+
+def look(view: View) -> None:
+    """Tell in a toast what has dropped out of the prompt since the last look at this session, live."""
+    if view.past:
+        return
+    lost: list[str] = []
+    for target in view.memory.trace.watched:
+        before, now = _told(view, target), _presence(view, target)
+        if before is None or now is None or now.position <= before.position:
+            continue
+        known = {each.turn: each.state for each in before.turns}
+        dropped = [each for each in now.dropped() if known.get(each.turn) in (None, "none", "prompt")]
+        if dropped:
+            where = (
+                f"“{short(now.words, LABEL_CHARACTERS)}” dropped out of the prompt of turn {tokens(dropped[-1].turn)}."
+            )
+            lost.append(f"{where} {dropped[-1].sentence}")
+    if lost:
+        toasts.warn(lost[0] if len(lost) == 1 else f"{lost[0]} So did {len(lost) - 1} more of what is watched.")
+
+
+def draw_watched(view: View) -> None:
+    """Draw the strip of everything watched, with what happened at the shown turn; nothing if nothing is watched."""
+    targets = view.memory.trace.watched
+    if not targets:
+        return
+    with st.container(border=True, gap="xsmall", key="watched"):
+        for number, target in enumerate(targets):
+            _draw_row(view, target, number)
+
+
+def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
+    """Draw one strip under a name; a click shows that turn."""
+    draw_cells(key, name, [(each.turn, each.state) for each in presence.turns], view)
+
+
+def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View) -> None:
+    """The same of turns with their states."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
+        st.markdown(f":small[**{plain(name)}**]", width=20)
+        _row(
+            key=key,
+            data={
+                "session": view.memory.session_id,
+                "target": name,
+                "first": cells[0][0],
+                "shown": view.shown_turn,
+                "states": "".join(LETTERS[state] for _, state in cells),
+            },
+            height=22,
+            on_turn_change=lambda: _show(key, view.latest_turn),
+        )
+
+
+def draw_button(view: View, target: str | Ref) -> None:
+    """A button that watches something, or no longer."""
+    watched = target in view.memory.trace.watched
+    st.button(
+        "Stop watching" if watched else "Watch",
+        key="watching__toggle",
+        type="tertiary",
+        icon=":material/visibility_off:" if watched else ":material/visibility:",
+        help="Follow it turn by turn: in the prompt, only in memory, or lost. You are told when it drops out.",
+        on_click=_stop if watched else start,
+        args=(view.memory.session_id, target),
+    )
+
+
+def _draw_row(view: View, target: str | Ref, number: int) -> None:
+    now = _presence(view, target)
+    with st.container(
+        horizontal=True, vertical_alignment="center", gap="small", wrap=False, key=f"watched__row_{number}"
+    ):
+        words = now.words if now is not None else str(target)
+        with st.container(width=230):
+            nav.follow_link(target, f":small[“{plain(short(words, LABEL_CHARACTERS))}”]")
+        if now is not None and now.turns:
+            _row(
+                key=f"watched-{number}",
+                data={
+                    "session": view.memory.session_id,
+                    "target": str(target),
+                    "first": now.turns[0].turn,
+                    "shown": view.shown_turn,
+                    "states": "".join(LETTERS[each.state] for each in now.turns),
+                },
+                height=22,
+                on_turn_change=lambda: _take_turn(number, target),
+            )
+        st.button(
+            "Stop watching",
+            key=f"watched__stop_{number}",
+            type="tertiary",
+            icon=":material/close:",
+            on_click=_stop,
+            args=(view.memory.session_id, target),
+        )
+    st.markdown(f":small[:gray[{plain(_sentence(now, view.shown_turn))}]]")
+
+
+def _sentence(now: Presence | None, turn: int) -> str:
+    """What became of it in the shown turn, and where that changes."""
+    shown = now.at(turn) if now is not None else None
+    if now is None or shown is None:
+        return "Not in this session any more."
+    if shown.state == "prompt":
+        dropped = now.dropped_after(turn)
+        after = f" It drops out in turn {tokens(dropped.turn)}: {dropped.sentence}" if dropped is not None else ""
+        return f"In the prompt of turn {tokens(turn)}.{after}"
+    last = now.last_in(turn)
+    since = f" Last in the prompt of turn {tokens(last.turn)}." if last is not None else ""
+    said = {"none": f"Turn {tokens(turn)} has no prompt.", "before": "Nobody had said it yet."}
+    return f"{said.get(shown.state, shown.sentence)}{since}"
+
+
+# -- what is known of it ---------------------------------------------------------------------------
+
+
+def _told(view: View, target: str | Ref) -> Presence | None:
+    known: dict[tuple[str, str], Presence] = st.session_state.get(_TOLD, {})
+    return known.get((view.memory.session_id, str(target)))
+
+
+def _presence(view: View, target: str | Ref) -> Presence | None:
+    """Of all turns up to the latest that can be shown; None for what the session does not have any more."""
+    before, upto = _told(view, target), latest_moment(view.history, view.running)
+    if before is not None and before.position == upto:
+        return before
+    try:
+        now = view.memory.trace.presence(target, upto=upto, known=before)
+    except NotFoundError:
+        return None
+    st.session_state.setdefault(_TOLD, {})[view.memory.session_id, str(target)] = now
+    return now
+
+
+# -- callbacks ---------------------------------------------------------------------------------------
+
+
+def start(session_id: str, target: str | Ref) -> None:
+    """Watch something more. For callbacks."""
+    try:
+        memory_of(session_id).trace.watch(target)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def _stop(session_id: str, target: str | Ref) -> None:
+    try:
+        memory_of(session_id).trace.unwatch(target)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+def _show(key: str, latest: int) -> None:
+    asked: Any = getattr(st.session_state.get(key), "turn", None)
+    if asked is not None and asked["session"] == state.selected_session():
+        turn = int(asked["turn"])
+        state.show_turn(turn if 0 < turn < latest else None)
+
+
+def _take_turn(number: int, target: str | Ref) -> None:
+    """Show the last turn up to the clicked one whose prompt had it; the clicked one if there is none."""
+    asked: Any = getattr(st.session_state.get(f"watched-{number}"), "turn", None)
+    session_id = state.selected_session()
+    if asked is None or session_id is None or (asked["session"], asked["target"]) != (session_id, str(target)):
+        return  # asked of a row that was another's meanwhile
+    try:
+        view = opened(session_id)
+        now = _presence(view, target)
+    except MemoryInspectorError:  # the page reports the error
+        return
+    last = now.last_in(int(asked["turn"])) if now is not None else None
+    turn = last.turn if last is not None else int(asked["turn"])
+    state.show_turn(turn if 0 < turn < view.latest_turn else None)

@@ -1,0 +1,86 @@
+"""Trials of every recipe on the open conversation: a job whose result the server caches."""
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError
+from memory_core.recipes import RECIPES
+from memory_core.systems.compare_recipes import compare_recipes
+from memory_inspector.reading.recipe_rows import Tried
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.formatting import tokens
+from ui.tab import state
+from ui.tab.services import engine
+
+LOOK_SECONDS = 0.3
+"""Interval, in seconds, between updates of the progress on the page."""
+
+
+class _Kept:
+    """The last result of one session."""
+
+    def __init__(self) -> None:
+        self.tried: Tried | None = None
+
+
+def result(memory: Memory) -> Tried | None:
+    """The last trial result; None before the first, and after a reset."""
+    tried = _kept(memory).tried
+    return tried if tried is not None and tried.turns <= memory.session.status().turns else None
+
+
+def running(memory: Memory) -> Job | None:
+    return engine().running(_place(memory.session_id))
+
+
+def begin(session_id: str) -> None:
+    """Try all recipes in the background. For callbacks; a second click joins the running job."""
+    try:
+        memory = engine().open(session_id)
+        position = memory.session.status().position
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    place = _place(session_id)
+    last = engine().job(place)
+    again = 0 if last is None else int(last.id.rpartition("/")[2]) + 1
+    engine().start(place, f"{place}/{position}/{again}", lambda job: _try(job, memory))
+
+
+def _try(job: Job, memory: Memory) -> None:
+    status, keys = memory.session.status(), list(RECIPES)
+    now = memory.build_context(record=False)
+    each = -1
+
+    def progress(done: int, of: int) -> None:
+        nonlocal each
+        percent = 100 * done // max(1, of)
+        if percent != each:  # one line per percent: all lines are stored
+            each = percent
+            number = min(len(keys), 1 + done * len(keys) // max(1, of))
+            job.add_progress(f"Recipe {number} of {len(keys)}: {tokens(done)} of {tokens(of)} turns")
+
+    trials = compare_recipes(memory, keys, progress=progress, cancelled=job.cancel.is_set)
+    stopped = job.cancel.is_set() and len(trials) < len(keys)
+    if trials:
+        _kept(memory).tried = Tried(status.position, status.turns, tuple(trials), now, stopped)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def follow(session_id: str) -> None:
+    """Show the progress and refresh it; rerun the page when the job has ended."""
+    job = engine().job(_place(session_id))
+    if job is None or job.done:
+        if job is not None and job.error is not None:
+            state.say("error", job.error)
+        st.rerun()
+    st.markdown(f":shimmer[{job.progress[-1] if job.progress else 'Reading the conversation'}]")
+
+
+def _place(session_id: str) -> str:
+    """Key of the trial job, separate from the session's own job because a trial does not change the session."""
+    return f"\x00recipes-{session_id}"
+
+
+def _kept(memory: Memory) -> _Kept:
+    services = engine().services
+    return services.cached(("recipes", memory.session.database.id, memory.session_id), _Kept)

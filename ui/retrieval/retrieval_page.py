@@ -1,0 +1,437 @@
+"""The Retrieval page: try a question on the stored turns of one block, and follow them from stored to granted."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Memory, MessageStatus
+from memory_core.messages import MessageRole, message_text
+from memory_core.retrieval.explain import Search
+from memory_core.retrieval.ranked import Ranked
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.turn_map import ColourBy, legend, map_figure, map_note, map_rows
+from memory_inspector.reading.search_rows import (
+    ROWS,
+    degraded,
+    headline,
+    holding,
+    missed,
+    rows,
+    stages,
+    within,
+    without_effect,
+)
+from memory_inspector.reading.search_scores import ADDED, boosts_shown
+from memory_inspector.wording.formatting import count, plain, plural, short, tokens
+from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored, stored_plural, unit_of
+from ui.parts.components import empty, filled_rows, numbers_table, unseen_heading
+from ui.parts.overlooked import draw_overlooked
+from ui.parts.struck import greyed
+from ui.retrieval import reported, search_state, tuning
+from ui.retrieval.detail import draw_detail
+from ui.retrieval.elsewhere import also, draw_elsewhere
+from ui.retrieval.others import draw_others
+from ui.tab import nav
+from ui.tab.appearance import mode
+from ui.tab.view import View
+
+BOOST_PIXELS = {"neighbours": 92, "episode": 104, "speaker": 72, "date": 56, "informativeness": 92, "length": 66}
+"""Column width per term, as its title needs."""
+
+FIXED = {
+    "Turn": st.column_config.NumberColumn(
+        format="%d", width=52, pinned=True, help="Turn of the conversation it is from; 0: before the first."
+    ),
+    "Score": st.column_config.NumberColumn(
+        format="%.2f",
+        width=66,
+        pinned=True,
+        help="How well it fits the question (similarity): the match and what is added.",
+    ),
+    "Text": st.column_config.TextColumn(width=470),
+    "Outcome": st.column_config.TextColumn(width=140),
+}
+"""A pinned column keeps its width, so the words get most of the remaining space; more pinned columns would leave none
+on a phone."""
+SEARCHES = {
+    "Vector": ("%.2f", 70, "Nearness in meaning (cosine similarity)."),
+    "Keyword": ("%.2f", 80, "Shared words, rare ones most (BM25)."),
+}
+BOOSTS = {
+    "Match": ("%.2f", 66, "How well its own words fit the question: vector and keyword by their weights."),
+    **{signal.label: ("%+.2f", BOOST_PIXELS[term], signal.means) for term, signal in ADDED.items()},
+}
+"""Title: format, width in pixels, help."""
+STAGE = "retrieval__stage"
+"""Widget key of the stage that filters the list."""
+EACH_TERM = "retrieval__each_term"
+"""Widget key of the toggle that shows each term of a score in its own column."""
+
+COLOURINGS: tuple[ColourBy, ...] = ("outcome", "time")
+
+BESIDE_PIXELS, LOW_PIXELS = 520, 332
+"""Pixels around the table, and its minimum height in a low window: nine rows."""
+DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
+"""The same values when a row is selected, leaving the beginning of its details visible."""
+
+
+def draw(view: View) -> None:
+    """Draw the page, live or at an earlier moment."""
+    names = _blocks(view)
+    if view.attached and not names:
+        reported.draw(view)
+        return
+    if not names:
+        empty(
+            "No block stores earlier turns.",
+            "Turns that leave the queue can be stored and found again by the question. Add a block for them.",
+            icon="manage_search",
+        )
+        nav.link("blocks", "Add a block", icon=":material/view_agenda:")
+        return
+    name = _picked(view, names)
+    unit = _unit(view, name)
+    if view.past:
+        _draw_past(view, name, unit)
+    else:
+        _draw_live(view, name, unit)
+    draw_overlooked(view, searches_only=True)
+
+
+def _blocks(view: View) -> list[str]:
+    if view.past:
+        return [block.name for block in view.history.blocks_at(view.position) if block.kind == "vector"]
+    return [attached.name for attached in view.memory.blocks if attached.kind == "vector"]
+
+
+def _unit(view: View, name: str) -> str:
+    """Noun for what the block stores, or stored at that moment, as one."""
+    blocks = view.history.blocks_at(view.position) if view.past else view.memory.blocks
+    return next((unit_of(block.settings) for block in blocks if block.name == name), TURN)
+
+
+def _picked(view: View, names: list[str]) -> str:
+    """The block to search; a picker is drawn only if there are several."""
+    session_id = view.memory.session_id
+    known = search_state.asked(session_id).block
+    name = known if known in names else names[0]
+    if len(names) > 1:
+        chosen = st.segmented_control(
+            "Block", names, default=name, format_func=lambda each: plain(short(each)), required=True
+        )
+        name = chosen if chosen is not None else name
+        if name != known:
+            search_state.ask(session_id, block=name, number=None)
+    return name
+
+
+# -- now -------------------------------------------------------------------------------------------
+
+
+def _draw_live(view: View, name: str, unit: str) -> None:
+    memory, session_id = view.memory, view.memory.session_id
+    search_state.take_link(session_id)
+    top = st.container()
+    offline = memory.session.services.embedder.offline
+    query = _search_box(view, offline)
+    search_state.write_link(session_id)
+    if not offline and not search_state.asked(session_id).sent:
+        top.markdown("What would this question find? **Search** makes one embedding call to answer.")
+        return
+    block = next(attached for attached in memory.blocks if attached.name == name)
+    tried = tuning.tried(session_id, block)
+    line = top.empty()
+    line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
+    search = search_state.searched(memory, view.status.position, name, query, tried)
+    if not search.stored:
+        line.empty()
+        _nothing_stored(view, unit)
+        draw_elsewhere(search, unit)
+        return
+    line.markdown(
+        headline(search, unit=unit) + also(search)
+        if query
+        else f"**{stored(search.stored, unit)}.** Ask what they would answer."
+    )
+    _warn(search)
+    draw_others(session_id, search, unit, offline=offline, may_embed=not view.read_only)
+    if not _draw_found(view, search, unit):
+        st.markdown(
+            f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
+        )
+    draw_elsewhere(search, unit)
+    before = search_state.searched(memory, view.status.position, name, query, {}) if tried else search
+    tuning.draw(view, block, before, search, unit)
+
+
+def _search_box(view: View, offline: bool) -> str:
+    session_id = view.memory.session_id
+    query = search_state.asked(session_id).query or _latest_question(view.memory)
+    search_state.fill_box(session_id, query)
+    with (
+        st.form("retrieval__form", border=False, enter_to_submit=True),
+        st.container(horizontal=True, vertical_alignment="center", gap="small"),
+    ):
+        st.text_input(
+            "Question",
+            key=search_state.BOX,
+            placeholder="What would the agent be asked?",
+            label_visibility="collapsed",
+            width="stretch",
+        )
+        st.form_submit_button("Search", type="primary", on_click=search_state.search_now, args=(session_id,))
+        costs = "Uses no model call, changes nothing" if offline else "Makes one embedding call, changes nothing"
+        st.markdown(f":small[:gray[{costs}]]", width="content")
+    return query
+
+
+def _latest_question(memory: Memory) -> str:
+    """The user's latest question, so that the page shows results at once."""
+    said = [stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER]
+    return message_text(said[-1]).strip() if said else ""
+
+
+def _nothing_stored(view: View, unit: str) -> None:
+    status = view.status
+    if status.in_transit_messages:
+        more = f"{count(status.in_transit_messages, 'message')} left the queue and will be stored soon."
+    else:
+        more = f"The queue has room for {count(status.to_next_flush, 'token')} before the oldest leave."
+    empty(
+        "Nothing is stored yet.",
+        f"{beginning(plural(unit))} are stored when they leave the queue. {more}",
+        icon="manage_search",
+    )
+
+
+def _warn(search: Search) -> None:
+    said = degraded(search)
+    if said is not None:
+        kind, sentence = said
+        {"warning": st.warning, "error": st.error}[kind](sentence)
+
+
+# -- then ------------------------------------------------------------------------------------------
+
+
+def _draw_past(view: View, name: str, unit: str) -> None:
+    turn = view.shown_turn
+    searches = view.memory.retrieval.recorded(turn, name, upto=view.position)
+    if not searches:
+        by_then = " up to this step" if view.step is not None else ""
+        empty(
+            f"Nothing was searched in turn {tokens(turn)}{by_then}.",
+            "A search is recorded when a prompt is built and something is stored. "
+            "Questions can be tried on the latest turn.",
+            icon="manage_search",
+        )
+        return
+    place = _recorded_place(view.memory.session_id, turn, len(searches))
+    search = searches[place]
+    st.markdown(headline(search, past=True, unit=unit) + also(search))
+    st.text(search.query if search.query is not None else "(The question was erased.)")
+    notes = ["As it was recorded. Questions can be tried on the latest turn."]
+    if search.candidates > len(search.found):
+        notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
+    st.markdown(f":small[:gray[{' '.join(notes)}]]")
+    _warn(search)
+    _draw_found(view, search, unit)
+    draw_elsewhere(search, unit)
+
+
+def _recorded_place(session_id: str, turn: int, searches: int) -> int:
+    """Index of the recorded search shown; a picker is drawn only if there are several."""
+    shown = search_state.asked(session_id).place
+    place = min(shown[1], searches - 1) if shown is not None and shown[0] == turn else searches - 1
+    if searches == 1:
+        return 0
+    chosen = st.selectbox(
+        "Searches of this turn",
+        range(searches),
+        index=place,
+        format_func=lambda each: f"Search {tokens(each + 1)} of {tokens(searches)} in turn {tokens(turn)}",
+        label_visibility="collapsed",
+        width=230,
+    )
+    if chosen != place:
+        search_state.ask(session_id, place=(turn, chosen))
+    return chosen
+
+
+# -- the funnel, the list and the map ----------------------------------------------------------------
+
+
+def _draw_found(view: View, search: Search, unit: str) -> bool:
+    """Draw the funnel, the list or map, and the details of the selected turn; turns looked up by words come first."""
+    labels, session_id = stages(search), view.memory.session_id
+    if st.session_state.get(STAGE) not in labels:  # a stage that this search does not have
+        st.session_state[STAGE] = "candidates"
+    unseen_heading("Search results")
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"):
+        stage = st.segmented_control(
+            "Stage",
+            list(labels),
+            key=STAGE,
+            format_func=lambda each: labels.get(each, each),
+            required=True,
+            label_visibility="collapsed",
+            width="content",
+        )
+        shown = "List"
+        if not view.past:
+            shown = (
+                st.segmented_control(
+                    "View",
+                    ["List", "Map"],
+                    default="List",
+                    key="retrieval__view",
+                    required=True,
+                    label_visibility="collapsed",
+                    width="content",
+                )
+                or "List"
+            )
+    words, each_term = "", False
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        if not view.past:
+            words = st.text_input(
+                "Did it miss something?",
+                key=search_state.MISSED,
+                placeholder="Did it miss something? Type words that should have been found",
+                icon=":material/search:",
+                label_visibility="collapsed",
+                width="stretch",
+            ).strip()
+        if shown == "List" and (search.weights is not None or boosts_shown(search)):
+            each_term = st.toggle(
+                "Score details", key=EACH_TERM, help="The terms of each score, in columns of their own."
+            )
+    found = within(search, stage or "candidates")
+    if words:
+        found = holding(search, words)
+        st.markdown(f":small[{missed(found, words, search, unit=unit)}]")
+        if not found:
+            _elsewhere(view, words, unit)
+    picked = search_state.asked(session_id).number
+    if words and found and picked not in found.numbers:
+        picked = found[0].number  # details are about the turn that was looked up
+    there = picked is not None and (not view.past or search.one(picked) is not None)
+    if words and found and picked is not None:
+        draw_detail(view, search, picked, unit, sought=words)
+    if shown == "Map":
+        _draw_map(view, search, unit, picked)
+    else:
+        _draw_list(session_id, search, found, unit, picked, sought=words, each_term=each_term)
+    if picked is not None and there and not (words and found):
+        draw_detail(view, search, picked, unit)
+    return there
+
+
+def _elsewhere(view: View, words: str, unit: str) -> None:
+    """Show where the words occur if no stored turn contains them."""
+    said = search_state.said_elsewhere(view.memory, view.status.position, words)
+    if said is None:
+        st.markdown(":small[:gray[No message in this session contains it.]]")
+        return
+    who = beginning(from_turn(unit, said.turn, "a"))
+    if said.status is MessageStatus.ACTIVE:
+        st.markdown(f":small[{who} contains it and is still in the queue, so the prompt has it.]")
+    else:
+        st.markdown(f":small[{who} contains it and left the queue, but is not stored here.]")
+
+
+def _draw_list(
+    session_id: str,
+    search: Search,
+    found: Ranked,
+    unit: str,
+    picked: int | None,
+    *,
+    sought: str,
+    each_term: bool,
+) -> None:
+    if not found:
+        if not sought:
+            st.markdown(f":small[:gray[No stored {unit} is at this stage.]]")
+        return
+    page = 0
+    if len(found) > ROWS:
+        pages = -(-len(found) // ROWS)
+        page = (st.pagination(pages, key="retrieval__pages") or 1) - 1
+        st.markdown(
+            f":small[:gray[{tokens(page * ROWS + 1)} to {tokens(min(len(found), (page + 1) * ROWS))} "
+            f"of {tokens(len(found))}, best first]]"
+        )
+    part = found[page * ROWS : (page + 1) * ROWS]
+    numbers = [one.number for one in part]
+    key = table_key(numbers)
+    beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
+    least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
+    filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
+        greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search), "Outcome", "Text"),
+        hide_index=True,
+        column_config=_columns(),
+        height="stretch",
+        key=key,
+        on_select=lambda: _pick_row(session_id, key, numbers),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [numbers.index(picked)] if picked in numbers else []}},
+        alt=f"{beginning(stored_plural(unit))}, best first, with their scores and what became of them",
+    )
+
+
+def _columns() -> dict[str, Any]:
+    numbers = {
+        title: st.column_config.NumberColumn(format=form, width=width, help=says)
+        for title, (form, width, says) in {**SEARCHES, **BOOSTS}.items()
+    }
+    return {**FIXED, **numbers}
+
+
+def table_key(numbers: list[int]) -> str:
+    """Key of the table, different for other rows: a selection is by row number and must not move to another turn."""
+    return f"retrieval__rows_{hash(tuple(numbers))}"
+
+
+def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
+    chosen = st.session_state[key]["selection"]["rows"]
+    search_state.ask(session_id, number=numbers[chosen[0]] if chosen else None)
+
+
+def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
+    session_id = view.memory.session_id
+    candidates = [one.number for one in search.found.candidates]
+    drawn = view.memory.retrieval.map(search.block, query=search.vector, keep=candidates)
+    if not drawn.numbers:
+        empty("No map.", f"No stored {unit} has a vector of the present embedding model.")
+        return
+    by = st.segmented_control(
+        "Colour by",
+        COLOURINGS,
+        default=COLOURINGS[0],
+        key="retrieval__colour",
+        format_func=lambda each: "Colour by outcome" if each == "outcome" else f"Colour by {each}",
+        required=True,
+        label_visibility="collapsed",
+    )
+    by = by or COLOURINGS[0]
+    st.plotly_chart(
+        map_figure(drawn, search, mode(), by=by, picked=picked),
+        key="retrieval__map",
+        on_select=lambda: _pick_mark(session_id),
+        selection_mode="points",
+        config=CONFIG,
+        theme=None,
+        alt=f"Map of {stored(len(drawn.numbers), unit)} with the question among them",
+    )
+    st.markdown(f":small[{legend(search, mode(), by)}]")
+    st.markdown(f":small[:gray[{map_note(drawn, unit=unit)}]]")
+    numbers_table(lambda: map_rows(drawn, search), "retrieval__map_numbers")
+
+
+def _pick_mark(session_id: str) -> None:
+    points: list[Mapping[str, Any]] = st.session_state["retrieval__map"]["selection"]["points"]
+    marked = [point["customdata"][0] for point in points if point.get("customdata")]
+    if marked:
+        search_state.ask(session_id, number=int(marked[0]))

@@ -1,0 +1,131 @@
+"""Search state of this tab for a session's stored turns: the question, the trial settings, the selected row."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import streamlit as st
+
+from memory_core import Memory, MessageRole, StoredMessage
+from memory_core.messages import message_text
+from memory_core.retrieval.explain import Search
+from ui.tab import state
+
+BOX = "retrieval__query"
+"""Widget key of the question."""
+
+QUERY = "query"
+"""URL parameter that asks a question."""
+
+MISSED = "retrieval__missed"
+"""Widget key of the words that should have been found."""
+
+FIND = "find"
+"""URL parameter for such words: `?query=Does Rui eat meat?&find=Rui stays off meat` opens with the stored turn that
+says them, the reason why the question did not find it, and what would change that."""
+
+LONGEST_ADDRESS = 300
+"""Maximum characters of a question, or of sought words, put in the URL; longer ones stay in the tab."""
+
+_BOXED = "retrieval_boxed"
+_LINKED = "retrieval_linked"
+_FIND_LINKED = "retrieval_find_linked"
+_RESULTS = "retrieval_results"
+_ELSEWHERE = "retrieval_elsewhere"
+MAX_RESULTS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """State of the page for one session, kept when the page is left."""
+
+    query: str | None = None
+    """The query that was searched; None: the latest user message."""
+    sent: bool = False
+    """Whether the search button was pressed; if a search costs a call, none is made before."""
+    block: str | None = None
+    number: int | None = None
+    """Number of the stored turn whose row or mark is selected."""
+    place: tuple[int, int] | None = None
+    """Turn and index of the recorded search shown; None: the last one of the shown turn."""
+    tried: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Settings that differ from the stored ones, by block."""
+
+
+_ASKED = state.ByPlace("retrieval_asked", Asked())
+asked, ask = _ASKED.at, _ASKED.change
+"""What is asked of a session, and how that is changed."""
+
+
+def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:
+    """Replace the trial settings of a block."""
+    ask(session_id, tried={**asked(session_id).tried, block: dict(changes)})
+
+
+def take_link(session_id: str) -> None:
+    """Ask what the URL requests, unless this page wrote it there itself."""
+    linked = st.query_params.get(QUERY)
+    if linked is not None and linked != st.session_state.get(_LINKED):
+        ask(session_id, query=linked.strip() or None, sent=False, number=None)
+        st.session_state[_LINKED] = linked
+    find = st.query_params.get(FIND)
+    if find is not None and (find != st.session_state.get(_FIND_LINKED) or MISSED not in st.session_state):
+        st.session_state[MISSED] = find.strip()[:LONGEST_ADDRESS]
+        st.session_state[_FIND_LINKED] = find
+
+
+def write_link(session_id: str) -> None:
+    """Put the question and the sought words in the URL, so that the page can be reloaded and linked to."""
+    query = asked(session_id).query
+    if query is None or len(query) > LONGEST_ADDRESS:
+        st.query_params.pop(QUERY, None)
+        st.session_state.pop(_LINKED, None)
+    elif st.query_params.get(QUERY) != query:
+        st.query_params[QUERY] = query
+        st.session_state[_LINKED] = query
+    find = str(st.session_state.get(MISSED) or "").strip()
+    if find and len(find) <= LONGEST_ADDRESS:
+        st.query_params[FIND] = st.session_state[_FIND_LINKED] = find
+    else:
+        st.query_params.pop(FIND, None)
+        st.session_state.pop(_FIND_LINKED, None)
+
+
+def fill_box(session_id: str, query: str) -> None:
+    """Put the question into the box, unless the box contains what was typed since."""
+    if BOX not in st.session_state or st.session_state.get(_BOXED) != (session_id, query):
+        st.session_state[BOX] = query
+        st.session_state[_BOXED] = (session_id, query)
+
+
+def search_now(session_id: str) -> None:
+    """Search for the content of the box. For callbacks."""
+    ask(session_id, query=str(st.session_state.get(BOX, "")).strip() or None, sent=True, number=None)
+
+
+def searched(memory: Memory, position: int, block: str, query: str, settings: Mapping[str, Any]) -> Search:
+    """The search result, cached while nothing happens in the session."""
+    key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
+    known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
+    if key not in known:
+        found = memory.retrieval.search(query, block=block, settings=settings)
+        while len(known) >= MAX_RESULTS:
+            del known[next(iter(known))]
+        known[key] = found
+    return known[key]
+
+
+def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage | None:
+    """The newest message that contains each of these words, cached while nothing happens in the session."""
+    key = (memory.session_id, position, words)
+    known: tuple[Any, StoredMessage | None] = st.session_state.get(_ELSEWHERE, (None, None))
+    if known[0] != key:
+        wanted = words.casefold().split()
+        holding = (
+            stored
+            for stored in reversed(memory.session.messages())
+            if stored.message.role is not MessageRole.SYSTEM
+            and all(word in message_text(stored.message).casefold() for word in wanted)
+        )
+        known = st.session_state[_ELSEWHERE] = (key, next(holding, None))
+    return known[1]

@@ -1,0 +1,106 @@
+"""What the two ways of attaching an agent share: who may, and the session that is recorded."""
+
+import threading
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from streamlit.config import get_option
+from streamlit.web.server.starlette.starlette_websocket import is_host_allowed
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope
+
+    from memory_core.engine.session import Session
+
+
+def forbidden(scope: "Scope") -> str | None:
+    """Return the reason to reject a caller: an agent is a program of this machine, and no page in a browser.
+
+    Behind a reverse proxy every visitor comes from this machine, and by DNS rebinding a page may, too: only names of
+    this machine and those that the operator allows are served. No header a caller sends makes it a caller of this
+    machine.
+    """
+    headers, client = Headers(scope=scope), scope.get("client")
+    forwarded = [each.strip() for each in headers.get("x-forwarded-for", "").split(",") if each.strip()]
+    if not all(_loopback(each) for each in ([client[0]] if client is not None else []) + forwarded):
+        return "Agents are recorded on this machine only. Start the app where the agent runs."
+    if not _served(headers.get("host", "")):
+        return "This host name is not served here. Use 127.0.0.1, or add the name to server.allowedHosts."
+    if "origin" in headers or "sec-fetch-site" in headers:  # browsers send one of them with every request
+        return "Pages in a browser are not recorded."
+    return None
+
+
+def _served(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return False
+    return name == "localhost" or _loopback(name) or (bool(get_option("server.allowedHosts")) and is_host_allowed(host))
+
+
+def _loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class NoRoomError(Exception):
+    """More is being read than may be held in memory at once."""
+
+
+class Room:
+    """Bytes that may be held in memory, for all requests together."""
+
+    def __init__(self, size: int) -> None:
+        self._left = size
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> bool:
+        """Take room for this many bytes; return False if there is not enough."""
+        with self._lock:
+            fits = size <= self._left
+            self._left -= size if fits else 0
+            return fits
+
+    def give_back(self, size: int) -> None:
+        with self._lock:
+            self._left += size
+
+
+async def whole_body(receive: "Receive", room: Room, *, most: int) -> bytes | None:
+    """Read a request, or the more than `most` bytes of it that came until it was given up; None if the caller hung up.
+
+    The bytes returned are taken from `room`.
+
+    Raises:
+        NoRoomError: there is none.
+    """
+    pieces, size, returned = [], 0, False
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            piece = message.get("body", b"")
+            if not room.take(len(piece)):
+                raise NoRoomError
+            pieces.append(piece)
+            size += len(piece)
+            if not message.get("more_body", False) or size > most:
+                returned = True
+                return b"".join(pieces)
+    finally:
+        if not returned:
+            room.give_back(size)
+
+
+def session_of(session_id: str) -> "Session":
+    """A session of the app's database, opened or not."""
+    from memory_core.engine.session import Session
+    from ui.tab.services import engine
+
+    return Session(engine().database, session_id, services=engine().services)

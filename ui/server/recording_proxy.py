@@ -1,0 +1,373 @@
+"""`/record/<session>/v1/...`: passes calls of an agent on to its endpoint, and records them as that session.
+
+An agent is attached by one variable: `OPENAI_BASE_URL=http://127.0.0.1:8501/record/my-agent/v1`. Azure's clients
+write no `/v1`; theirs is `AZURE_OPENAI_ENDPOINT=http://127.0.0.1:8501/record/my-agent`. What the endpoint answers goes
+back as it came, byte for byte and piece by piece, refusals and broken connections too. Recording happens afterwards and
+beside it; where it fails the agent notices nothing. The key passes through and is kept nowhere.
+"""
+
+import json
+import logging
+import os
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
+
+import anyio
+
+from ui.server.attaching import Room, forbidden, session_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable
+
+    import httpx
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from memory_core.attach.wire import Answered
+    from memory_core.engine.session import Session
+
+UPSTREAM = "MEMORY_INSPECTOR_UPSTREAM"
+"""The environment variable that names the endpoint behind the proxy, `/v1` included."""
+OPENAI = "https://api.openai.com/v1"
+
+CONNECT_SECONDS = 10.0
+"""How long the endpoint may take to accept a connection. How long it may take to answer is the agent's to decide."""
+
+MAX_KEPT_BYTES = 32_000_000
+"""A request or an answer above this is passed on and not recorded."""
+
+MAX_KEPT_AT_ONCE = 2 * MAX_KEPT_BYTES
+"""Requests and answers of all calls that wait to be recorded; a call above this is passed on and not recorded."""
+
+HUNG_UP = "the agent hung up before it had the whole answer"
+
+_PATH = re.compile(r"/record/([^/]+)(?:/v1(/.*)|(/openai/.*))")
+_SESSION = re.compile(r"[\w.@ -]{1,80}")
+_OF_A_CONNECTION = frozenset(
+    {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"}
+    | {b"trailer", b"transfer-encoding", b"upgrade"}
+)
+"""Headers that are about one connection and not about what is sent over it."""
+_STAYING = _OF_A_CONNECTION | {b"cookie", b"set-cookie"}
+"""Headers that are not passed on: cookies belong to the pages of either side."""
+_SANDBOXED = (
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""What an endpoint answers is served on the app's own origin: these keep a browser from running it as a page."""
+
+_log = logging.getLogger(__name__)
+
+
+class RecordingProxy:
+    """ASGI middleware that answers below `/record/` and leaves everything else alone."""
+
+    def __init__(self, app: "ASGIApp", session: "Callable[[str], Session] | None" = None) -> None:
+        self.app = app
+        self._session = session or session_of
+        self._client: httpx.AsyncClient | None = None
+        self._room = Room(MAX_KEPT_AT_ONCE)
+        self._free: set[str] = set()
+        # One thread: calls are recorded in the order in which they ended.
+        self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        # As it was sent: escapes reach the endpoint unchanged.
+        sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
+        found = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
+        if found is None:
+            await self.app(scope, receive, send)
+            if scope["type"] == "lifespan" and self._client is not None:  # the server ends
+                await self._client.aclose()
+            return
+        session_id, path, send = unquote(found[1]), found[2] or found[3], _sandboxed(send)
+        if problem := forbidden(scope):
+            await _refuse(send, 403, problem)
+        elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
+            await _refuse(send, 400, "The path has a segment of dots.")
+        elif not _SESSION.fullmatch(session_id):
+            await _refuse(send, 400, "Name the session with at most 80 letters, digits, dots, dashes and underscores.")
+        elif problem := await anyio.to_thread.run_sync(self._taken, session_id):
+            await _refuse(send, 409, problem)
+        else:
+            await self._pass_on(session_id, path, scope, receive, send)
+
+    async def _pass_on(self, session_id: str, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        call = _Call(self._room)
+        call.coding = _coding(scope["headers"])
+        body = _Body(receive, call)
+        if not await body.begin():
+            call.forget()
+            return
+        begun = time.monotonic()
+        try:
+            async with anyio.create_task_group() as both:
+
+                async def end_with_the_agent() -> None:
+                    await body.hung_up()
+                    if not call.ended:
+                        call.problem = HUNG_UP
+                        both.cancel_scope.cancel()
+
+                both.start_soon(end_with_the_agent)
+                await self._answer(call, path, body, scope, send)
+                both.cancel_scope.cancel()
+        finally:
+            call.seconds = time.monotonic() - begun
+            if scope["method"] == "POST":
+                self._recorder.submit(_record_kept, self._session, session_id, path, call)
+            else:
+                call.forget()
+
+    async def _answer(self, call: "_Call", path: str, body: "_Body", scope: "Scope", send: "Send") -> None:
+        """Send the endpoint's answer on. Of one that breaks off the end is never sent, so that it breaks off here."""
+        import httpx
+
+        if self._client is None:
+            timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
+            self._client = httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None))
+        upstream = os.environ.get(UPSTREAM) or OPENAI
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        # Compressed, an answer could not be read here; what comes is passed on as it comes.
+        dropped = {b"host", b"accept-encoding"} | ({b"content-length"} if body.whole is not None else set())
+        headers = [pair for pair in _passed_on(scope["headers"]) if pair[0].lower() not in dropped]
+        headers.append((b"accept-encoding", b"identity"))
+        response: httpx.Response | None = None
+        try:
+            base = httpx.URL(upstream.rstrip("/"))
+            url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path.encode("latin-1") + query)
+            content = body.pieces() if body.whole is None else body.whole
+            request = httpx.Request(scope["method"], url, headers=headers, content=content)
+            response = await self._client.send(request, stream=True)
+            call.status, call.answer_coding = response.status_code, _coding(response.headers.raw)
+            passed = _passed_on(response.headers.raw)
+            await send({"type": "http.response.start", "status": response.status_code, "headers": passed})
+            async for piece in response.aiter_raw():
+                call.keep(piece)
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            call.ended = True
+            await send({"type": "http.response.body", "body": b""})
+        except _HungUpError:
+            call.ended = True
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            call.ended = True
+            if response is not None:
+                call.problem = "the connection to the endpoint broke off"
+                return
+            call.problem = f"the endpoint could not be reached ({type(error).__name__})"
+            where = re.sub(r"//[^/@]*@", "//", upstream)
+            await _refuse(send, 502, f"{where} could not be reached ({type(error).__name__}). Is {UPSTREAM} right?")
+        finally:
+            if response is not None:
+                with anyio.CancelScope(shield=True):
+                    await response.aclose()
+
+    def _taken(self, session_id: str) -> str | None:
+        """Why this name cannot be used. An agent goes on where the database does not answer."""
+        from memory_core import MemoryInspectorError, StoreError
+        from memory_core.attach.recording import check_free
+
+        if session_id in self._free:
+            return None
+        try:
+            check_free(self._session(session_id))
+        except StoreError:
+            return None
+        except MemoryInspectorError as error:
+            return str(error)
+        self._free.add(session_id)
+        return None
+
+
+class _HungUpError(Exception):
+    """The agent hung up in the middle of its request."""
+
+
+class _Body:
+    """A request: read whole if it is short enough to be kept, otherwise passed on piece by piece."""
+
+    def __init__(self, receive: "Receive", call: "_Call") -> None:
+        self._receive, self._call = receive, call
+        self._first: list[bytes] = []
+        self._more = True
+        self._ended = anyio.Event()
+
+    @property
+    def whole(self) -> bytes | None:
+        """The request, once it has been read to its end."""
+        return None if self._more else b"".join(self._first)
+
+    async def begin(self) -> bool:
+        """Read as much as may be kept; return False if the agent hung up."""
+        kept = True
+        while self._more and kept:
+            piece = await self._next()
+            if piece is None:
+                return False
+            self._first.append(piece)
+            kept = self._call.keep_request(piece)
+        return True
+
+    async def pieces(self) -> "AsyncIterator[bytes]":
+        while self._first:
+            yield self._first.pop(0)
+        while self._more:
+            if (piece := await self._next()) is None:
+                raise _HungUpError
+            yield piece
+
+    async def hung_up(self) -> None:
+        """Wait until the agent hangs up after its whole request."""
+        await self._ended.wait()
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+    async def _next(self) -> bytes | None:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            return None
+        self._more = message.get("more_body", False)
+        if not self._more:
+            self._ended.set()
+        return bytes(message.get("body", b""))
+
+
+class _Call:
+    """What came of a call so far."""
+
+    def __init__(self, room: Room) -> None:
+        self.status: int | None = None
+        self.problem: str | None = None
+        self.seconds = 0.0
+        self.coding = self.answer_coding = ""
+        """How the request and the answer are compressed."""
+        self.ended = False
+        """Whether nothing more will be sent."""
+        self._room = room
+        self._request: list[bytes] | None = []
+        """None: too much to be kept."""
+        self._answer: list[bytes] | None = []
+        self._sizes = {"request": 0, "answer": 0}
+
+    def keep_request(self, piece: bytes) -> bool:
+        """Keep a piece for recording; return False if there is no room for the request."""
+        self._request = self._kept(self._request, "request", piece)
+        return self._request is not None
+
+    def keep(self, piece: bytes) -> None:
+        """Keep a piece of the answer, if there is room."""
+        self._answer = self._kept(self._answer, "answer", piece)
+
+    def _kept(self, pieces: list[bytes] | None, what: str, piece: bytes) -> list[bytes] | None:
+        if pieces is None:
+            return None
+        if self._sizes[what] + len(piece) > MAX_KEPT_BYTES or not self._room.take(len(piece)):
+            self._room.give_back(self._sizes[what])
+            self._sizes[what] = 0
+            return None
+        self._sizes[what] += len(piece)
+        pieces.append(piece)
+        return pieces
+
+    @property
+    def request(self) -> bytes | None:
+        return None if self._request is None else b"".join(self._request)
+
+    def forget(self) -> None:
+        """Give back the room that the call took."""
+        self._room.give_back(sum(self._sizes.values()))
+        self._sizes, self._request, self._answer = dict.fromkeys(self._sizes, 0), None, None
+
+    def answered(self) -> "Answered":
+        from memory_core import MessageError
+        from memory_core.attach.content_coding import decompressed
+        from memory_core.attach.streamed_answer import is_complete
+        from memory_core.attach.wire import Answered
+
+        problem = "its answer was too long to be kept" if self._answer is None else self.problem
+        try:
+            body = decompressed(b"".join(self._answer or ()), self.answer_coding, MAX_KEPT_BYTES)
+        except MessageError as error:
+            body, problem = b"", f"its answer could not be read: {error}"
+        if problem == HUNG_UP and is_complete(body):  # clients hang up once a stream has said that it ends
+            problem = None
+        return Answered(self.status, body, self.seconds, problem)
+
+
+def _record_kept(opened: "Callable[[str], Session]", session_id: str, path: str, call: _Call) -> None:
+    try:
+        if (request := call.request) is None:
+            _log.warning("A call of the session %r was passed on and not recorded: it is too long.", session_id)
+        else:
+            _record(opened, session_id, path, request, call.answered(), call.coding)
+    finally:
+        call.forget()
+
+
+def _record(
+    opened: "Callable[[str], Session]",
+    session_id: str,
+    path: str,
+    request: bytes,
+    answered: "Answered",
+    coding: str = "",
+) -> None:
+    """Store the call. Warnings hold no words of it."""
+    from memory_core import MemoryInspectorError
+    from memory_core.attach.content_coding import decompressed
+    from memory_core.attach.recording import attach, record_exchange
+    from memory_core.attach.wire import endpoint_of, read_exchange
+
+    found = endpoint_of(path)
+    if found is None or len(request) > MAX_KEPT_BYTES:
+        return
+    (endpoint, deployment), readable = found, None
+    try:
+        try:
+            readable = decompressed(request, coding, MAX_KEPT_BYTES)
+        except MemoryInspectorError as error:
+            _log.warning("A call of the session %r was recorded without its words: %s", session_id, error)
+        exchange = read_exchange(endpoint, readable, answered, deployment=deployment)
+        session = opened(session_id)
+        attach(session)
+        record_exchange(session, exchange)
+    except MemoryInspectorError as error:
+        _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, error)
+    except Exception as error:  # the one thread goes on; the words of an unforeseen error may be the conversation's
+        _log.warning("A call of the session %r was passed on and not recorded: %s", session_id, type(error).__name__)
+
+
+def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
+    """How a body is compressed, as its headers say."""
+    return b",".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
+
+
+def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, bytes]]:
+    """Headers without those of the connection, which may name more of them, and without cookies."""
+    pairs = list(headers)
+    named = b",".join(value for name, value in pairs if name.lower() == b"connection").lower()
+    staying = _STAYING | {each.strip() for each in named.split(b",")}
+    return [pair for pair in pairs if pair[0].lower() not in staying]
+
+
+def _sandboxed(send: "Send") -> "Send":
+    """Add to every answer what keeps a browser from running it."""
+    ours = {name for name, _ in _SANDBOXED}
+
+    async def send_sandboxed(message: "Message") -> None:
+        if message["type"] == "http.response.start":
+            theirs = [pair for pair in message.get("headers", ()) if pair[0].lower() not in ours]
+            message = {**message, "headers": [*theirs, *_SANDBOXED]}
+        await send(message)
+
+    return send_sandboxed
+
+
+async def _refuse(send: "Send", status: int, message: str) -> None:
+    """An error in the form that OpenAI's clients read."""
+    body = json.dumps({"error": {"message": message, "type": "memory_inspector", "param": None, "code": None}}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

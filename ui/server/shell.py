@@ -1,0 +1,109 @@
+"""Additions to the head of Streamlit's page: space for the sidebar, the styles, preloads of its scripts.
+
+Streamlit's own page starts without a sidebar and gets it with the first message of the first run; everything beside it
+then moves. Nothing that a script draws can come earlier, so this is put in the page's head.
+"""
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import streamlit
+from starlette.datastructures import Headers, MutableHeaders
+
+from ui.server.security import SHELL
+from ui.tab.nav import SIDEBAR_PIXELS, STATIC
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+STYLE = (
+    # Streamlit's own screen width from which the sidebar is beside the page and not above it
+    "@media (min-width: 768px) {"
+    '[data-testid="stAppViewContainer"]:not(:has(> [data-testid="stSidebar"])) '
+    f"{{ padding-left: {SIDEBAR_PIXELS}px; }} }}"
+    # every page is wide; Streamlit's starts centred
+    '[data-testid="stMainBlockContainer"] { max-width: none !important; }'
+)
+
+PARTS = ("Html", "Selectbox", "PageLink", "Button", "MenuButton", "ChatInput", "BidiComponent")
+"""Streamlit's scripts that draw the first page; without a preload, each is requested only when the first element of its
+kind arrives."""
+
+_FILES = Path(streamlit.__file__).parent / "static" / "static" / "js"
+_IMPORTED = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
+
+
+def needed_files(parts: Iterable[str], page: str, folder: Path = _FILES) -> tuple[str, ...]:
+    """Names of the files of these parts and of all their imports, except those that the page loads itself.
+
+    Parts that do not exist are left out.
+    """
+    asked = set(re.findall(r"/js/([\w.-]+\.js)", page))
+    named = {path.name.split(".", 1)[0]: path.name for path in sorted(folder.glob("*.js"))}
+    found: dict[str, None] = {}
+    due = [named[part] for part in parts if part in named]
+    while due:
+        name = due.pop()
+        if name not in found and name not in asked and (folder / name).is_file():
+            found[name] = None
+            due += _IMPORTED.findall((folder / name).read_text(encoding="utf-8"))
+    return tuple(found)
+
+
+def head() -> str:
+    """Content to insert at the end of the page's head.
+
+    Includes the app's own style sheet: app.py draws it too, but only after the elements it hides.
+    """
+    links = (f'<link rel="modulepreload" crossorigin href="/static/js/{name}">' for name in needed_files(PARTS, SHELL))
+    sheet = (STATIC / "app.css").read_text(encoding="utf-8")
+    return f"<style>{sheet}{STYLE}</style>{''.join(links)}"
+
+
+class Shell:
+    """ASGI middleware that ends the head of every HTML page with `head()` and leaves everything else alone."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self.app = app
+        self._head = head().encode()
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        held: Message | None = None
+        page = b""
+
+        async def send_with_head(message: "Message") -> None:
+            nonlocal held, page
+            if message["type"] == "http.response.start" and _is_page(message):
+                held = message
+            elif held is None or message["type"] != "http.response.body":
+                await send(message)
+            else:
+                page += message.get("body", b"")
+                if not message.get("more_body", False):
+                    page = page.replace(b"</head>", self._head + b"</head>", 1)
+                    headers = MutableHeaders(scope=held)
+                    headers["content-length"] = str(len(page))
+                    for name in ("etag", "last-modified"):  # they describe the unmodified page
+                        del headers[name]
+                    await send(held)
+                    await send({"type": "http.response.body", "body": page})
+
+        await self.app(_uncompressed(scope), receive, send_with_head)
+
+
+def _uncompressed(scope: "Scope") -> "Scope":
+    """The request, if it is for a page, without support for compressed answers."""
+    if "text/html" not in Headers(scope=scope).get("accept", ""):
+        return scope
+    return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]}
+
+
+def _is_page(start: "Message") -> bool:
+    headers = Headers(raw=start["headers"])
+    html = headers.get("content-type", "").startswith("text/html") and "content-encoding" not in headers
+    return start["status"] == 200 and html

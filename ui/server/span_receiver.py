@@ -1,0 +1,313 @@
+"""`POST /v1/traces` and `/v1/logs`: spans of an agent and what was logged for them (OTLP/HTTP), are recorded.
+
+An agent is attached by one variable: `OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:8501`. An answer says that what it
+acknowledges is stored: requests that come while a transaction runs are stored together by the next one. Where too much
+waits, or the database does not answer, the exporter is told to come again; what it sends twice is recorded once.
+"""
+
+import gzip
+import io
+import json
+import logging
+import threading
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from starlette.datastructures import Headers
+
+from ui.server.attaching import NoRoomError, Room, forbidden, session_of, whole_body
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from memory_core.attach.otlp import Export
+    from memory_core.attach.receiving import Receiver, Refusals
+
+TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
+"""Metrics, which an exporter sends by the same variable, are taken, so that it does not complain, and dropped."""
+
+PROTOBUF, JSON = "application/x-protobuf", "application/json"
+"""As in `memory_core.attach.otlp`, which is loaded with the first request."""
+
+MAX_BODY_BYTES = 32 * 2**20
+"""A request above this is refused, unpacked or not: half a second of parsing in which no page is drawn."""
+
+MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
+"""What may wait to be stored. One more is told to come again."""
+
+BATCH_BYTES = 8 * 2**20
+"""Requests are stored together up to this; a transaction then takes about a second, and nobody else writes in it."""
+
+MAX_THREADS = 32
+"""Requests that wait on threads of their own, so that pages keep the app's."""
+
+AGAIN_SECONDS = 1
+"""When an exporter that has to wait may come again."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A request, and what became of it once it was stored."""
+
+    body: bytes
+    content_type: str
+    refused: "Refusals | None" = None
+    error: Exception | None = None
+
+    @property
+    def done(self) -> bool:
+        return self.refused is not None or self.error is not None
+
+
+class SpanReceiver:
+    """ASGI middleware that answers OTLP's paths and leaves everything else alone."""
+
+    def __init__(self, app: "ASGIApp", receiver: "Receiver | None" = None) -> None:
+        self.app = app
+        self._receiver = receiver
+        self._lock = threading.Lock()
+        self._waiting: list[_Waiting] = []
+        self._room = Room(MAX_WAITING_BYTES)
+        self._unpacking: anyio.CapacityLimiter | None = None
+        # One at a time: a transaction has the database to itself anyhow, and who waits for it is stored by the next.
+        self._storing = threading.Lock()
+        self._threads: anyio.CapacityLimiter | None = None
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http" or scope["path"] not in (TRACES, LOGS, METRICS):
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        form = headers.get("content-type", "").partition(";")[0].strip().lower()
+        answer = _Answering(send, JSON if form == JSON else PROTOBUF)
+        if problem := forbidden(scope):
+            await answer.refuse(403, problem)
+        elif scope["method"] != "POST":
+            await answer.refuse(405, "Spans are sent with POST.")
+        elif form not in (PROTOBUF, JSON):
+            await answer.refuse(415, f"Send spans as {PROTOBUF} or {JSON}.")
+        else:
+            from memory_core.errors import LimitError
+
+            encoding = headers.get("content-encoding", "identity").strip().lower()
+            try:
+                body = await self._body(receive, encoding)
+            except NoRoomError:
+                await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
+            except LimitError:
+                await answer.refuse(413, f"A request has at most {MAX_BODY_BYTES >> 20} MB: send fewer spans at once.")
+            except ValueError as error:
+                await answer.refuse(400, str(error))
+            else:
+                if body is not None and scope["path"] == TRACES:
+                    await self._take(body, form, answer)
+                elif body is not None and scope["path"] == LOGS:
+                    await self._keep_logs(body, form, answer)
+                elif body is not None:
+                    self._room.give_back(len(body))
+                    await answer.dropped()
+
+    async def _body(self, receive: "Receive", encoding: str) -> bytes | None:
+        """Read and unpack a request, one at a time and beside the pages; its bytes are taken from the room.
+
+        Raises:
+            NoRoomError, LimitError, ValueError: see `whole_body` and `_unpacked`.
+        """
+        if self._unpacking is None:
+            self._unpacking = anyio.CapacityLimiter(1)
+        packed = await whole_body(receive, self._room, most=MAX_BODY_BYTES)
+        if packed is None:
+            return None
+        try:
+            body = await anyio.to_thread.run_sync(_unpacked, packed, encoding, limiter=self._unpacking)
+        finally:
+            self._room.give_back(len(packed))
+        if not self._room.take(len(body)):
+            raise NoRoomError
+        return body
+
+    async def _take(self, body: bytes, content_type: str, answer: "_Answering") -> None:
+        from memory_core import MessageError, StoreError
+
+        waiting = _Waiting(body, content_type)
+        with self._lock:
+            self._waiting.append(waiting)
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(MAX_THREADS)
+        try:
+            await answer.stored(await anyio.to_thread.run_sync(self._stored, waiting, limiter=self._threads))
+        except MessageError as error:
+            await answer.refuse(400, f"Nothing was stored: {error}")
+        except StoreError as error:
+            _log.warning("Spans could not be stored and are to come again: %s", error)
+            await answer.refuse(503, "The database cannot be reached.", again=AGAIN_SECONDS)
+        except ImportError:
+            await answer.refuse(501, "Reading spans needs one more package: pip install 'memory-inspector[app]'")
+        except Exception as error:  # the words of an unforeseen error may be the conversation's
+            _log.warning("Spans could not be stored: %s", type(error).__name__)
+            await answer.refuse(500, f"Spans could not be stored: {type(error).__name__}.")
+
+    async def _keep_logs(self, body: bytes, content_type: str, answer: "_Answering") -> None:
+        """Keep what log records tell of a span until it comes."""
+        from memory_core import MessageError
+
+        def keep() -> None:
+            from memory_core.attach.otlp import read_logs
+
+            self._opened().logged.add(read_logs(body, content_type))
+
+        try:
+            await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
+            await answer.kept()
+        except MessageError as error:
+            await answer.refuse(400, f"Nothing was kept: {error}")
+        except ImportError:
+            await answer.refuse(501, "Reading logs needs one more package: pip install 'memory-inspector[app]'")
+        finally:
+            self._room.give_back(len(body))
+
+    def _stored(self, waiting: _Waiting) -> "Refusals":
+        """What of a request was refused, once the rest is stored, by this thread or by one that came before."""
+        while not waiting.done:
+            with self._storing:
+                if not waiting.done:
+                    self._store()
+        if waiting.error is not None:
+            raise waiting.error
+        assert waiting.refused is not None
+        return waiting.refused
+
+    def _store(self) -> None:
+        """Store what waits; each learns what became of it."""
+        batch = self._next()
+        read: list[tuple[_Waiting, Export]] = []
+        for waiting in batch:
+            try:
+                read.append((waiting, _read(waiting)))
+            except Exception as error:  # handed to who waits
+                waiting.error = error
+        try:
+            if read:
+                found = self._opened().store([export for _, export in read])
+                for (waiting, _), refused in zip(read, found, strict=True):
+                    waiting.refused = refused
+        except Exception as error:  # the same
+            for waiting, _ in read:
+                waiting.error = error
+        self._room.give_back(sum(len(waiting.body) for waiting in batch))
+
+    def _next(self) -> list[_Waiting]:
+        """The requests that came first, at least one if any waits."""
+        with self._lock:
+            size = number = 0
+            for waiting in self._waiting:
+                size += len(waiting.body)
+                if number and size > BATCH_BYTES:
+                    break
+                number += 1
+            batch, self._waiting = self._waiting[:number], self._waiting[number:]
+        return batch
+
+    def _opened(self) -> "Receiver":
+        if self._receiver is None:
+            from memory_core.attach.receiving import Receiver
+            from ui.tab.services import engine
+
+            self._receiver = Receiver(lambda: engine().database, session_of)
+        return self._receiver
+
+
+class _Answering:
+    """Answers in the form of the request."""
+
+    def __init__(self, send: "Send", content_type: str) -> None:
+        self._send, self._content_type = send, content_type
+
+    async def stored(self, refused: "Refusals") -> None:
+        await self._succeed(refused.spans, "; ".join(refused.reasons))
+
+    async def kept(self) -> None:
+        await self._succeed(0, "")
+
+    async def dropped(self) -> None:
+        await self._succeed(0, "Only traces and logs are read here.")
+
+    async def _succeed(self, spans: int, reason: str) -> None:
+        """A success, in part where spans were refused. Those of metrics and logs have the same fields."""
+        if self._content_type == JSON:
+            # As protobuf's JSON has it, where 64 bits are text.
+            partial = {"partialSuccess": {"rejectedSpans": str(spans), "errorMessage": reason}} if reason else {}
+            await self._answer(200, json.dumps(partial).encode())
+            return
+        body = b""
+        if reason:
+            from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as service
+
+            partly = service.ExportTracePartialSuccess(rejected_spans=spans, error_message=reason)
+            body = service.ExportTraceServiceResponse(partial_success=partly).SerializeToString()
+        await self._answer(200, body)
+
+    async def refuse(self, status: int, message: str, *, again: int | None = None) -> None:
+        """An error as OTLP has it: a `google.rpc.Status`, in the request's form."""
+        body = json.dumps({"message": message}).encode() if self._content_type == JSON else _status(message)
+        await self._answer(status, body, *([(b"retry-after", str(again).encode())] if again is not None else []))
+
+    async def _answer(self, status: int, body: bytes, *more: tuple[bytes, bytes]) -> None:
+        size = str(len(body)).encode()
+        headers = [(b"content-type", self._content_type.encode()), (b"content-length", size), *more]
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+def _status(message: str) -> bytes:
+    try:
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTracePartialSuccess
+    except ImportError:  # as is then said: in words that are read without it
+        return message.encode()
+    # Field 2 is the message of both, so that no second package is needed for `Status`.
+    encoded: Any = ExportTracePartialSuccess(error_message=message).SerializeToString()
+    return bytes(encoded)
+
+
+def _read(waiting: _Waiting) -> "Export":
+    from memory_core.attach.otlp import read_export
+
+    return read_export(waiting.body, waiting.content_type)
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes:
+    """The body as it was before it was compressed.
+
+    Raises:
+        LimitError: it is larger than a request may be.
+        ValueError: it is not compressed so, or in another way.
+    """
+    from memory_core.limits import Budget
+
+    budget = Budget("request", bytes=MAX_BODY_BYTES)
+    if encoding == "identity":
+        budget.take(bytes=len(body))
+        unpacked = body
+    elif encoding == "gzip":
+        try:  # every member of it, as some compress in pieces; never more than the bound
+            unpacked = b"".join(budget.pieces(gzip.GzipFile(fileobj=io.BytesIO(body))))
+        except EOFError:
+            raise ValueError("The request was cut off.") from None
+        except (OSError, zlib.error):  # of the first member or of what follows it
+            raise ValueError("The request is not compressed with gzip, as it says, or something follows it.") from None
+    elif encoding == "deflate":
+        unpacking = zlib.decompressobj()
+        try:
+            unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
+        except zlib.error:
+            raise ValueError("The request is not compressed with deflate, as it says.") from None
+        budget.take(bytes=len(unpacked))
+        if not unpacking.eof or unpacking.unused_data:
+            raise ValueError("The request was cut off, or something follows it.")
+    else:
+        raise ValueError("Compress requests with gzip, or not at all.")
+    return unpacked

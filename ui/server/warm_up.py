@@ -1,0 +1,75 @@
+"""Preloading of what takes seconds, in the order of need: the first page, and only then the models.
+
+No import of the engine or of a page at the top, so that the server answers before any of them is loaded.
+"""
+
+import gc
+import logging
+import sys
+import threading
+
+FIRST_PAGE_SECONDS = 10.0
+"""Maximum seconds that the models wait for a first page; nobody may be coming."""
+
+PAINT_SECONDS = 1.0
+"""Seconds left to the browser after the first page was sent, before loading the models occupies the processor."""
+
+SWITCH_SECONDS = 0.0005
+"""Thread switch interval, in seconds, while importing, in place of Python's 5 ms: the browser requests some hundred
+small files meanwhile."""
+
+_log = logging.getLogger(__name__)
+_page_is_out = threading.Event()
+
+
+def page_is_out() -> None:
+    """Signal that the first page no longer waits for anything. Called by app.py at the end of every run."""
+    _page_is_out.set()
+
+
+def warm_up() -> None:
+    """Load what the first page draws with, store the demo; once that page is out, load the models and the index.
+
+    Run it in a thread of its own when the server starts. Errors only go to the log here; the page reports them to
+    users.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_SECONDS)
+    gc.disable()  # a quarter of the time of many imports would be spent on fruitless garbage collection
+    try:
+        _load_first_page()
+    finally:
+        gc.enable()
+    gc.freeze()  # `keep_loaded` once the page is out: collecting garbage first would delay it by 0.2 s
+    if _page_is_out.wait(FIRST_PAGE_SECONDS):
+        threading.Event().wait(PAINT_SECONDS)
+    sys.setswitchinterval(before)
+    _load_models()
+    from memory_core.process import keep_loaded
+
+    keep_loaded()
+
+
+def _load_first_page() -> None:
+    from memory_core import MemoryInspectorError
+    from ui.chat import chat_page  # noqa: F401
+    from ui.demo import ensure_demo
+    from ui.frame import header, sidebar  # noqa: F401  (all that a page imports)
+    from ui.tab.services import engine
+
+    try:
+        ensure_demo(engine())
+    except MemoryInspectorError as error:
+        _log.warning("could not prepare for the first visitor: %s", error)
+
+
+def _load_models() -> None:
+    from memory_core import MemoryInspectorError
+    from ui.tab.services import engine
+
+    try:
+        services = engine().services
+        services.embedder.embed(["Hello"])
+        services.index.check()
+    except MemoryInspectorError as error:
+        _log.warning("could not load what the first question will need: %s", error)

@@ -1,0 +1,222 @@
+"""Connect your agent: the code that points an agent at this database, and a dot that lights up when a message arrives.
+
+A message has arrived if another process wrote it: the log grew without a job of this server.
+"""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import streamlit as st
+from streamlit.config import get_option
+
+from memory_core import Database, MemoryInspectorError, list_sessions
+from memory_core.events import AgentAttached, EventRecord, MessageAdded, SessionCreated, SessionImported, SessionReset
+from memory_core.history.log import last_position
+from memory_core.sessions.agents import running_agents
+from memory_inspector.reading.write_access import BRANCH_IT, shown_only
+from memory_inspector.wording.formatting import ago, count, plain, session_name, short
+from ui.parts.components import heading
+from ui.tab import nav, state
+from ui.tab.services import engine
+
+CONNECT = "Connect your agent"
+
+MOST_LIVE = 3
+"""Maximum number of live sessions linked at once; the list has all."""
+
+LOOK_SECONDS = 1.0
+"""Interval, in seconds, between checks for new messages; each is a single index lookup."""
+
+LIVE_SECONDS = 600
+"""Seconds after the last message from another process until a session no longer counts as live."""
+
+
+_HEARD = "connect__heard"
+
+_SPANS = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Messages received by a session from other processes since this tab began to watch."""
+
+    session_id: str
+    position: int
+    """Log position up to which it was checked."""
+    job: str | None
+    """Id of this server's last job for the session."""
+    running: bool = False
+    """Whether the job was still running: what happens until the next check may be its own work."""
+    messages: int = 0
+    last: float | None = None
+    """Time of the newest message, in seconds since 1970."""
+
+
+def code(database: Database, session_id: str) -> str:
+    """Two lines of Python that join the session, without any password."""
+    url = database.url
+    return (
+        "from memory_core import ChatMessage, Memory\n"
+        f"memory = Memory.from_defaults({json.dumps(session_id)}, database_uri={json.dumps(url)})"
+    )
+
+
+def proxy(session_id: str) -> str:
+    """Return the address under which this server passes an agent's calls on and records them."""
+    return f"http://127.0.0.1:{get_option('server.port')}/record/{quote(session_id)}/v1"
+
+
+def spans() -> str:
+    """The address to which an agent's OpenTelemetry exporter sends its spans; see `ui.server.span_receiver`."""
+    return f"http://127.0.0.1:{get_option('server.port')}"
+
+
+def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
+    """The state after counting arrivals in `new`, the records between `before` and `now`."""
+    after = replace(now, messages=before.messages, last=before.last)
+    begun = any(isinstance(record.event, SessionCreated | SessionImported | SessionReset) for record in new)
+    if now.running or before.running or now.job != before.job or begun:
+        return after
+    came = [record.at for record in new if isinstance(record.event, MessageAdded)]
+    if not came:
+        return after
+    return replace(after, messages=before.messages + len(came), last=max(came))
+
+
+def sentence(heard: Heard, now: float) -> str:
+    """Status in words: `Listening`, or `4 messages arrived, last 2 s ago`."""
+    if heard.last is None:
+        return "Listening. Nothing has arrived from another process yet."
+    seconds = max(0, int(now - heard.last))
+    when = f"{seconds} s ago" if seconds < 60 else ago(heard.last, now)
+    return f"{count(heard.messages, 'message')} arrived, last {when}."
+
+
+def draw_live(session_id: str) -> None:
+    """Draw a badge if another process wrote to the session recently."""
+    try:
+        heard = listen(session_id)
+    except MemoryInspectorError:  # the page reports the error
+        return
+    now = time.time()
+    if heard.last is not None and now - heard.last < LIVE_SECONDS:
+        st.badge("live", icon=":material/sensors:", color="green", help=f"From another process: {sentence(heard, now)}")
+
+
+def draw_attachment(session_id: str, attachment: AgentAttached) -> None:
+    """Draw a badge on a session that only shows an agent, or a store of one."""
+    problem = engine().store_problem(session_id)
+    if problem is not None:
+        st.badge("not followed", icon=":material/visibility_off:", color="orange", help=plain(problem))
+    else:
+        says = "read only" if attachment.source == "file" else "attached"
+        st.badge(says, icon=":material/visibility:", color="gray", help=shown_only(attachment).sentence)
+
+
+def live_sessions(database: Database) -> frozenset[str]:
+    """The sessions in which an agent of another process works."""
+    return frozenset(running_agents(database))
+
+
+def draw_live_links(names: Mapping[str, str]) -> None:
+    """Draw a link to each session in which an agent works; `names` by id, most recent first."""
+    for session_id in list(names)[:MOST_LIVE]:
+        label = f"**{plain(short(names[session_id], 60))}** is :green[live]: open it"
+        nav.link("chat", label, icon=":material/sensors:", turn=None, **{state.SESSION: session_id})
+
+
+def draw_card(session_id: str, *, framed: bool = True) -> None:
+    """Draw the lines to copy, and the dot; not `framed` where what surrounds it has a title."""
+    with st.container(border=framed, gap="small", key="connect"):
+        attachment = _attachment(session_id)
+        if attachment is not None and attachment.source == "file":
+            heading(f"Opened from {plain(short(attachment.name))}")
+            follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
+            st.markdown(f":small[:gray[{plain(engine().store_problem(session_id) or '') or follows}]]")
+            if note := engine().store_note(session_id):
+                st.markdown(f":small[:material/info: {plain(note)}]")
+            return
+        if framed:
+            heading(CONNECT)
+        if attachment is not None:
+            _draw_attached(session_id, attachment)
+            _dot(session_id)
+            return
+        lines = code(engine().database, session_id)
+        st.code(lines, language="python", wrap_lines=True)
+        hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
+        st.markdown(
+            ':small[:gray[Then `memory.put(ChatMessage(role="user", content=text))` and `memory.get()` at each turn. '
+            f"Every page follows what it writes.{hidden}]]"
+        )
+        st.markdown(
+            ":small[:gray[Or attach any agent that uses OpenAI's clients, without changing its code: "
+            "its prompts are recorded as a session of their own.]]"
+        )
+        st.code(f"export OPENAI_BASE_URL={proxy('my-agent')}", language="bash", wrap_lines=True)
+        st.markdown(
+            ":small[:gray[Or any agent that sends OpenTelemetry spans over HTTP: each conversation becomes a session, "
+            "with what the agent wrote into its memory, found there, and did not send.]]"
+        )
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+        _dot(session_id)
+
+
+def _attachment(session_id: str) -> AgentAttached | None:
+    """What it shows, if it is no session of its own."""
+    try:
+        return engine().open(session_id).log.history().attachment
+    except MemoryInspectorError:  # the page reports the error
+        return None
+
+
+def _draw_attached(session_id: str, attachment: AgentAttached) -> None:
+    if attachment.source == "spans":
+        st.markdown(":small[:gray[This session records the spans that an agent sends to this address.]]")
+        st.code(f"export {_SPANS}={spans()}", language="bash", wrap_lines=True)
+    else:
+        st.markdown(":small[:gray[This session records the calls that an agent makes through this address.]]")
+        st.code(f"export OPENAI_BASE_URL={proxy(session_id)}", language="bash", wrap_lines=True)
+
+
+@st.fragment(run_every=LOOK_SECONDS)
+def _dot(session_id: str) -> None:
+    try:
+        heard = listen(session_id)
+    except MemoryInspectorError:  # the page reports the error
+        return
+    dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
+    elsewhere = {} if heard.last is not None else _live_elsewhere(session_id)
+    if elsewhere:
+        draw_live_links(elsewhere)
+    else:
+        st.markdown(f"{dot} {sentence(heard, time.time())}")
+
+
+def _live_elsewhere(session_id: str) -> dict[str, str]:
+    """The names of the other sessions in which an agent works, by id."""
+    database = engine().database
+    live = live_sessions(database) - {session_id}
+    statuses = list_sessions(database) if live else ()
+    return {each.session_id: session_name(each.title, each.session_id) for each in statuses if each.session_id in live}
+
+
+def listen(session_id: str) -> Heard:
+    """Check once, and store the state in this tab.
+
+    Raises:
+        MemoryInspectorError: the session is gone, or the database cannot be reached.
+    """
+    shared = engine()
+    job = shared.job(session_id)
+    running = job is not None and not job.done  # read before the log is checked: it may end in between
+    heard = Heard(session_id, last_position(shared.database, session_id), job.id if job is not None else None, running)
+    before: Heard | None = st.session_state.get(_HEARD)
+    if before is not None and before.session_id == session_id:
+        moved = heard.position != before.position
+        heard = listened(before, heard, shared.open(session_id).events(after=before.position) if moved else ())
+    st.session_state[_HEARD] = heard
+    return heard

@@ -1,0 +1,304 @@
+"""Dialogs that create, rename, branch, reset and delete a session."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import streamlit as st
+
+from memory_core import Memory, MemoryInspectorError, NotFoundError, delete_session
+from memory_core.recipes import RECIPES
+from memory_core.sessions.overview import Overview, overview
+from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.demo.script import RECORDED_TURNS, TURNS
+from memory_inspector.server.jobs import Job
+from memory_inspector.wording.event_sentences import Words, describe
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from memory_inspector.wording.unit_names import common, stored_plural, units
+from ui.demo import DEMO_SESSION, reset_demo
+from ui.parts import toasts
+from ui.parts.components import closing_button, error_inside
+from ui.sessions import making
+from ui.sessions.session_rows import branch_title, delete_question, named, users
+from ui.tab import state
+from ui.tab.new_session import RECIPE, TOKEN_LIMIT, new_memory
+from ui.tab.services import engine
+
+NEW_TITLE = "New session"
+
+TITLE_CHARACTERS = 80
+"""Maximum length of a typed title, in characters."""
+
+USER_CHARACTERS = 60
+"""Maximum length of a typed user name, in characters."""
+
+_DELETED = "sessions__deleted"
+
+
+def _all() -> dict[str, Overview]:
+    return {found.status.session_id: found for found in overview(engine().database)}
+
+
+def one(session_id: str) -> Overview:
+    """The session that a dialog concerns.
+
+    Raises:
+        NotFoundError: it was deleted meanwhile.
+    """
+    found = _all().get(session_id)
+    if found is None:
+        raise NotFoundError("This session was deleted elsewhere.")
+    return found
+
+
+# -- a new one -----------------------------------------------------------------------------------
+
+
+@st.dialog("New session", icon=":material/add:", on_dismiss=making.forget)
+@error_inside
+def new_dialog() -> None:
+    """Ask for the title, the user, and the memory system of a new session."""
+    if making.follow("Starting the session"):
+        return
+    title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
+    user = st.selectbox(
+        "User",
+        users(list(_all().values())),
+        index=None,
+        accept_new_options=True,
+        placeholder="Nobody in particular",
+        key="new__user",
+        help="Whose conversation it is.",
+    )
+    name = str(user or "").strip()
+    recipe = RECIPES[
+        st.selectbox(
+            "Recipe",
+            list(RECIPES),
+            index=list(RECIPES).index(RECIPE),
+            key="new__recipe",
+            format_func=lambda key: RECIPES[key].title,
+            help="The memory system it starts with. It can be switched later, on Blocks.",
+        )
+    ]
+    st.markdown(f":small[:gray[{plain(recipe.tagline)} {plain(recipe.limits)}]]")
+    nobody = recipe.of_user and not name
+    if nobody:
+        st.warning("This recipe keeps what it learns for a user: choose one, or type a name.", icon=":material/person:")
+    has_facts = not recipe.of_user and any(
+        block.kind == "facts" and block.accept_short_term_memory for block in recipe.made().blocks
+    )
+    shared_facts = (
+        bool(name)
+        and has_facts
+        and st.checkbox(
+            plain(f"Facts belong to {short(name)}"),
+            value=True,
+            key="new__shared",
+            help="All sessions of this user share them, and they stay when a session is deleted.",
+        )
+    )
+    too_long = len(name) > USER_CHARACTERS
+    if too_long:
+        st.error(f"A user's name may have at most {USER_CHARACTERS} characters; this one has {tokens(len(name))}.")
+    example = EXAMPLES.get(recipe.key)
+    played = example is not None and st.checkbox(
+        f"With a short conversation to play: {plain(example.title)}",
+        value=False,
+        key="new__example",
+        help=f"{plain(example.watch)} Its token limit is small, so that this can be seen.",
+    )
+    shared = engine()
+
+    def work(job: object) -> str:
+        facts_of: Literal["session", "user"] = "user" if shared_facts else "session"
+        limit = example.token_limit if example is not None and played else TOKEN_LIMIT
+        made = new_memory(
+            shared, title=title, user_id=name or None, facts_of=facts_of, recipe=recipe.key, token_limit=limit
+        )
+        if example is not None and played:
+            made.session.attach_recording(example.messages, source=example.title)
+        return made.session_id
+
+    st.button(
+        "Start session",
+        type="primary",
+        on_click=making.begin,
+        args=(work,),
+        disabled=not title or too_long or nobody,
+        key="new__start",
+    )
+
+
+# -- rename --------------------------------------------------------------------------------------
+
+
+@st.dialog("Rename the session", icon=":material/edit:", on_dismiss="rerun")
+@error_inside
+def rename_dialog(session_id: str) -> None:
+    """Ask for another title."""
+    status = one(session_id).status
+    title = st.text_input("Title", value=status.title, max_chars=TITLE_CHARACTERS)
+    closing_button("Save", _rename, (session_id, title.strip()), disabled=not title.strip(), kind="primary")
+
+
+def _rename(session_id: str, title: str) -> None:
+    try:
+        engine().open(session_id).session.rename(title)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+
+
+# -- branch --------------------------------------------------------------------------------------
+
+
+@st.dialog("Branch", icon=":material/call_split:", on_dismiss=making.forget)
+@error_inside
+def branch_dialog(session_id: str, turn: int | None = None) -> None:
+    """Create a second session in the state this one had at the end of a turn (None: the latest)."""
+    if making.follow("Branching"):
+        return
+    sessions = _all()
+    if session_id not in sessions:
+        raise NotFoundError("This session was deleted elsewhere.")
+    found = sessions[session_id]
+    latest = found.status.turns
+    if latest == 0:
+        st.markdown("There is no turn to branch from yet.")
+        return
+    chosen = int(
+        st.number_input(
+            f"At the end of turn, 1 to {tokens(latest)}",
+            min_value=1,
+            max_value=latest,
+            value=min(turn or latest, latest),
+            key=f"branch__turn_{session_id}",
+        )
+    )
+    title = st.text_input(
+        "Title",
+        value=branch_title(named(found), {named(each) for each in sessions.values()}),
+        max_chars=TITLE_CHARACTERS,
+        key=f"branch__title_{session_id}",
+    ).strip()
+    st.markdown(plain(branch_effect(session_id, chosen, latest)))
+    st.markdown(plain(f"“{short(named(found))}” stays as it is."))
+    shared = engine()
+
+    def work(job: Job) -> str:
+        step = making.counted(job, "Branching")
+        return shared.open(session_id).branch(chosen, title=title, step=step).session_id
+
+    st.button("Branch", type="primary", on_click=making.begin, args=(work,), disabled=not title, key="branch__go")
+
+
+def branch_effect(session_id: str, turn: int, latest: int) -> str:
+    """Contents of a branch, in words."""
+    memory = engine().open(session_id)
+    messages = memory.session.messages()
+    taken = [message for message in messages if message.turn <= turn]
+    said = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
+    left = len(messages) - len(taken)
+    rest = f"; {count(left, 'message')} said later {'is' if left == 1 else 'are'} not in it" if turn < latest else ""
+    kept = stored_plural(common(units(memory).values()))
+    return f"{said}, with the facts, {kept} and settings of that moment{rest}."
+
+
+# -- reset and delete ----------------------------------------------------------------------------
+
+
+@st.dialog("Reset the session", icon=":material/restart_alt:", on_dismiss="rerun")
+@error_inside
+def reset_dialog(session_id: str) -> None:
+    """Ask before deleting all messages and what was learned from them."""
+    found = one(session_id)
+    for line in reset_question(found):
+        st.markdown(plain(line))
+    _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
+
+
+def reset_question(found: Overview) -> tuple[str, ...]:
+    """Paragraphs on what a reset deletes and what it keeps."""
+    asked = f'Reset "{short(named(found), 60)}"?'
+    held_facts = count(found.facts, "fact")
+    held = f"{count(found.messages, 'message')} and {held_facts}"
+    if found.status.session_id != DEMO_SESSION:
+        return (
+            f"{asked} Removes {count(found.messages, 'message')} and what was learned from them alone"
+            f"{f', of {held_facts}' if found.facts else ''}. "
+            "Blocks, their texts and the settings stay. This cannot be undone.",
+        )
+    kept = f" Facts that belong to {short(found.status.user_id)} stay." if found.status.user_id else ""
+    return (
+        f"{asked} Deletes everything in it: {held}, its log, and all changes to its limits, blocks, texts and "
+        f"priorities. This cannot be undone.{kept if found.user_facts else ''}",
+        f"It becomes the demo as shipped, at turn {RECORDED_TURNS} of {TURNS}.",
+    )
+
+
+def _reset(session_id: str) -> None:
+    shared = engine()
+    if not _stopped(session_id):
+        return
+    try:
+        if session_id == DEMO_SESSION:
+            reset_demo(shared)
+            done = f"The demo is as shipped, at turn {RECORDED_TURNS} of {TURNS}."
+        else:
+            memory = shared.open(session_id)
+            memory.reset()
+            done = _was_reset(memory)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+    else:
+        toasts.done(done, session_id=session_id)
+    state.show_turn(None)
+
+
+def _was_reset(memory: Memory) -> str:
+    """Sentence on what the last reset deleted, from the log."""
+    record = memory.events(kinds=("session_reset",))[-1]
+    return f"{describe(record.event, Words({}, {}, {}, units=units(memory))).text}."
+
+
+def _stopped(session_id: str) -> bool:
+    """Stop the job of a session before it is changed; show a warning if it does not stop."""
+    if engine().stop(session_id):
+        return True
+    state.say("warning", "A turn is still being written. Nothing was changed: try again when it has ended.")
+    return False
+
+
+@st.dialog("Delete the session", icon=":material/delete:", on_dismiss="rerun")
+@error_inside
+def delete_dialog(session_id: str) -> None:
+    """Ask before deleting a session permanently; the demo is reset instead."""
+    if st.session_state.pop(_DELETED, None) == session_id:
+        st.rerun()  # the session is already deleted
+    st.markdown(plain(delete_question(one(session_id))))
+    _sure("Delete session", _delete, session_id)
+
+
+def _delete(session_id: str) -> None:
+    if not _stopped(session_id):
+        return
+    try:
+        found = one(session_id)
+        delete_session(engine().database, session_id)
+    except NotFoundError:
+        state.say("warning", "This session was deleted elsewhere.")
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    gone = f"{count(found.messages, 'message')} and {count(found.facts, 'fact')}"
+    toasts.done(f'Deleted "{short(named(found), 60)}" with {gone}.', session_id=None)
+    st.session_state[_DELETED] = session_id
+    if state.selected_session() == session_id:
+        state.select_session(DEMO_SESSION)
+
+
+def _sure(says: str, do: Callable[[str], None], session_id: str) -> None:
+    """Draw the confirming button and the one that cancels."""
+    with st.container(horizontal=True):
+        closing_button(says, do, (session_id,), kind="primary")
+        if st.button("Cancel"):
+            st.rerun()

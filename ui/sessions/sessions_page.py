@@ -1,0 +1,220 @@
+"""The Sessions page: the list of conversations, and the health of the system."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+from zlib import crc32
+
+import streamlit as st
+
+from memory_core import StoreError, list_sessions
+from memory_core.sessions.health import Health
+from memory_core.sessions.overview import Overview, overview
+from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.wording.formatting import count, plain, short
+from ui.demo import DEMO_SESSION
+from ui.parts.components import filled_rows, heading, unseen_heading
+from ui.parts.saved_page import page_dialog
+from ui.sessions import session_dialogs
+from ui.sessions.connect import CONNECT, draw_card, draw_live_links, live_sessions
+from ui.sessions.exporting import export_dialog
+from ui.sessions.health import LABELS, draw_health, latest
+from ui.sessions.importing import import_dialog
+from ui.sessions.session_rows import (
+    EVERYONE,
+    NOBODY,
+    named,
+    of_user,
+    origin_in_words,
+    rows,
+    totals,
+    users,
+)
+from ui.tab import live, nav, state
+from ui.tab.services import engine
+
+BESIDE_PIXELS, MIN_PIXELS = 480, 240
+"""Pixels around the table, and its minimum height in a low window."""
+
+_PICKED = "sessions__picked"
+
+
+def draw() -> None:
+    """Draw the list of sessions with their actions, and the health of the dependencies."""
+    shared = None
+    try:
+        shared = engine()
+        seen, agents = _news(), live_sessions(shared.database)
+        found = overview(shared.database)
+    except StoreError as error:
+        st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
+        if shared is not None:
+            draw_health(follow=True)
+        return
+    st.markdown(_sentence(found, latest()))
+    draw_live_links({each.status.session_id: named(each) for each in found if each.status.session_id in agents})
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
+        dialog_open = _begin()
+        shown = of_user(found, _filter(found))
+    picked = _picked(found)
+    _table(shown, picked, agents)
+    if picked is not None:
+        dialog_open = _selected(picked, found) or dialog_open
+        _connect(picked.status.session_id, folded=len(found) > 1)
+    else:
+        st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
+    st.space("small")
+    draw_health(follow=not dialog_open)
+    if not dialog_open and not state.dialog_open():
+        live.follow(_news, seen)
+
+
+def _news() -> object:
+    """Values on which the list depends, except health: a difference triggers a redraw."""
+    database = engine().database
+    return [(each.session_id, each.title, each.updated_at) for each in list_sessions(database)], live_sessions(database)
+
+
+def _connect(session_id: str, *, folded: bool) -> None:
+    """Draw how to connect an agent; folded once there is more than the demo."""
+    opened = st.expander(CONNECT, not folded, key="sessions__connect", icon=":material/cable:", on_change="rerun")
+    if opened.open:
+        with opened:
+            draw_card(session_id, framed=False)
+
+
+def _sentence(found: Sequence[Overview], health: Health | None) -> str:
+    counted = count(len(found), "session")
+    if health is None:
+        return counted
+    if not health.problems:
+        return f"{counted} · all systems OK"
+    return f"{counted} · not working: {', '.join(LABELS[check.part].lower() for check in health.problems)}"
+
+
+def _begin() -> bool:
+    """Draw the buttons that create a session; return whether a dialog was opened."""
+    with st.container(horizontal=True, width="content"):
+        imports = st.button(
+            "Import a conversation", type="primary", icon=":material/upload_file:", key="sessions__import"
+        )
+        new = st.button("New", icon=":material/add:", key="sessions__new")
+    if imports:
+        import_dialog()
+    elif new:
+        session_dialogs.new_dialog()
+    return imports or new
+
+
+def _filter(found: Sequence[Overview]) -> str:
+    """Draw the user filter; return the chosen user."""
+    names = users(found)
+    if not names:
+        return EVERYONE
+    options = [EVERYONE, *names, *([NOBODY] if any(each.status.user_id is None for each in found) else [])]
+    with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
+        st.markdown("User", width="content")
+        user = st.selectbox(
+            "User",
+            options,
+            format_func=_user,
+            key="sessions__user",
+            label_visibility="collapsed",
+            width=180,
+            persist_state="session",
+        )
+    return user or EVERYONE
+
+
+def _user(user: str) -> str:
+    return {EVERYONE: "everyone", NOBODY: "nobody"}.get(user) or short(user)
+
+
+def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
+    ids = [each.status.session_id for each in shown]
+    at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
+    key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
+    number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
+    unseen_heading("List of sessions")
+    filled_rows("sessions__rows", len(ids), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
+        rows(shown, time.time(), agents=agents),
+        hide_index=True,
+        height="stretch",
+        key=key,
+        on_select=lambda: _pick(ids, st.session_state[key].selection.rows),
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [] if at is None else [at]}},
+        column_config={
+            "Session": st.column_config.TextColumn(width="medium"),
+            "Turns": number(),
+            "All tokens": number(help="All messages, also those that left the queue; a prompt has its own size"),
+            "Flushes": number(),
+            "Facts": number(help="Active facts, with those that belong to its user"),
+        },
+        alt=f"{count(len(ids), 'session')}, most recently used first",
+    )
+
+
+def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
+    chosen = ids[selected[0]] if selected and selected[0] < len(ids) else None
+    st.session_state[_PICKED] = (state.selected_session(), chosen)
+
+
+def _picked(found: Sequence[Overview]) -> Overview | None:
+    """The session whose row is selected; initially, and after another one was opened, the open session."""
+    by_id = {each.status.session_id: each for each in found}
+    open_one = state.selected_session()
+    while_open, chosen = st.session_state.get(_PICKED, (open_one, open_one))
+    if while_open != open_one:
+        chosen = open_one
+    if chosen is not None and chosen not in by_id:
+        st.warning("This session was deleted elsewhere.")
+        st.session_state.pop(_PICKED, None)
+        chosen = open_one
+    return by_id.get(chosen) if chosen is not None else None
+
+
+def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
+    """Draw the selected session's contents and actions; return whether a dialog was opened."""
+    session_id = picked.status.session_id
+    titles = {each.status.session_id: named(each) for each in found}
+    about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))
+    heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
+    last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog)
+    if session_id != DEMO_SESSION:
+        last = ("Delete", "delete", session_dialogs.delete_dialog)
+    actions: list[tuple[str, str, Callable[[str], None]]] = [
+        ("Rename", "edit", session_dialogs.rename_dialog),
+        ("Branch…", "call_split", session_dialogs.branch_dialog),
+        ("Export", "download", export_dialog),
+        ("Save as page", "ios_share", page_dialog),
+        last,
+    ]
+    left = left_to_agent(engine().database, session_id)
+    with st.container(horizontal=True, gap="small", key="sessions__actions"):
+        opens = st.button(
+            "Open",
+            icon=":material/forum:",
+            key="sessions__open",
+            on_click=state.select_session,
+            args=(session_id,),
+            help="Show this session on every page",
+        )
+        pressed = [
+            dialog
+            for says, icon, dialog in actions
+            if st.button(
+                says,
+                icon=f":material/{icon}:",
+                key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
+                disabled=(dialog in (session_dialogs.branch_dialog, page_dialog) and picked.status.turns == 0)
+                or (left is not None and dialog is last[2]),
+                help=left.sentence if left is not None and dialog is last[2] else None,
+            )
+        ]
+    if opens:
+        nav.go("chat")
+    for dialog in pressed:
+        dialog(session_id)
+    return bool(pressed)

@@ -1,0 +1,1 @@
+"""State of one browser tab: the session and moment it shows, its colours, and its links."""

@@ -1,0 +1,165 @@
+"""State of one browser tab between runs: ids and small values only."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, TypeVar
+
+import streamlit as st
+
+SESSION = "session"
+"""Key of the selected session, and the URL parameter that names it."""
+
+TURN = "turn"
+"""Key of the selected turn, and the URL parameter that names it; empty for the latest."""
+
+TOAST = "toast"
+"""Key of the last action's message while it is still to be shown; see `ui.parts.toasts`."""
+
+_NOTICE = "notice"
+_SHOWN = "notice_shown"
+
+STEP = "step"
+"""Key of the log position of the selected step inside a turn, and the URL parameter that names it."""
+
+LANES = "lanes"
+"""Key of the budget that this tab shows, with its animation."""
+
+_EARLIER = "chat_earlier"
+_DIALOG = "dialog_open"
+_GRAPH = "has_graph"
+_WHOLE = "whole_messages"
+
+
+State = TypeVar("State")
+
+
+class ByPlace(Generic[State]):
+    """Page state by place, a session or one of its blocks: one frozen value each, kept while other pages are drawn."""
+
+    def __init__(self, name: str, begun: State) -> None:
+        """`begun`: what is remembered of a place that was not looked at yet."""
+        self._name, self._begun = name, begun
+
+    def at(self, place: Hashable) -> State:
+        known: dict[Hashable, State] = st.session_state.get(self._name, {})
+        return known.get(place, self._begun)
+
+    def put(self, place: Hashable, value: State) -> None:
+        st.session_state[self._name] = {**st.session_state.get(self._name, {}), place: value}
+
+    def change(self, place: Hashable, /, **changes: Any) -> None:
+        """Other values in some fields; what is not named stays."""
+        before: Any = self.at(place)
+        self.put(place, replace(before, **changes))
+
+
+def write_address(name: str, value: str | None) -> None:
+    """Put a parameter in the address, so that the page can be reloaded and linked to; None: take it out."""
+    if value is None:
+        st.query_params.pop(name, None)
+    elif st.query_params.get(name) != value:
+        st.query_params[name] = value
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A message to show once, on the next drawing."""
+
+    kind: Literal["error", "warning", "info"]
+    text: str
+
+
+def say(kind: Literal["error", "warning", "info"], text: str) -> None:
+    """Show a sentence on the next drawing, in place of any toast. For callbacks."""
+    st.session_state.pop(TOAST, None)
+    st.session_state[_NOTICE] = Notice(kind, text)
+
+
+def take_notice() -> Notice | None:
+    """The sentence to show; it is returned once."""
+    notice: Notice | None = st.session_state.pop(_NOTICE, None)
+    st.session_state[_SHOWN] = notice
+    return notice
+
+
+def keep_notice() -> None:
+    """Keep the current sentence for another drawing, which is not due to a user's action but to new events."""
+    shown: Notice | None = st.session_state.get(_SHOWN)
+    if shown is not None:
+        st.session_state.setdefault(_NOTICE, shown)
+
+
+def open_dialog() -> None:
+    """Record that this run draws a dialog."""
+    st.session_state[_DIALOG] = True
+
+
+def dialog_open() -> bool:
+    """Whether this run has drawn a dialog."""
+    return bool(st.session_state.get(_DIALOG))
+
+
+def begin_run() -> None:
+    """Reset the record of open dialogs. Called by app.py on every run."""
+    st.session_state[_DIALOG] = False
+
+
+def has_graph() -> bool:
+    """Whether the selected session has a graph, as of this tab's last check."""
+    return bool(st.session_state.get(_GRAPH))
+
+
+def saw_graph(there: bool) -> None:
+    st.session_state[_GRAPH] = there
+
+
+def earlier_messages() -> int:
+    """Number of messages drawn beyond the usual."""
+    return int(st.session_state.get(_EARLIER, 0))
+
+
+def show_earlier(more: int) -> None:
+    st.session_state[_EARLIER] = more
+
+
+def whole(message: str) -> bool:
+    """Whether this message is to be shown in full."""
+    return message in st.session_state.get(_WHOLE, ())
+
+
+def show_whole(message: str, whole: bool) -> None:
+    """Show a message in full, or only its beginning again. For callbacks."""
+    opened: frozenset[str] = st.session_state.get(_WHOLE, frozenset())
+    st.session_state[_WHOLE] = opened | {message} if whole else opened - {message}
+
+
+def selected_session() -> str | None:
+    """The id in the session picker."""
+    value: str | None = st.session_state.get(SESSION)
+    return value
+
+
+def selected_turn() -> int | None:
+    """The selected turn; None for the latest."""
+    value: int | None = st.session_state.get(TURN)
+    return value
+
+
+def selected_step() -> int | None:
+    """Log position of the step selected inside the turn; None for the turn's end."""
+    value: int | None = st.session_state.get(STEP)
+    return value
+
+
+def show_turn(turn: int | None, step: int | None = None) -> None:
+    """Show one turn on every page, at its end or at one of its steps, or the latest again. For callbacks."""
+    st.session_state[TURN] = turn
+    st.session_state[STEP] = step
+
+
+def select_session(session_id: str | None) -> None:
+    """Select another session. For callbacks, before the picker is drawn."""
+    st.session_state[SESSION] = session_id
+    show_turn(None)
+    show_earlier(0)
+    st.session_state.pop(_WHOLE, None)

@@ -1,0 +1,218 @@
+"""One session at one moment, as every page shows it: the one clock of the app.
+
+A page shows the log up to one position: that of the turn or step selected in the header, otherwise the newest. While a
+turn is running that has no prompt yet, it is the end of the previous turn, so that all numbers on a screen belong to
+one turn.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from memory_core import ConfigError, Memory, Services, Status
+from memory_core.events import EventRecord, MessageAdded
+from memory_core.history.by_turn import History, TurnRecord, history_of
+from memory_core.history.log import last_position
+from memory_core.sessions.agents import running_agent
+from memory_core.tracing.effects import Effects
+from memory_inspector.reading.write_access import PAST, ReadOnly, read_only, taken_from_agent
+from memory_inspector.server.chat_turns import answers, builds_prompts
+from memory_inspector.server.jobs import Job, Reveal
+from ui.tab import state
+from ui.tab.model import chosen_model, services_for
+from ui.tab.services import engine
+
+
+@dataclass(frozen=True)
+class View:
+    """One session at one moment, as a page shows it."""
+
+    memory: Memory
+    """Opened with the services of the chosen model."""
+    history: History
+    """The session's log by turn, as of the start of the drawing."""
+    status: Status
+    """Current totals."""
+    turn: int | None
+    """The selected turn, if it is not the latest, or is the latest at an earlier step of it; otherwise None."""
+    running: Job | None
+    """The job running for this session in this process."""
+    step: int | None = None
+    """Log position of the step selected inside a turn."""
+    seen: object = None
+    """The session's news at the start of the drawing."""
+
+    @property
+    def past(self) -> bool:
+        """Whether all shown is read from the log: this is an earlier moment, or all there is are records of another's
+        agent."""
+        return self.turn is not None or self.attached
+
+    @property
+    def read_only(self) -> ReadOnly | None:
+        """Why nothing can be changed on a page of this moment; None if it can."""
+        return self.locked or (PAST if self.turn is not None else None)
+
+    @cached_property
+    def locked(self) -> ReadOnly | None:
+        """Why nothing can be changed in this session, whichever moment is shown; None if it can."""
+        return read_only(self.memory, self.history)
+
+    @cached_property
+    def taken_over(self) -> bool:
+        """Whether an agent works in this session, and a person has taken it over."""
+        return taken_from_agent(self.memory.session.database, self.memory.session_id)
+
+    @property
+    def attached(self) -> bool:
+        """Whether this session shows an attached agent."""
+        return self.history.attached
+
+    @property
+    def shown_turn(self) -> int:
+        """The turn that contains this moment; 0 before the first message."""
+        return self.turn if self.turn is not None else turn_at(self.history, self.position)
+
+    @cached_property
+    def position(self) -> int:
+        """Log position of this moment: everything shown happened at or before it."""
+        if self.step is not None:
+            return self.step
+        if self.turn is not None:
+            return self.history.position_at(self.turn)
+        return latest_moment(self.history, self.running)
+
+    @cached_property
+    def latest_turn(self) -> int:
+        """The newest turn that can be shown completely; 0 before the first message."""
+        return turn_at(self.history, latest_moment(self.history, self.running))
+
+    @property
+    def between(self) -> bool:
+        """Whether a running turn is not shown yet, because its prompt has not been built."""
+        return self.turn is None and self.running is not None and self.position < self.history.position
+
+    @cached_property
+    def then(self) -> TurnRecord | None:
+        """The shown turn up to this moment; None before the first."""
+        record = self.history.turns.get(self.shown_turn)
+        if record is None or record.last_position <= self.position:
+            return record
+        return history_of(self.history.upto(self.position)).turns.get(self.shown_turn)
+
+    @cached_property
+    def reveal(self) -> Reveal | None:
+        """The part of the shown turn's story that is shown while it plays or waits at a stop; None: all of it."""
+        job = engine().job(self.memory.session_id)
+        reveal = job.reveal if job is not None and self.turn is None else None
+        if job is None or reveal is None or reveal.turn != self.shown_turn:
+            return None
+        return reveal if reveal.held is not None or not job.done else None
+
+    @cached_property
+    def contexts(self) -> tuple[EventRecord, ...]:
+        """The contexts that the shown turn had at this moment, otherwise those of the last turn before it with any."""
+        turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
+        return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
+
+    @cached_property
+    def effects(self) -> Effects:
+        """Of what the session keeps, what is in the last of `contexts`, and why the rest is not."""
+        return self.memory.trace.effects(turn=self.shown_turn, upto=self.position)
+
+    @cached_property
+    def status_then(self) -> Status:
+        """The session's totals at this moment.
+
+        Taken from the log while a job is running, so that they match everything else shown. For the past, without
+        messages in transit, which no turn records.
+        """
+        then, past = self.then, self.past or self.between
+        if then is None or not (past or self.running):
+            return self.status
+        return replace(
+            self.status,
+            queue_tokens=then.queue_tokens,
+            queue_messages=then.queue_messages,
+            archived_messages=then.archived_messages,
+            history_budget=then.history_budget,
+            token_limit=then.token_limit,
+            in_transit_messages=0 if past else self.status.in_transit_messages,
+            in_transit_tokens=0 if past else self.status.in_transit_tokens,
+        )
+
+    @cached_property
+    def last_seq(self) -> int:
+        """Sequence number of the newest message at this moment; 0 before the first."""
+        records = reversed(self.history.upto(self.position))
+        return next((r.event.seq for r in records if isinstance(r.event, MessageAdded)), 0)
+
+
+def latest_moment(history: History, running: Job | None) -> int:
+    """Position of the newest moment that can be shown completely: the log's end, or the end of the turn before a
+    running one without a prompt."""
+    newest = history.turns.get(history.latest_turn)
+    if running is None or newest is None or newest.built is not None or not builds_prompts(running):
+        return history.position
+    return newest.first_position - 1
+
+
+def turn_at(history: History, position: int) -> int:
+    """The turn that contains a position of the log; 0 before the first."""
+    records = history.upto(position)
+    return records[-1].turn if records else 0
+
+
+def memory_of(session_id: str) -> Memory:
+    """A session with the services of the chosen model.
+
+    Raises:
+        NotFoundError: it was deleted.
+        StoreError: the database cannot be reached.
+    """
+    return engine().open(session_id, _services())
+
+
+def opened(session_id: str) -> View:
+    """The view of a session that pages show.
+
+    Raises:
+        NotFoundError: it was deleted.
+        StoreError: the database cannot be reached.
+    """
+    seen = news(session_id)  # first: events stored while the rest is read then count as news at the next poll
+    shared = engine()
+    memory = memory_of(session_id)
+    running = shared.running(session_id)
+    view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
+    turn, step = state.selected_turn(), state.selected_step()
+    if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
+        step = None  # of a turn that was left, or at its end
+    if turn is not None and (turn < view.latest_turn or step is not None):
+        return replace(view, turn=turn, step=step)
+    return view
+
+
+def news(session_id: str) -> tuple[object, ...]:
+    """Values that the latest view depends on: a difference triggers a redraw.
+
+    Raises:
+        NotFoundError: the session was deleted.
+        StoreError: the database cannot be reached.
+    """
+    shared = engine()
+    running = shared.running(session_id)
+    waiting = tuple(each.job_id for each in shared.waiting(session_id))
+    if running is None:
+        problem, agent = shared.store_problem(session_id), running_agent(shared.database, session_id)
+        return last_position(shared.database, session_id), waiting, problem, agent
+    history = shared.open(session_id).log.history()
+    stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
+    return latest_moment(history, running), waiting, running.id, stored, running.reveal
+
+
+def _services() -> Services:
+    """Services of the chosen model; the default ones if its address is invalid, which the sidebar reports."""
+    try:
+        return services_for(chosen_model())
+    except ConfigError:
+        return engine().services

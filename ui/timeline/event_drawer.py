@@ -1,0 +1,334 @@
+"""The drawer of one event: its sentence, its numbers, its outcome, links to other pages, and the raw record."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import streamlit as st
+
+from memory_core import Memory
+from memory_core.events import (
+    ContextBuilt,
+    Event,
+    EventRecord,
+    FactsCondensed,
+    FlushPlanned,
+    MessageAdded,
+    Ref,
+    Retrieved,
+    UnknownEvent,
+    expand,
+)
+from memory_core.history.outcomes import FlushOutcome, Given, flush_outcome
+from memory_core.lab.striking import SET_BY_PEOPLE, changes_without, may_be_struck
+from memory_core.lab.variants import Change
+from memory_core.messages import message_text
+from memory_inspector.reading.event_references import MAX_FOLLOWED, followable, label
+from memory_inspector.reading.event_rows import ACTORS, GROUPS
+from memory_inspector.wording.event_details import number_rows
+from memory_inspector.wording.event_sentences import (
+    QUOTED,
+    SAID,
+    Line,
+    Words,
+    describe,
+    one_cut,
+    seconds,
+    stored_as,
+    unsent_words,
+)
+from memory_inspector.wording.event_sentences.event_words import words_in_log
+from memory_inspector.wording.formatting import ago, count, plain, short, tokens
+from memory_inspector.wording.terms import marked
+from memory_inspector.wording.unit_names import TURN
+from ui.lab import tried_variants
+from ui.parts.components import error_inside, heading
+from ui.tab import nav, state
+from ui.tab.view import View
+from ui.timeline.opened import close
+
+MAX_SHOWN = 12
+"""Maximum number of messages, facts or stored turns listed in words; the rest are counted."""
+
+MAX_ROWS = 7
+"""Maximum rows of the table of flushed messages before it scrolls."""
+
+MAX_CHARACTERS = 2_000
+"""Maximum characters of a text shown in full."""
+
+
+def zone() -> tzinfo:
+    """The user's time zone; UTC until the browser reports one."""
+    name = st.context.timezone
+    return ZoneInfo(name) if name else UTC
+
+
+@st.dialog("What happened", width=440, position="right", icon=":material/timeline:", on_dismiss=close)
+@error_inside
+def event_drawer(view: View, position: int) -> None:
+    """Show one event of the log."""
+    record = next((r for r in view.history.after(position - 1)[:1] if r.position == position), None)
+    if record is None:
+        st.warning("This event is not in the log any more.")
+        return
+    event = record.event
+    words = words_in_log(view.memory).words([record], view.memory)
+    line = describe(event, words)
+    who = ACTORS.get(record.actor, "Somebody")
+    when = ago(record.at, time.time(), zone())
+    turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
+    _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
+    _unsent(view, record)
+    _in_full(event, words)
+    if rows := number_rows(event, stored_as(event, words)):
+        cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
+        st.table(cells, border=False, hide_header=True, hide_index=True)
+    if isinstance(event, FlushPlanned):
+        upto = view.position if position <= view.position else view.history.position
+        log = view.history.upto(upto)
+        outcome = flush_outcome(log, position)
+        if outcome is not None:
+            _flush(view.memory, outcome, log[-1])
+    elif isinstance(event, ContextBuilt):
+        _cuts(view, record, event, words)
+    _follow_what_it_is_about(view, record)
+    _strike(view.memory, record)
+    _ways_on(view, record)
+    _raw(record)
+
+
+def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
+    told = marked(line.text, names=names)
+    coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
+    st.markdown(f":material/{line.icon}: **{coloured}**  \n:small[:gray[{plain(about)}]]")
+    _listed(line.details)
+    _listed(line.more)
+
+
+def _unsent(view: View, record: EventRecord) -> None:
+    """Draw what a search of an attached agent found and the prompt that followed has not."""
+    for each in view.memory.trace.unsent([record] if view.attached else ()).values():
+        st.markdown(f":red[{plain(unsent_words(each).strip())}]")
+        nav.link("context", f":small[The prompt of turn {tokens(each.prompt.turn)}]", icon=":material/stacks:",
+                 turn=each.prompt.turn)  # fmt: skip
+
+
+def _listed(items: Sequence[str]) -> None:
+    """List quoted texts, one per line."""
+    if items:
+        lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MAX_SHOWN]]
+        more = [f"and {tokens(len(items) - MAX_SHOWN)} more"] if len(items) > MAX_SHOWN else []
+        joined = "  \n".join([*lines, *more])
+        st.markdown(f":small[{joined}]")
+
+
+def _in_full(event: Event, words: Words) -> None:
+    """Show texts that the sentence had to shorten."""
+    quoted: list[str] = []
+    if isinstance(event, MessageAdded):
+        quoted = [words.said.get(event.content, "")]
+    elif isinstance(event, Retrieved):
+        asked = words.said.get(event.query)
+        quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
+    elif not isinstance(event, ContextBuilt | FactsCondensed):
+        quoted = list(words.facts.values())
+    for text in quoted:
+        if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
+            st.text(short(text, MAX_CHARACTERS))
+
+
+def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
+    """Show the flushed messages, and the outcome at every block up to an event."""
+    seqs = expand(outcome.event.seqs)
+    heading("What left", level=3)
+    found = (
+        {message.seq: message for message in memory.session.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
+    )
+    rows = []
+    for seq in seqs:
+        message = found.get(seq)
+        said = "erased since" if message is None else " ".join(message_text(message.message).split())
+        rows.append(
+            {
+                "Turn": message.turn if message else None,
+                "Role": str(message.message.role) if message else "",
+                "Message": short(said, 200) or "(without text)",
+                "Tokens": message.tokens.content if message else None,
+            }
+        )
+    st.dataframe(
+        rows,
+        hide_index=True,
+        height="content" if len(rows) <= MAX_ROWS else 250,
+        column_config={
+            "Turn": st.column_config.NumberColumn(width=52, format="localized"),
+            "Role": st.column_config.TextColumn(width=78),
+            "Tokens": st.column_config.NumberColumn(width=60, format="localized"),
+        },
+        key="timeline__left",
+        alt="Messages that left the queue",
+    )
+    into = "To the archive (none is deleted) and to the blocks that learn:"
+    heading("Where it went", f"\n:small[:gray[{into}]]", level=3)
+    if not outcome.given:
+        st.markdown(":small[No block learns from flushes.]")
+    learned = [fact for given in outcome.given for fact in (*given.learned, *given.confirmed)]
+    related = [relation for given in outcome.given for relation in given.related]
+    words = words_in_log(memory).named(memory, now, facts=learned, relations=related)
+    for given in outcome.given:
+        with st.container(gap="xxsmall"):
+            _given(given, words)
+
+
+def _given(given: Given, words: Words) -> None:
+    outcome = _outcome(given, words.units.get(given.block, TURN))
+    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(outcome)}")
+    if given.error and given.state != "done":
+        st.text(given.error)
+    _listed([words.facts.get(fact, "a fact that was erased since") for fact in given.learned])
+    _listed([words.relations.get(relation, "a relation that was erased since") for relation in given.related])
+
+
+def _outcome(given: Given, unit: str) -> str:
+    """Outcome of a flush at one block, in words; `unit`: the noun for what it stores as one."""
+    if given.state == "pending":
+        return "waiting" if not given.attempts else f"waiting, {count(given.attempts, 'try')} failed"
+    if given.state == "parked":
+        return f"given up after {count(given.attempts, 'try')}"
+    if given.state == "skipped":
+        return "skipped"
+    made = []
+    if given.learned:
+        made.append(f"learned {count(len(given.learned), 'fact')}")
+    if given.related:
+        made.append(f"learned {count(len(given.related), 'relation')}")
+    if given.confirmed:
+        made.append(f"{count(len(given.confirmed), 'fact')} already known")
+    if given.stored:
+        made.append(f"stored {count(len(given.stored), unit)}")
+    if given.summarised:
+        made.append(f"took {count(given.summarised, 'message')} into its text")
+    took = f", in {seconds(given.seconds)}" if given.seconds is not None else ""
+    return f"{', '.join(made) or 'nothing new'}{took}"
+
+
+def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) -> None:
+    """Show each cut with its removed items, lowest score first."""
+    if not event.cuts:
+        return
+    turn = view.history.turns.get(record.turn)
+    before = view.history.upto(record.position)[-50:]
+    recalled = [r.event for r in before if isinstance(r.event, Retrieved) and turn and r.turn == record.turn]
+    heading("Cuts", "\n:small[:gray[Left out of this one prompt: what is stored did not change.]]", level=3)
+    for number, cut in enumerate(event.cuts, start=1):
+        line = one_cut(cut, recalled, words)
+        with st.container(gap="xxsmall"):
+            st.markdown(f":small[{number}. {plain(line.text)}]")
+            _listed(line.details)
+            _follow(view, record, Ref.of_cut(record.position, number), "Follow this cut")
+
+
+def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
+    """Draw a button for each thing that an event is about, which follows it to that turn's prompt."""
+    refs = followable(record)
+    if not refs:
+        return
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        for ref in refs[:MAX_FOLLOWED]:
+            _follow(view, record, ref, label(ref))
+        if more := refs[MAX_FOLLOWED:]:
+            st.markdown(f":small[:gray[and {tokens(len(more))} more]]", width="content")
+
+
+def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
+    if st.button(says, icon=nav.icon("trace"), type="tertiary", key=f"timeline__follow_{target.replace('.', '_')}"):
+        close()
+        there = record.turn in view.history.turns and record.turn < view.status.turns
+        query: dict[str, Any] = nav.followed(target)
+        nav.go("trace", turn=record.turn if there else None, **query)
+
+
+def _strike(memory: Memory, record: EventRecord) -> None:
+    """Offer to play the conversation as if the event had not happened; the session itself stays as it is."""
+    if not may_be_struck(record):
+        return
+    session_id = memory.session_id
+    tried = tried_variants.desk(session_id).current
+    before = changes_without(memory, record)
+    struck = tried_variants.is_struck(tried, record, before)
+    if not struck and record.kind in SET_BY_PEOPLE and not before:
+        return  # set again since: without it everything is as it is
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        if struck:
+            st.markdown(f":small[~~This event~~ is struck in the Lab's {plain(tried.name)}.]", width="content")
+        st.button(
+            "Take it back" if struck else "Strike",
+            icon=":material/undo:" if struck else ":material/format_strikethrough:",
+            type="tertiary",
+            key="timeline__strike",
+            help="As if it had not happened: the Lab plays the rest without it. The session stays as it is.",
+            on_click=_toggle,
+            args=(session_id, tried.name, record, before, struck),
+        )
+        if struck and st.button("What that changes", icon=nav.icon("lab"), type="tertiary", key="timeline__to_lab"):
+            tried_variants.ask(session_id)
+            close()
+            nav.go("lab")
+
+
+def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Change], struck: bool) -> None:
+    if not before:
+        tried_variants.strike(session_id, record.position)
+    elif struck:
+        for change in before:
+            tried_variants.take_back(session_id, name, change.setting)
+    else:
+        tried_variants.mend(session_id, name, before)
+
+
+def _ways_on(view: View, record: EventRecord) -> None:
+    """Draw the time travel button, and links to pages that show that turn."""
+    turns = view.history.turns
+    known = turns.get(record.turn)
+    if known is None or record.position < known.first_position:
+        return  # from before a full reset: that turn no longer exists
+    turn = record.turn if record.turn < view.status.turns else None
+    if turn != view.turn:
+        says = "Back to the latest turn" if turn is None else f"Show turn {tokens(record.turn)} everywhere"
+        if st.button(says, icon=":material/history:", key="timeline__show", on_click=_show, args=(turn,)):
+            st.rerun()
+    with st.container(horizontal=True, gap="small"):
+        for page in GROUPS[record.event.family].pages:
+            if page == "context" and not known.contexts:
+                continue  # no prompt was built in that turn
+            says = f"{page.capitalize()} of turn {tokens(record.turn)}"
+            if st.button(says, icon=nav.icon(page), type="tertiary", key=f"timeline__to_{page}"):
+                close()
+                nav.go(page, turn=turn)
+        if isinstance(record.event, ContextBuilt) and any(
+            earlier < record.turn and each.contexts for earlier, each in turns.items()
+        ):
+            says = "Changes since the previous prompt"
+            if st.button(says, icon=":material/difference:", type="tertiary", key="timeline__to_changes"):
+                close()
+                nav.go("context", turn=turn, show="changes")
+
+
+def _show(turn: int | None) -> None:
+    close()
+    state.show_turn(turn)
+
+
+def _raw(record: EventRecord) -> None:
+    """Show the event as it is stored."""
+    box = st.expander("Raw record", key="timeline__raw", on_change="rerun", type="compact")
+    if not box.open:
+        return
+    event = record.event
+    name, data = (event.name, event.data) if isinstance(event, UnknownEvent) else (record.kind, None)
+    stored = data if data is not None else json.loads(event.to_json())
+    whole = {"position": record.position, "kind": name, "turn": record.turn, "at": record.at, "actor": record.actor}
+    box.code(json.dumps({**whole, "data": stored}, ensure_ascii=False, indent=2), language="json", wrap_lines=True)

@@ -1,0 +1,105 @@
+"""The timeline's two cards: tokens by turn, and the outcome of the messages."""
+
+from functools import partial
+
+import plotly.graph_objects as go
+import streamlit as st
+
+from memory_inspector.figures.chart_style import CONFIG
+from memory_inspector.figures.outcome_bar import MAX_MESSAGES, OUTCOMES, counted, outcome_rows, strip_figure
+from memory_inspector.figures.timeline_figures import SCISSORS, tokens_figure
+from memory_inspector.palette import Mode, block_colour, colour
+from memory_inspector.reading.timeline_cache import Timeline
+from memory_inspector.reading.token_series import Course, course, course_rows, describe
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui.parts.components import heading, numbers_table
+from ui.tab.appearance import mode
+from ui.tab.view import View
+from ui.timeline.opened import figure_key, take_mark
+
+ABOUT = (
+    "What the last prompt of each turn held, part by part. Limit: all of it must fit in. "
+    "Flush: when the queue (short-term memory) grows above this line (history budget), its oldest messages leave. "
+    "Click a bar for the prompt of that turn, a mark for its flush or cut."
+)
+OUTCOME = (
+    "Where each message is, oldest first. Flushed ones are in the archive; recalled: brought back into a prompt; "
+    "learned from: at least one fact came from it; gone: replaced or forgotten."
+)
+
+_BETWEEN = "\N{EM SPACE}"
+"""Separator of legend entries: Markdown collapses several spaces into one."""
+
+
+def draw_tokens(view: View, timeline: Timeline) -> None:
+    """Draw tokens by turn, with the marks that open an event."""
+    kinds = view.history.kinds(view.history.position)
+    turns, appearance = view.history.turns, mode()
+
+    def make() -> tuple[Course, go.Figure]:
+        drawn = course(turns, kinds)
+        return drawn, tokens_figure(drawn, appearance, picked=view.turn)
+
+    drawn, figure = timeline.figure((view.history.position, appearance, view.turn), make)
+    with st.container(border=True, gap="xsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute"):
+            heading("Tokens by turn", width="content", help=ABOUT)
+            cut = SCISSORS if drawn.bars else "❘"
+            scissors = f':color[{cut}]{{foreground="{colour("cut", appearance)}"}}'
+            empty = f"○\N{NO-BREAK SPACE}no\N{NO-BREAK SPACE}prompt{_BETWEEN}" if drawn.without_prompt else ""
+            st.markdown(
+                f":small[{empty}▼\N{NO-BREAK SPACE}flush{_BETWEEN}{scissors}\N{NO-BREAK SPACE}cut: click one]",
+                width="content",
+            )
+        key = figure_key()
+        st.plotly_chart(
+            figure,
+            key=key,
+            alt=describe(drawn),
+            config=CONFIG,
+            theme=None,
+            on_select=partial(take_mark, key),
+            selection_mode="points",
+        )
+        st.markdown(f":small[{_legend(drawn, appearance)}]")
+        numbers_table(lambda: course_rows(turns, kinds), key="timeline__numbers")
+
+
+def _legend(drawn: Course, appearance: Mode) -> str:
+    entries = [_entry(short(layer.label), block_colour(layer.kind, appearance)) for layer in drawn.layers]
+    line = "┄ flush line: counts the queue only".replace(" ", "\N{NO-BREAK SPACE}")
+    return _BETWEEN.join([*entries, *([line] if drawn.flush_line else [])])
+
+
+def _entry(name: str, paint: str) -> str:
+    """A coloured square and its label, with non-breaking spaces."""
+    told = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
+    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{told}'
+
+
+def draw_outcomes(view: View, timeline: Timeline) -> None:
+    """Draw the location of every message at the end of the shown turn."""
+    outcomes = timeline.outcomes_at(view.history, view.position)
+    runs = outcomes.runs()
+    if not runs:
+        return
+    several = sum(run.messages for run in runs) > MAX_MESSAGES
+    shown, appearance = counted(runs) if several else runs, mode()
+    with st.container(border=True, gap="xsmall"):
+        at = f" at the end of turn {tokens(view.shown_turn)}" if view.past else ""
+        entries = [
+            _entry(f"{tokens(number)} {OUTCOMES[kind][0]}", colour(OUTCOMES[kind][1], appearance))
+            for kind, number in outcomes.counts.items()
+            if number
+        ]
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            heading("What became of the messages", at, width="content", help=OUTCOME)
+            st.markdown(f":small[{_BETWEEN.join(entries)}]", width="content")
+        st.plotly_chart(
+            strip_figure(shown, appearance),
+            key="timeline__fates",
+            alt="What became of the messages, oldest first",
+            config=CONFIG,
+            theme=None,
+        )
+        numbers_table(lambda: outcome_rows(shown), key="timeline__fate_numbers")

@@ -1,0 +1,93 @@
+"""The Timeline page: tokens by turn, the outcome of the messages, and every event in plain words."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from memory_core.events import AgentAttached, Family, SessionImported
+from memory_core.history.by_turn import TurnRecord
+from memory_inspector.reading.event_rows import GROUPS, NEWER, OPERATIONS, Index
+from memory_inspector.reading.timeline_cache import remembered
+from memory_inspector.wording.formatting import count, plain, short, tokens
+from ui.parts.components import empty
+from ui.parts.overlooked import draw_overlooked
+from ui.parts.watching import draw_watched
+from ui.tab import nav
+from ui.tab.view import View
+from ui.timeline.event_drawer import event_drawer
+from ui.timeline.event_list import draw_events
+from ui.timeline.opened import opened, take_link
+from ui.timeline.timeline_cards import draw_outcomes, draw_tokens
+
+LIVED: tuple[Family, ...] = ("messages", "facts", "relations")
+"""Something has happened in a session with an event of these: a program may keep facts in it without a conversation."""
+
+
+def draw(view: View) -> None:
+    """Draw the page of one session."""
+    timeline = remembered(view.memory)
+    timeline.catch_up(view.memory, view.history)
+    lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
+    if not (lived or view.attached or _came_from_elsewhere(view)):
+        empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
+        nav.link("chat", "Write the first message", icon=":material/forum:")
+        return
+    st.markdown(_sentence(view, timeline.index.groups[OPERATIONS]) if view.history.turns else _kept(timeline.index))
+    if unknown := timeline.index.groups[NEWER]:
+        was, are = ("was", "is") if unknown == 1 else ("were", "are")
+        told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
+        st.warning(told)
+    draw_watched(view)
+    if view.history.turns:
+        draw_tokens(view, timeline)
+    attachment = view.history.attachment
+    if attachment is None or attachment.source == "file":  # an agent decides what becomes of messages, unseen
+        draw_outcomes(view, timeline)
+    draw_events(view, timeline)
+    draw_overlooked(view)
+    take_link()
+    position = opened()
+    if position is not None:
+        event_drawer(view, position)
+
+
+def _came_from_elsewhere(view: View) -> bool:
+    """Whether there is a past although nothing was said here: texts that another store had."""
+    return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
+
+
+def _sentence(view: View, operations: int) -> str:
+    """A summary sentence: `2 flushes, 1 cut, 9 facts in 12 turns.` `operations` are those on an agent's own memory."""
+    turns = view.history.turns
+    everything = _sums(list(turns.values()))
+    attachment = view.history.attachment
+    if attachment is not None and attachment.source == "file":
+        return f"{everything} in {count(len(turns), 'turn')}, as {plain(short(attachment.name))} has it."
+    if attachment is not None:
+        prompts = sum(len(turn.contexts) for turn in turns.values())
+        did = f" and {count(operations, 'memory operation')}" if operations else ""
+        return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an agent that is attached."
+    told = f"{everything} in {count(len(turns), 'turn')}."
+    if not view.past:
+        return told
+    before = [turn for number, turn in turns.items() if number < view.shown_turn]
+    until = [*before, view.then] if view.then is not None else before
+    return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
+
+
+def _kept(index: Index) -> str:
+    """The same of a session without a conversation: `9 events about facts, kept by a program.`"""
+    named: tuple[Family, ...] = ("facts", "relations")
+    sizes = {family: index.groups[GROUPS[family].name] for family in named}
+    told = " and ".join(f"{count(size, 'event')} about {what}" for what, size in sizes.items() if size)
+    return f"{told}, kept by a program: no conversation yet."
+
+
+def _sums(turns: Sequence[TurnRecord]) -> str:
+    cuts = sum(bool(turn.cut_tokens) for turn in turns)
+    flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
+    relations = sum(turn.relations_added for turn in turns)
+    told = [count(flushes, "flush"), count(cuts, "cut"), count(facts, "fact")]
+    if relations:
+        told.append(count(relations, "relation"))
+    return ", ".join(told)

@@ -1,0 +1,321 @@
+"""The page Where did it go?: what is followed, one sentence, its track, and what would have to be different."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+import streamlit as st
+
+from memory_core import MemoryInspectorError, NotFoundError
+from memory_core.events import Ref, Retrieved
+from memory_core.lab.probes import Probe
+from memory_core.messages import MessageRole, content_hash, message_text
+from memory_core.tracing.fixes import MAX_TAUGHT, Fix, Fixes
+from memory_core.tracing.values import CutTrace, Trace, said_by
+from memory_core.tracing.words import matched, prompt_of, target_name
+from memory_inspector.wording.formatting import plain, short, tokens
+from memory_inspector.wording.trace_text import QUOTED, quoted, says
+from ui.parts import probing, toasts, watching
+from ui.parts.components import empty, heading
+from ui.parts.effect import effect_sentence
+from ui.parts.saved_page import page_dialog
+from ui.tab import nav, state
+from ui.tab.view import View, memory_of
+from ui.trace import followed as asking
+from ui.trace.track import draw_details, draw_others, draw_track
+
+SUGGESTED, NEWEST = 5, 3
+"""Most losses and most messages that are suggested to follow."""
+
+MAX_ENTRIES = 20
+"""Most entries of a cut that are drawn."""
+
+NOWHERE = "No message, fact, relation or text of a block has all of these words, in whatever order."
+
+MAX_ASKED = 10_000
+"""Characters of a phrase; a longer one is no phrase."""
+
+
+def draw(view: View) -> None:
+    """Draw the page, live or at an earlier moment."""
+    session_id = view.memory.session_id
+    asking.take_link(session_id)
+    target = asking.asked(session_id).target
+    st.text_input(
+        "What should the agent have known?",
+        key=asking.BOX,
+        placeholder="What should the agent have known? For example: allergic to nuts",
+        icon=":material/search:",
+        max_chars=MAX_ASKED,
+        on_change=asking.typed,
+        args=(session_id,),
+        label_visibility="collapsed",
+    )
+    asking.write_link(session_id)
+    if not view.history.turns:
+        empty("Nothing was said yet.", "Once there is a conversation, follow what was said in it.", icon="route")
+        return
+    if target is None:
+        _draw_start(view)
+        return
+    try:
+        trace = _trace(view)
+    except NotFoundError as error:
+        st.warning(f"{plain(str(error))} It may have been forgotten since.")
+        _draw_start(view)
+        return
+    _draw_trace(view, trace)
+
+
+def _trace(view: View) -> Trace:
+    """What this tab follows, to the shown turn's prompt.
+
+    Raises:
+        NotFoundError: the session does not have it any more.
+    """
+    asked, follow = asking.asked(view.memory.session_id), view.memory.trace
+    target, turn = asked.target or "", view.shown_turn or None
+    if asked.words is not None:
+        with suppress(NotFoundError):  # the words were the prompt's own, around what it holds
+            return follow(target, words=asked.words, turn=turn, upto=view.position)
+    return follow(target, turn=turn, upto=view.position)
+
+
+def _draw_trace(view: View, trace: Trace) -> None:
+    word = asking.asked(view.memory.session_id).word
+    if isinstance(trace.target, Ref):
+        st.markdown(f":gray[Following] {plain(target_name(trace))} {quoted(trace, word)}")
+        if word and not says(trace, word):
+            st.markdown(f":small[:gray[“{plain(short(word, 40))}” is the prompt’s own wording around it.]]")
+    verdict = trace.decisive.verdict if trace.decisive is not None else "lost"
+    with st.container(border=True, gap="xsmall", key=f"trace__sentence_{verdict}"):
+        if trace.origin:
+            st.markdown(f"**{plain(trace.origin)}**")
+        st.markdown(f"## {plain(trace.sentence)}", anchors=False)
+        notes = " ".join(filter(None, [matched(trace), prompt_of(trace)]))
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(f":small[:gray[{plain(notes if trace.tracks else notes or NOWHERE)}]]", width="content")
+            with st.container(horizontal=True, width="content", gap="small"):
+                now = asking.asked(view.memory.session_id)
+                followed = now.words or now.target or trace.asked
+                if trace.tracks and trace.cut is None:
+                    watching.draw_button(view, followed)
+                    probing.draw(view.memory.session_id, partial(_probes, view, trace), "trace")
+                if trace.cut is None and st.button(
+                    "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
+                ):
+                    page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
+    if trace.cut is not None:
+        _draw_entries(view, trace.cut)
+        _draw_watched(view)
+        return
+    if not trace.tracks:
+        _draw_nearest(view, trace)
+        if not view.attached:
+            _draw_teaching(view, trace)
+        _draw_watched(view)
+        return
+    draw_track(trace.tracks[0], 0)
+    draw_details(trace.tracks[0])
+    if view.attached and not trace.reached:
+        st.markdown("What is in its prompts the agent decides. A branch of this session can be changed and tried.")
+    elif not trace.reached:
+        _draw_fixes(view, trace)
+    if len(trace.tracks) > 1:
+        st.space("small")
+        heading("Other copies")
+        draw_others(trace.tracks[1:], trace.tracks[0])
+        if trace.more:
+            st.markdown(f":small[:gray[And {tokens(trace.more)} more, none of them further than these.]]")
+    _draw_watched(view)
+
+
+def _probes(view: View, trace: Trace) -> list[Probe]:
+    """Probes of what is followed, from the shown turn on, and of the newest message that says it."""
+    turn = max(1, view.shown_turn)
+    return [*probing.of_words(trace.asked, turn), *probing.of_messages([said.seq for said in trace.said[:1]], turn)]
+
+
+def _draw_entries(view: View, cut: CutTrace) -> None:
+    """What was cut, each with who said it and where the same is otherwise."""
+    heading("What was cut", "\n:small[:gray[Follow one to see every copy of it, and what would bring it back.]]")
+    for number, entry in enumerate(cut.entries[:MAX_ENTRIES]):
+        with st.container(border=True, gap="xsmall", key=f"trace__entry_{number}"):
+            st.markdown(f"“{plain(short(' '.join(entry.words.split()), QUOTED) or '(erased)')}”")
+            otherwise = " ".join(filter(None, [said_by(entry.said), entry.otherwise]))
+            st.markdown(f":small[:gray[{plain(otherwise)}]]")
+            st.button(
+                "Follow",
+                key=f"trace__follow_{number}",
+                type="tertiary",
+                icon=":material/route:",
+                on_click=asking.follow,
+                args=(view.memory.session_id, entry.ref),
+            )
+    if more := cut.more + len(cut.entries[MAX_ENTRIES:]):
+        st.markdown(f":small[:gray[And {tokens(more)} more.]]")
+
+
+def _draw_watched(view: View) -> None:
+    if view.memory.trace.watched:
+        st.space("small")
+        heading("Watched", "\n:small[:gray[One cell a turn. A click goes to the last turn whose prompt had it.]]")
+        watching.draw_watched(view)
+
+
+def _draw_nearest(view: View, trace: Trace) -> None:
+    near = trace.nearest
+    if near is None:
+        return
+    close = f"nearest message in meaning ({near.similarity:.2f})" if near.similarity is not None else "nearest message"
+    words = short(" ".join(near.words.replace("*", "").replace("`", "").split()), QUOTED)
+    st.markdown(f"The {close} is in turn {tokens(near.turn)}: “{plain(words)}”")
+    st.button(
+        "Follow that one",
+        key="trace__nearest",
+        icon=":material/route:",
+        on_click=asking.follow,
+        args=(view.memory.session_id, Ref.of("message", near.seq)),
+    )
+
+
+# -- what would have to be different ---------------------------------------------------------------
+
+
+def _draw_fixes(view: View, trace: Trace) -> None:
+    fixes = _fixes(view, trace)
+    if fixes is None or _draw_held(fixes, trace):
+        return
+    heading("What would bring it into the next prompt")
+    if not fixes.offered:
+        st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
+        return
+    for number, fix in enumerate(fixes.offered):
+        _draw_fix(view, fixes, fix, number, first=number == 0)
+    st.markdown(f":small[:gray[Preview for {_next_message(trace)}. Past prompts don’t change.]]")
+
+
+def _draw_teaching(view: View, trace: Trace) -> None:
+    """Draw the form for a sentence to teach: what was searched for is none."""
+    with st.expander("Teach as a fact", key="trace__teaching", icon=":material/school:"):
+        sentence = st.text_input(
+            "The fact, as a sentence",
+            key=f"trace__teach_{content_hash(trace.asked)[:12]}",
+            placeholder="For example: Rui stays off meat.",
+            max_chars=MAX_TAUGHT,
+        )
+        fixes = _fixes(view, trace, sentence.strip()) if sentence.strip() else None
+        if fixes is None or _draw_held(fixes, trace):
+            return
+        for number, fix in enumerate(fixes.offered):
+            _draw_fix(view, fixes, fix, number, first=False)
+        if not fixes.offered:
+            st.markdown("No block of this session takes a fact, or it would be cut.")
+
+
+def _fixes(view: View, trace: Trace, words: str | None = None) -> Fixes | None:
+    try:
+        return view.memory.trace.fixes(trace, words=words)
+    except MemoryInspectorError as error:
+        st.markdown(f":small[:gray[What would help cannot be foretold: {plain(str(error))}]]")
+        return None
+
+
+def _draw_held(fixes: Fixes, trace: Trace) -> bool:
+    """Say that the next prompt has it, where it has."""
+    if fixes.held:
+        with st.container(border=True, gap="xsmall", key="trace__sentence_passed"):
+            st.markdown("## In the next prompt, as the session stands now.", anchors=False)
+            st.markdown(f":small[:gray[Preview for {_next_message(trace)}.]]")
+    return fixes.held
+
+
+def _next_message(trace: Trace) -> str:
+    return "the same question asked now" if trace.question else "the next message"
+
+
+def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center", key=f"trace__fix_{number}"):
+        st.button(
+            plain(fix.label),
+            key=f"trace__apply_{number}",
+            type="primary" if first else "secondary",
+            wrap=True,
+            on_click=_apply,
+            args=(view.memory.session_id, fix),
+            disabled=view.locked is not None,
+            help=view.locked.sentence if view.locked is not None else None,
+        )
+        if fix.foretold is not None and fixes.now is not None:
+            st.markdown(f":small[{effect_sentence(fixes.now.context, fix.foretold.context)}]", width="stretch")
+        else:
+            st.markdown(":small[:gray[What comes of it is known once it is done.]]", width="stretch")
+
+
+def _apply(session_id: str, fix: Fix) -> None:
+    try:
+        undo: Callable[[], object] | None = memory_of(session_id).trace.fix(fix)
+    except MemoryInspectorError as error:
+        state.say("error", str(error))
+        return
+    toasts.done(f"Done: {fix.label}.", undo=undo, session_id=session_id)
+
+
+# -- where to start --------------------------------------------------------------------------------
+
+
+def _draw_start(view: View) -> None:
+    """Draw what could be followed from here: what the last prompt lost, and what was said last."""
+    lost, newest = _lost(view)[:SUGGESTED] if view.contexts else [], _newest(view)
+    if lost:
+        heading("Lost in the last prompt")
+        _draw_links(lost, "lost")
+    elif view.contexts:
+        st.markdown(f":small[:gray[Nothing was lost in the prompt of turn {tokens(view.contexts[-1].turn)}.]]")
+    if newest:
+        heading("Said last")
+        _draw_links(newest, "said")
+    st.markdown(":small[:gray[Or type a few words. Every message, fact, relation and cut has **Follow**, too.]]")
+    _draw_watched(view)
+
+
+def _draw_links(found: list[tuple[Ref, str, str]], place: str) -> None:
+    for number, (ref, why, words) in enumerate(found):
+        key = f"trace__start_{place}_{number}"
+        with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
+            nav.follow_link(ref, f"“{plain(short(words, 90))}”")
+            st.markdown(f":small[:gray[{plain(why)}]]", width="content")
+
+
+def _newest(view: View) -> list[tuple[Ref, str, str]]:
+    """The user's last messages."""
+    said = [each for each in view.memory.session.messages(last=40) if each.seq <= view.last_seq]
+    users = [each for each in reversed(said) if each.message.role is MessageRole.USER][:NEWEST]
+    return [(Ref.of("message", m.seq), f"turn {tokens(m.turn)}", message_text(m.message)) for m in users]
+
+
+def _lost(view: View) -> list[tuple[Ref, str, str]]:
+    """What the last prompt cut, and what its searches found and left out."""
+    prompt = view.memory.log.prompt(view.contexts[-1])
+    found: list[tuple[Ref, str, str]] = []
+    for cut in prompt.cuts:
+        name = "the queue" if cut.part.priority is None else cut.part.name
+        found += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
+    searches = [record.event for record in view.history.recorded_with(prompt.record)[0].values()]
+    left_out = [
+        (Ref.of("unit", number), f"{why} of {event.block}, {score:.2f}")
+        for event in searches
+        if isinstance(event, Retrieved)
+        for number, _, _, score, outcome in event.candidates
+        if (why := _LEFT_OUT.get(outcome)) is not None
+    ]
+    words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
+    return found + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
+
+
+_LEFT_OUT = {
+    "below_threshold": "below the threshold",
+    "beyond_top_k": "beyond the results",
+    "no_room": "no room in the tokens",
+}
+"""Outcomes of a search that lose what it found."""
