@@ -654,7 +654,7 @@ def opened_dialog(module, name, *args, session="demo"):
 
 
 def test_a_fact_is_added_with_its_effect_shown_first(demo_home):
-    app = opened_dialog("dialogs", "add_dialog")
+    app = opened_dialog("fact_dialogs", "add_dialog")
     app.text_area[0].set_value("Rui sails").run()
     assert "Next prompt +" in words(app)
     assert len(desk().facts()) == 6
@@ -663,7 +663,7 @@ def test_a_fact_is_added_with_its_effect_shown_first(demo_home):
 
 
 def test_a_fact_is_split_one_a_line(demo_home):
-    app = opened_dialog("dialogs", "split_dialog", fact("Ana likes jazz").id)
+    app = opened_dialog("fact_dialogs", "split_dialog", fact("Ana likes jazz").id)
     app.text_area[0].set_value("Ana likes jazz music\n\nAna likes jazz bars").run()
     press(app, "Split")
     active = [each.text for each in desk().facts(("active",))]
@@ -673,14 +673,14 @@ def test_a_fact_is_split_one_a_line(demo_home):
 
 def test_merging_offers_the_most_alike_first(demo_home):
     desk().apply(plans.add("Ana likes jazz a lot"))
-    app = opened_dialog("dialogs", "merge_dialog", fact("Ana likes jazz").id)
+    app = opened_dialog("fact_dialogs", "merge_dialog", fact("Ana likes jazz").id)
     assert app.selectbox[0].value == fact("Ana likes jazz a lot").id
     press(app, "Merge")
     assert fact("Ana likes jazz").state == "superseded"
 
 
 def test_rejecting_asks_for_the_reason(demo_home):
-    app = opened_dialog("dialogs", "reject_dialog", fact("Ana likes jazz").id)
+    app = opened_dialog("fact_dialogs", "reject_dialog", fact("Ana likes jazz").id)
     press(app, "Private")
     assert desk().changes()[0].event.reason == "private"
     assert fact("Ana likes jazz").state == "rejected"
@@ -688,7 +688,7 @@ def test_rejecting_asks_for_the_reason(demo_home):
 
 def test_deleting_for_good_names_the_fact_and_waits_for_a_yes(demo_home):
     jazz = fact("Ana likes jazz")
-    app = opened_dialog("dialogs", "delete_dialog", [jazz.id])
+    app = opened_dialog("fact_dialogs", "delete_dialog", [jazz.id])
     assert "Delete **Ana likes jazz** with its history?" in words(app)
     assert fact("Ana likes jazz") == jazz
     press(app, "Delete for good")
@@ -698,7 +698,7 @@ def test_deleting_for_good_names_the_fact_and_waits_for_a_yes(demo_home):
 def test_a_fact_is_copied_to_the_users_block(demo_home):
     memory = services.engine().open("demo")
     memory.blocks.add(FactExtractionMemoryBlock(name="About Sam", scope="user"))
-    app = opened_dialog("dialogs", "copy_dialog", fact("Ana likes jazz").id, "About Sam")
+    app = opened_dialog("fact_dialogs", "copy_dialog", fact("Ana likes jazz").id, "About Sam")
     press(app, "Copy")
     assert [each.text for each in desk(block="About Sam").facts()] == ["Ana likes jazz"]
     app = facts_page()
@@ -708,7 +708,7 @@ def test_a_fact_is_copied_to_the_users_block(demo_home):
 
 def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_home):
     desk().apply(plans.reject([fact("Ana likes jazz")], "wrong"))
-    app = opened_dialog("trying", "try_dialog")
+    app = opened_dialog("extraction_trial", "try_dialog")
     app.text_area[0].set_value("I live in Faro. Ana likes jazz.").run()
     press(app, "Try")
     found = app.dataframe[0].value if app.dataframe else app.get("arrow_data_frame")[0].value
@@ -724,7 +724,7 @@ def test_extraction_is_tried_without_storing_and_ticked_facts_are_taken(demo_hom
 
 
 def test_a_file_is_shown_before_it_is_imported_as_one_change(demo_home):
-    app = opened_dialog("files", "import_dialog")
+    app = opened_dialog("fact_files", "import_dialog")
     data = b"text,pinned\nBob sails,true\nAna likes jazz,false\n,false\n"
     app.file_uploader[0].upload("facts.csv", data, "text/csv").run()
     assert "facts.csv, line 4: no text. 1 is there already. 1 of 3 can be imported." in words(app)
@@ -735,7 +735,7 @@ def test_a_file_is_shown_before_it_is_imported_as_one_change(demo_home):
 
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(demo_home):
-    app = opened_dialog("files", "import_dialog")
+    app = opened_dialog("fact_files", "import_dialog")
     app.file_uploader[0].upload("facts.json", b"\x00\xff not json", "application/json").run()
     assert len(app.error) == 1
     assert not [each for each in app.button if each.label.startswith("Import")]
@@ -798,7 +798,7 @@ def test_the_table_names_what_others_changed_and_keeps_its_edits(demo_home):
 def imported(count):
     """The import dialog with a file of this many facts, in a session that has learned none."""
     memory = learned()
-    app = opened_dialog("files", "import_dialog", session="mine")
+    app = opened_dialog("fact_files", "import_dialog", session="mine")
     data = "text\n" + "\n".join(f"Guest {number} sits at table {number}" for number in range(count))
     app.file_uploader[0].upload("facts.csv", data.encode(), "text/csv").run()
     return memory, app

@@ -223,7 +223,7 @@ def test_a_question_that_is_picked_opens_its_recorded_search(memory, monkeypatch
     view = type("View", (), {"memory": memory, "status": memory.session.status()})()
     shown = {}
     monkeypatch.setattr(state, "show_turn", lambda turn: shown.update(turn=turn))
-    monkeypatch.setattr(detail.asking, "ask", lambda session_id, **changes: shown.update(changes))
+    monkeypatch.setattr(detail.search_state, "ask", lambda session_id, **changes: shown.update(changes))
     detail.show_search(view, number, before, "What about the dog?")
     assert shown == {"place": (before.turn, before.place), "number": number, "turn": before.turn}
     shown.clear()

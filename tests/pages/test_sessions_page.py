@@ -315,7 +315,7 @@ def test_keeping_deletes_nothing(demo_home):
 def test_a_dialog_of_a_session_deleted_elsewhere_says_so(demo_home, name):
     mine = a_session("Hello", title="Mine")
     delete_session(database(), mine.session_id)
-    place = "exporting" if name == "export_dialog" else "dialogs"
+    place = "exporting" if name == "export_dialog" else "session_dialogs"
     drawn = dialog(f"ui.sessions.{place}", name, mine.session_id)
     assert not drawn.exception
     assert said(drawn) == ["This session was deleted elsewhere\\."]

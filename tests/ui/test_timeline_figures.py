@@ -440,5 +440,5 @@ def test_turns_without_a_prompt_are_no_white_stripes():
 
 def test_whoever_draws_a_figure_has_the_whole_of_pandas():
     # Plotly asks sys.modules for it at every number, and fails over half a module that another thread is loading
-    code = "import sys; from ui.timeline import figures; sys.modules['pandas'].Series"
+    code = "import sys; from memory_inspector.figures import timeline_figures; sys.modules['pandas'].Series"
     subprocess.run([sys.executable, "-c", code], check=True)
