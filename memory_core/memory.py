@@ -21,13 +21,14 @@ from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig, Settings
 from memory_core.curation import settings as editing
 from memory_core.curation.blocks import SessionBlocks
+from memory_core.curation.graph import GraphDesk
 from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
-from memory_core.errors import MessageError
+from memory_core.errors import MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
@@ -90,6 +91,26 @@ class Memory:
         self.retrieval = SessionRetrieval(session)
         self.preview = SessionPreview(session)
         self.trace = SessionTracer(session)
+
+    def __repr__(self) -> str:
+        """Return session, limit, queue and blocks in one line; without the queue if the session cannot be read."""
+        try:
+            status = self.session.status()
+            number = status.queue_messages
+            queue = f", queue: {status.queue_tokens:,} tokens in {number:,} message{'s' * (number != 1)}"
+        except MemoryInspectorError:
+            queue = ""
+        limit, names = self._session.config.token_limit, ", ".join(block.name for block in self.blocks)
+        return f"<Memory {self.session_id!r}: limit {limit:,} tokens{queue}, blocks: {names or 'none'}>"
+
+    @property
+    def graph(self) -> GraphDesk:
+        """The desk of the first graph block: relations, paths, changes with undo; `blocks.graph(name)` of another.
+
+        Raises:
+            NotFoundError: no block holds a graph.
+        """
+        return self.blocks.graph()
 
     @classmethod
     def from_defaults(

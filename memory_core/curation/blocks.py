@@ -1,7 +1,7 @@
 """Management of a session's blocks: reading, adding, removing, configuring and editing them."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation import settings as editing
@@ -9,9 +9,10 @@ from memory_core.curation.graph import GraphDesk
 from memory_core.curation.graph_and_facts import GraphAndFacts
 from memory_core.curation.summary import SummaryDesk
 from memory_core.engine import delivery
+from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
 from memory_core.engine.queue import fill
-from memory_core.engine.session import Session, SessionBlock
+from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import NotFoundError
 from memory_core.events import Actor
 from memory_core.store.blocks import Holding, TextRevision, read_holding, read_revision, read_revisions
@@ -139,19 +140,45 @@ class SessionBlocks(Sequence[SessionBlock]):
             if editing.write_order(self._session, w, names, actor):
                 editing.take_over(self._session, w)
 
-    def edit(self, name: str, text: str, *, revision: int | None = None, actor: Actor = "user") -> int:
+    @overload
+    def edit(
+        self, name: str, text: str, *, revision: int | None = None, preview: Literal[False] = False, actor: Actor = ...
+    ) -> int: ...
+    @overload
+    def edit(
+        self, name: str, text: str, *, revision: int | None = None, preview: Literal[True], actor: Actor = ...
+    ) -> Context: ...
+    def edit(
+        self, name: str, text: str, *, revision: int | None = None, preview: bool = False, actor: Actor = "user"
+    ) -> int | Context:
         """Change the text of a static block or a summary; return the new revision.
 
-        `revision` is the one the edit started from: if it is no longer the newest, nothing is saved.
+        `revision` is the one the edit started from: if it is no longer the newest, nothing is saved. With `preview`
+        nothing is saved, and the next prompt as it would be is returned.
 
         Raises:
             NotFoundError: there is no such block.
             ConfigError: the block has no text of its own, or the text exceeds a summary's token limit.
             ConflictError: it was changed elsewhere meanwhile.
         """
+        if preview:
+            self._session.block(name)
+            imagined = self._session.imagined(self._session.config, ImaginedBlocks(texts={name: text}))
+            return build_context(imagined, record=False)
         with self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
             return editing.write_block_text(self._session, w, attached, text, actor)
+
+    def undo(self, name: str) -> int:
+        """Restore the text that a static block or a summary had before the newest one; return the new revision.
+
+        Raises:
+            NotFoundError: there is no such block, or no earlier text.
+        """
+        revisions = self.revisions(name)
+        if len(revisions) < 2:
+            raise NotFoundError(f'"{name}" has no earlier text.')
+        return self.restore(name, revisions[-2].revision, revision=revisions[-1].revision)
 
     def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "user") -> int:
         """Restore an earlier text of a static block or a summary; return the new revision. See `edit`.

@@ -6,12 +6,13 @@ decides what can be undone.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Connection
 
+from memory_core.engine.context import Context
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
@@ -117,6 +118,21 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 Transaction = TypeVar("Transaction", bound=ChangeSetTransaction[Any, Any, Any])
 
 
+@dataclass(frozen=True, slots=True)
+class Change(AppliedChangeSet):
+    """A change set that was just applied, or with `preview=True` only tried: nothing of it is stored then."""
+
+    prompt: Context | None = None
+    """Of a preview: the next prompt as it would be; None if the change is in force."""
+
+    def __str__(self) -> str:
+        return self.sentence if self.prompt is None else f"Preview: {self.sentence}\n{self.prompt}"
+
+
+class _OnlyTriedError(Exception):
+    """Ends a transaction of which nothing is stored."""
+
+
 class ChangeSetDesk(ABC, Generic[Transaction]):
     """Base of the desks: changes to one block, with undo.
 
@@ -155,10 +171,13 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
         return change
 
     @contextmanager
-    def _changing(self, actor: Actor) -> Iterator[Transaction]:
-        with self._session.writing() as w:
+    def _changing(self, actor: Actor, *, preview: bool = False) -> Iterator[Transaction]:
+        """Open a transaction on the block's contents; of a preview nothing is stored."""
+        with suppress(_OnlyTriedError), self._session.writing() as w:
             self._session.refresh(w)
             yield self._transaction(w, actor)
+            if preview:
+                raise _OnlyTriedError
 
     @abstractmethod
     def _transaction(self, w: Writing, actor: Actor) -> Transaction: ...

@@ -11,7 +11,7 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
-from memory_core.curation.change_sets import ChangeSetDesk
+from memory_core.curation.change_sets import Change, ChangeSetDesk
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read_fact_log, tell
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.session import ImaginedBlocks, Session
@@ -119,18 +119,19 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         """The active facts after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
-    def apply(self, change: ChangeSet, *, actor: Actor = "user") -> AppliedChangeSet:
-        """Apply a change set in one transaction, all or nothing.
+    def apply(self, change: ChangeSet, *, preview: bool = False, actor: Actor = "user") -> Change:
+        """Apply a change set in one transaction, all or nothing; with `preview`, store nothing and return its effect.
 
         Raises:
             ConflictError: a fact was changed elsewhere since it was read.
             MessageError: another active fact already has one of the texts.
         """
-        with self._changing(actor) as transaction:
+        with self._changing(actor, preview=preview) as transaction:
             done = transaction.apply(change)
             if change.action == "refuse":
                 self._note_refusal(transaction.w, actor)
-        return replace(done, sentence=tell(done.event))
+        prompt = self.preview(change) if preview else None
+        return Change(done.record, done.event, tell(done.event), prompt=prompt)
 
     def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
         """Keep something under each of these keys, in one change set: a new fact, or a version of the active one that

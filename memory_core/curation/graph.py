@@ -10,14 +10,13 @@ Only reads and combines. Decisions are in `memory_core.planning.graph_changes`, 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import count
 
 from sqlalchemy import Connection
 
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.graph_cache import GraphCache
-from memory_core.curation.change_sets import ChangeSetDesk
+from memory_core.curation.change_sets import Change, ChangeSetDesk
 from memory_core.curation.graph_change_sets import GraphChangeSetTransaction, read_graph_log, tell
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.next_prompt import NOT_STORED
@@ -128,11 +127,15 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         object: str,
         types: tuple[str, str] = ("other", "other"),
         *,
+        preview: bool = False,
         actor: Actor = "user",
-    ) -> AppliedChangeSet:
-        """Add a relation; missing entities are added with these `types`."""
+    ) -> Change:
+        """Add a relation; missing entities are added with these `types`.
+
+        With `preview`, here and below, nothing is stored, and the change has the next prompt as it would be.
+        """
         new = NamedRelation(subject, predicate, object, *types)
-        return self._apply("add", lambda graph: changes.add(graph, new), actor)
+        return self._apply("add", lambda graph: changes.add(graph, new), actor, preview)
 
     def add_many(
         self,
@@ -155,26 +158,29 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         subject: str | None = None,
         predicate: str | None = None,
         object: str | None = None,
+        preview: bool = False,
         actor: Actor = "user",
-    ) -> AppliedChangeSet:
+    ) -> Change:
         """Change a relation's ends, by name, or its predicate; missing entities are added."""
-        return self._apply("edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor)
+        return self._apply(
+            "edit", lambda graph: changes.edit(graph, relation, subject, predicate, object), actor, preview
+        )
 
-    def end(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
+    def end(self, relations: Sequence[Relation], *, preview: bool = False, actor: Actor = "user") -> Change:
         """End relations as of now; they stay, marked as ended."""
-        return self._apply("end", lambda graph: changes.end(graph, relations), actor)
+        return self._apply("end", lambda graph: changes.end(graph, relations), actor, preview)
 
-    def reactivate(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
+    def reactivate(self, relations: Sequence[Relation], *, preview: bool = False, actor: Actor = "user") -> Change:
         """Make ended or retired relations active again; relations that contradict them end (action `hold`)."""
-        return self._apply("hold", lambda graph: changes.reactivate(graph, relations), actor)
+        return self._apply("hold", lambda graph: changes.reactivate(graph, relations), actor, preview)
 
-    def retire(self, relations: Sequence[Relation], *, actor: Actor = "user") -> AppliedChangeSet:
+    def retire(self, relations: Sequence[Relation], *, preview: bool = False, actor: Actor = "user") -> Change:
         """Retire relations as never true: they are in no context, and not learned again."""
-        return self._apply("retire", lambda graph: changes.retire(graph, relations), actor)
+        return self._apply("retire", lambda graph: changes.retire(graph, relations), actor, preview)
 
-    def remove(self, entities: Sequence[Entity], *, actor: Actor = "user") -> AppliedChangeSet:
+    def remove(self, entities: Sequence[Entity], *, preview: bool = False, actor: Actor = "user") -> Change:
         """Retire entities with all their relations (action `retire`); they are not learned again."""
-        return self._apply("retire", lambda graph: changes.remove(graph, entities), actor)
+        return self._apply("retire", lambda graph: changes.remove(graph, entities), actor, preview)
 
     def rename(
         self,
@@ -183,17 +189,20 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         type: str | None = None,
         aliases: Sequence[str] | None = None,
         *,
+        preview: bool = False,
         actor: Actor = "user",
-    ) -> AppliedChangeSet:
+    ) -> Change:
         """Change an entity's name, type or aliases; without `aliases` its former name becomes one."""
-        return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor)
+        return self._apply("rename", lambda graph: changes.rename(graph, entity, name, type, aliases), actor, preview)
 
-    def merge(self, entities: Sequence[Entity], into: Entity, *, actor: Actor = "user") -> AppliedChangeSet:
+    def merge(
+        self, entities: Sequence[Entity], into: Entity, *, preview: bool = False, actor: Actor = "user"
+    ) -> Change:
         """Merge entities: `into` gets their names as aliases, and their relations.
 
         A relation that would join it to itself is retired; of duplicate relations one stays, with the sources of both.
         """
-        return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor)
+        return self._apply("merge", lambda graph: changes.merge(graph, entities, into), actor, preview)
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -213,21 +222,24 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         graph, _ = self._read(connection)
         return read_graph_log(connection, self.scope, self.block, graph)[0]
 
-    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> AppliedChangeSet:
-        change = self._apply_some(action, wish, actor)
+    def _apply(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor, preview: bool) -> Change:
+        change = self._apply_some(action, wish, actor, preview=preview)
         assert change is not None, "a wish that changes nothing raises"
         return change
 
-    def _apply_some(self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor) -> AppliedChangeSet | None:
+    def _apply_some(
+        self, action: str, wish: Callable[[Graph], GraphPlan], actor: Actor, *, preview: bool = False
+    ) -> Change | None:
         """Plan a change and store it as one change set; return None if it changes nothing."""
-        with self._changing(actor) as transaction:
+        with self._changing(actor, preview=preview) as transaction:
             before = transaction.read()
             plan = wish(before)
             if not plan:
                 return None
             done = transaction.store(before, plan, action)
         added = (id for (_, id), old, _ in done.event.rows if not old)
-        return replace(done, sentence=tell(done.event, plan.applied_to(before, added), before.name))
+        sentence = tell(done.event, plan.applied_to(before, added), before.name)
+        return Change(done.record, done.event, sentence, prompt=self.preview(plan) if preview else None)
 
 
 def _found(names: Names, name: str) -> Entity:

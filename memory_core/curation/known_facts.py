@@ -1,16 +1,20 @@
 """The facts of a session's blocks: reading, searching and correcting them."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from memory_core.blocks import fact_search
 from memory_core.blocks.fact_search import FactHit
-from memory_core.curation.facts import Curation
+from memory_core.curation.change_sets import Change
+from memory_core.curation.facts import Curation, Review
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
-from memory_core.errors import ConfigError
+from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor, FactsRead
+from memory_core.history.change_log import AppliedChangeSet
+from memory_core.planning import curation
+from memory_core.planning.curation import ChangeSet
 from memory_core.planning.facts import Fact
 from memory_core.store.facts import FactRevision, read_facts, read_history, read_keyed
 from memory_core.store.writing import Writing
@@ -27,6 +31,16 @@ class FactsAsked:
     key: str | None = None
     """A key, or how keys begin."""
     query: str | None = None
+
+
+class Options(TypedDict, total=False):
+    """Options of every change."""
+
+    block: str | None
+    """Name of the facts block; None: that of the facts given, else the first one."""
+    preview: bool
+    """Store nothing, and return the next prompt as it would be."""
+    actor: Actor
 
 
 class SessionFacts:
@@ -108,14 +122,91 @@ class SessionFacts:
             filters=filters,
         )
 
-    def desk(self, block: str) -> Curation:
-        """The curation desk of a facts block: change sets with undo, what waits for review, rewrites.
+    # -- changing: `block` names the facts block, None: that of the facts given, else the session's first one. With
+    # `preview` nothing is stored, and the change has the next prompt as it would be. Each raises `NotFoundError` if
+    # there is no such fact or block, `MessageError` if the change is impossible, and `ConflictError` if a fact was
+    # changed elsewhere since it was read.
+
+    def add(
+        self,
+        text: str,
+        *,
+        pinned: bool = False,
+        category: str = "other",
+        topics: Sequence[str] = (),
+        block: str | None = None,
+        preview: bool = False,
+        actor: Actor = "user",
+    ) -> Change:
+        """Add a fact in a person's own words."""
+        return self.desk(block).apply(curation.add(text, pinned, category, topics), preview=preview, actor=actor)
+
+    def edit(self, fact: Fact | int, text: str, **options: Unpack[Options]) -> Change:
+        """Give a fact other words."""
+        return self._change([fact], lambda facts: curation.edit(facts[0], text), **options)
+
+    def merge(self, facts: Sequence[Fact | int], text: str, **options: Unpack[Options]) -> Change:
+        """Put one fact in place of several, with the sources of all."""
+        return self._change(facts, lambda facts: curation.merge(facts, text), **options)
+
+    def pin(self, *facts: Fact | int, pinned: bool = True, **options: Unpack[Options]) -> Change:
+        """Pin facts, so that they are cut last, or unpin them."""
+        return self._change(facts, lambda facts: curation.pin(facts, pinned), **options)
+
+    def retire(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:
+        """Retire facts: they are in no prompt any more, and can be restored."""
+        return self._change(facts, lambda facts: curation.retire(facts, reason), **options)
+
+    def restore(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
+        """Make retired or superseded facts active again."""
+        return self._change(facts, curation.restore, **options)
+
+    def erase(self, *facts: Fact | int, block: str | None = None, actor: Actor = "user") -> None:
+        """Delete facts and their words for good; this cannot be undone."""
+        desk, chosen = self._chosen(facts, block)
+        desk.erase(chosen, actor=actor)
+
+    def undo(self, number: int | None = None, *, block: str | None = None) -> AppliedChangeSet | None:
+        """Undo a change set, None: the newest of a person; see `Curation.undo`."""
+        return self.desk(block).undo(number)
+
+    def review(self, block: str | None = None) -> Review:
+        """Return the facts that wait for a person: proposed ones, contradictions, near duplicates."""
+        return self.desk(block).review()
+
+    def desk(self, block: str | None = None) -> Curation:
+        """Return the desk of a facts block (None: the first): its change sets, what waits for review, rewrites.
 
         Raises:
-            NotFoundError: there is no such block.
+            NotFoundError: there is no such block, or none that holds facts.
             ConfigError: it holds no facts.
         """
+        if block is None:
+            block = next((attached.name for attached in self._session.blocks if attached.kind == "facts"), None)
+        if block is None:
+            raise NotFoundError("No block of this session holds facts.")
         return Curation(self._session, block)
+
+    def _change(
+        self,
+        facts: Sequence[Fact | int],
+        wish: Callable[[Sequence[Fact]], ChangeSet],
+        *,
+        block: str | None = None,
+        preview: bool = False,
+        actor: Actor = "user",
+    ) -> Change:
+        desk, chosen = self._chosen(facts, block)
+        return desk.apply(wish(chosen), preview=preview, actor=actor)
+
+    def _chosen(self, facts: Sequence[Fact | int], block: str | None) -> tuple[Curation, list[Fact]]:
+        """Return the desk of some facts, and the facts; those named by id as they are now."""
+        desk = self.desk(block or next((fact.block for fact in facts if isinstance(fact, Fact)), None))
+        by_id = {fact.id: fact for fact in desk.facts()} if any(isinstance(fact, int) for fact in facts) else {}
+        for fact in facts:
+            if isinstance(fact, int) and fact not in by_id:
+                raise NotFoundError(f'There is no fact {fact:,} in "{desk.block}".')
+        return desk, [by_id[fact] if isinstance(fact, int) else fact for fact in facts]
 
 
 def _recorded(w: Writing, scope: str, block: str, asked: FactsAsked) -> FactsRead:

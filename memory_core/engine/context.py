@@ -44,7 +44,7 @@ entry, and `Context.unrecorded` holds the reason."""
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Context:
     """Messages sent to the model, and why these. Sizes are tokens of the accounting that decided."""
 
@@ -76,6 +76,12 @@ class Context:
     def billed_tokens(self) -> int:
         """Tokens an endpoint would count: content, markup and overhead."""
         return self.content_tokens + self.markup_tokens + self.overhead_tokens
+
+    def __str__(self) -> str:
+        return self.explain()
+
+    def __repr__(self) -> str:
+        return f"<Context: {self.plan.total:,} of {self.plan.token_limit:,} tokens, {len(self.messages):,} messages>"
 
     def openai(self) -> list[dict[str, Any]]:
         """The messages as `client.chat.completions.create(messages=...)` takes them, every call with its result."""

@@ -62,6 +62,9 @@ class AppliedChangeSet:
         """What it did, to follow "Undo:"."""
         return _words(self.sentence)
 
+    def __str__(self) -> str:
+        return self.sentence
+
     def ids(self, kind: str) -> tuple[int, ...]:
         """Ids of the things of a kind: `fact`, `entity` or `relation`."""
         return tuple(id for (of, id), _, _ in self.event.rows if of == kind)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from memory_core.events import Ref
-from memory_core.text import listed
+from memory_core.text import listed, shortened
 
 StageName = Literal["said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer"]
 """In the order in which a piece of information passes them."""
@@ -15,6 +15,9 @@ STAGES: tuple[StageName, ...] = (
 
 Verdict = Literal["passed", "lost", "waiting", "not_reached", "unknown"]
 """`waiting`: it may still come through; `not_reached`: an earlier stage decided; `unknown`: nothing on record."""
+
+MARKS: Mapping[Verdict, str] = {"passed": "+", "lost": "x", "waiting": "…", "not_reached": "-", "unknown": "?"}
+"""A stage's verdict where a trace is printed."""
 
 Knowledge = Literal["decided", "reported", "observed"]
 """How a verdict is known. `decided`: this engine recorded the rule; `reported`: somebody's record says so, such as an
@@ -190,7 +193,7 @@ class CutTrace:
         return f"{self.stage.text} {things} with {size} went: {says}."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Trace:
     """What became of one piece of information, as of one prompt."""
 
@@ -221,6 +224,17 @@ class Trace:
     """Carriers that are not among the tracks, because there are too many of them."""
     cut: CutTrace | None = None
     """What was cut, if a cut was picked: the tracks are those of its entries."""
+
+    def __str__(self) -> str:
+        """Return the sentence, then each track with its stages."""
+        lines = [self.sentence]
+        for track in self.tracks:
+            lines.append(f"\n{track.carrier.kind} {track.carrier.block or ''}".rstrip())
+            lines += [f"  {MARKS[stage.verdict]} {stage.name:<9} {stage.text}" for stage in track.stages]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<Trace of {shortened(self.asked, 40)!r}: {self.sentence}>"
 
     @property
     def origin(self) -> str:

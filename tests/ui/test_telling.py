@@ -125,7 +125,7 @@ def value_of(hint):
 def test_every_kind_of_event_has_a_sentence_of_its_own(kind):
     line = describe(blank(KINDS[kind]), WORDS)
     assert describe.dispatch(KINDS[kind]) is not describe.dispatch(Event), (
-        f"write a sentence for {kind} in ui/event_sentences.py"
+        f"write a sentence for {kind} in memory_inspector/wording/event_sentences"
     )
     assert line.text
     assert line != NEWER
