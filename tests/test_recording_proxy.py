@@ -169,6 +169,15 @@ def test_what_may_not_be_recorded_is_refused_before_it_is_sent(attached, endpoin
     assert own.get_all() == []
 
 
+def test_a_stream_in_too_many_pieces_is_passed_on_unchanged_and_recorded_in_a_sentence(attached, endpoint):
+    body = "data: {}\n\n" * 400_000
+    with endpoint(Step(body=body)):
+        ask = {"model": "m", "messages": [said("user", "Hi")]}
+        assert httpx.post(f"{attached.url()}/chat/completions", json=ask).text == body
+    assert attached.prompts() == [[("user", "Hi")]]
+    assert [c.error for c in attached.calls()] == ["its answer is in too many pieces to be read"]
+
+
 def test_a_part_of_an_unknown_kind_does_not_keep_its_call_out_of_the_record(attached, endpoint):
     part = {"type": "hologram", "of": "a gate"}
     with endpoint(completion("Hi."), Step(body={"data": []})):
