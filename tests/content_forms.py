@@ -69,3 +69,17 @@ UNREAD = [
     {"type": "video_url"},
     {"type": ["text"]},
 ]
+
+HALF, DEEP = "\ud83d", []
+for _ in range(200):
+    DEEP = [DEEP]
+UNSTORABLE = [
+    {"type": "later", "x": object()},
+    {"type": "later", "x": float("nan")},
+    {"type": "later", "x": DEEP},
+    {"type": "text", "text": f"Half {HALF}"},
+    {"type": "tool_use", "id": "c", "name": "look", "input": {"at": [HALF, float("inf"), DEEP]}},
+]
+"""Parts that no store takes as they are, as a program's objects or a model's characters may be."""
+
+PARTS = [*(entry for entry, _ in CONTENT.values()), *UNREAD, *UNSTORABLE]

@@ -169,6 +169,15 @@ def test_what_may_not_be_recorded_is_refused_before_it_is_sent(attached, endpoin
     assert own.get_all() == []
 
 
+def test_a_stream_in_too_many_pieces_is_passed_on_unchanged_and_recorded_in_a_sentence(attached, endpoint):
+    body = "data: {}\n\n" * 400_000
+    with endpoint(Step(body=body)):
+        ask = {"model": "m", "messages": [said("user", "Hi")]}
+        assert httpx.post(f"{attached.url()}/chat/completions", json=ask).text == body
+    assert attached.prompts() == [[("user", "Hi")]]
+    assert [c.error for c in attached.calls()] == ["its answer is in too many pieces to be read"]
+
+
 def test_a_part_of_an_unknown_kind_does_not_keep_its_call_out_of_the_record(attached, endpoint):
     part = {"type": "hologram", "of": "a gate"}
     with endpoint(completion("Hi."), Step(body={"data": []})):
@@ -176,6 +185,63 @@ def test_a_part_of_an_unknown_kind_does_not_keep_its_call_out_of_the_record(atta
         assert httpx.post(f"{attached.url()}/chat/completions", json=ask).json()["choices"]
         assert httpx.post(f"{attached.url()}/batches", json={}).status_code == 200
     assert attached.prompts() == [[("user", json.dumps(part)), ("user", "What is it?")]]
+
+
+def thoughts_and_words(message):
+    return [(part.type, getattr(part, "text", None)) for part in message.parts]
+
+
+LOOK = {"id": "t1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+THOUGHT, SIX = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}, "Six."
+OUTPUT = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": SIX}]}
+CALLED = {"type": "function_call", "call_id": "t1", "name": "look", "arguments": "{}"}
+LOOKED = [
+    {**said("assistant", None), "reasoning_content": "Hm.", "tool_calls": [LOOK]},
+    {"role": "tool", "tool_call_id": "t1", "content": "blue"},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "answers", "turns"),
+    [
+        (
+            "chat/completions",
+            "messages",
+            [completion(None, tool_calls=[LOOK]), completion(SIX)],
+            [LOOKED, [{**said("assistant", SIX), "reasoning_content": "So."}, said("user", "And?")]],
+        ),
+        (
+            "responses",
+            "input",
+            [Step(body={"output": [THOUGHT, CALLED]}), Step(body={"output": [OUTPUT]})],
+            [
+                [THOUGHT, CALLED, {"type": "function_call_output", "call_id": "t1", "output": "blue"}],
+                [{**THOUGHT, "summary": [{"type": "summary_text", "text": "So."}]}, OUTPUT, said("user", "And?")],
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("goes_on", ["with it", "without it"])
+def test_reasoning_that_is_sent_back_and_the_answer_behind_it_stand_once(
+    attached, endpoint, path, key, answers, turns, goes_on
+):
+    sent = [said("user", "Look.")]
+    with endpoint(*answers, *[completion("End.") if key == "messages" else Step(body={"output": []})] * 2):
+        for more in ([], *turns):
+            sent += more
+            httpx.post(f"{attached.url()}/{path}", json={"model": "m", key: sent}).raise_for_status()
+        if goes_on == "without it":
+            kept = [entry for entry in sent if entry.get("type") != "reasoning"]
+            sent = [{name: value for name, value in entry.items() if name != "reasoning_content"} for entry in kept]
+        sent = [*sent, said("assistant", "End."), said("user", "Bye")]
+        httpx.post(f"{attached.url()}/{path}", json={"model": "m", key: sent}).raise_for_status()
+    memory = attached.memory()
+    stands = [each for message in memory.get_all() for each in thoughts_and_words(message)]
+    once = [("thinking", "Hm."), ("tool_call", None), ("text", "blue"), ("thinking", "So."), ("text", SIX)]
+    assert [stands.count(each) for each in once] == [1] * 5
+    last = [record for record in memory.log.history().records if is_context(record.event)][-1]
+    prompt = [each for message in memory.log.prompt(last).messages for each in thoughts_and_words(message)]
+    assert prompt[1:-3] == [each for each in once if goes_on == "with it" or each[0] != "thinking"]
 
 
 words = st.sampled_from(["yes", "no", "more", "why"])

@@ -144,6 +144,40 @@ def test_arguments_without_a_name_are_kept_as_they_came():
     assert "Oslo" in chat({"tool_calls": [piece(None, '{"city": "Oslo"}', index=0)]}).answer.content
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"data: {}\n\n" * 400_000,
+        b"{}\n" * 600_000,
+        b"\r" * 1_200_000,
+        b"data: [" + b"{}," * 1_100_000 + b"{}]\n\n",
+        (b'data: {"choices": [{"delta": {"content": [' + b"1," * 50_000 + b"1]}}]}\n\n") * 5,
+        b'data: {"response": {"output": [' + b"{}," * 210_000 + b"{}]}}\n\n",
+        b'{"output": [' + b"{}," * 210_000 + b"{}]}",
+        b'{"choices": [{"message": {"content": [' + b"1," * 210_000 + b"1]}}]}",
+    ],
+    ids=["events", "lines", "line ends", "list", "content", "response", "whole output", "whole content"],
+)
+@pytest.mark.parametrize("endpoint", ["chat/completions", "responses"])
+def test_an_answer_in_too_many_pieces_is_recorded_in_a_sentence_and_without_words(body, endpoint):
+    exchange = read_exchange(endpoint, CHAT if endpoint == "chat/completions" else RESPONSES, Answered(200, body))
+    assert exchange.error == "its answer is in too many pieces to be read"
+    assert exchange.answer is None
+
+
+def test_many_calls_that_come_at_once_are_read():
+    calls = calls_of([piece("look", "{}", index=number) for number in range(40_000)])
+    assert calls == [("look", {})] * 40_000
+
+
+def test_a_long_answer_whose_every_token_is_an_event_is_read_whole():
+    one = {"id": "chatcmpl-1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a "}, "logprobs": None}]}
+    body = sse(one) * 128_000
+    exchange = read_exchange("chat/completions", CHAT, Answered(200, body))
+    assert exchange.error is None
+    assert exchange.answer.content == "a " * 128_000
+
+
 THOUGHT = {"type": "thinking", "thinking": [{"type": "text", "text": "Rome is hot."}]}
 
 

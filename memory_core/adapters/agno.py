@@ -9,6 +9,7 @@ prompt is on record too, in a session for each of Agno's.
 """
 
 import asyncio
+import base64
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
@@ -17,7 +18,8 @@ from memory_core.adapters import framework
 from memory_core.adapters.prompts import record_prompt
 from memory_core.attach.wire import Exchange
 from memory_core.errors import NotFoundError
-from memory_core.formats.openai_message import message_from_openai
+from memory_core.formats.any_message import read_messages
+from memory_core.formats.json_values import storable_value
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.base import ChatModel
 from memory_core.planning.facts import Fact
@@ -25,6 +27,7 @@ from memory_core.systems.user_memories import RetrievalMethod, UserMemories
 
 with framework("Agno", "agno"):
     from agno.db.schemas.memory import UserMemory
+    from agno.media import Audio, File, Image, Video
     from agno.memory import MemoryManager
     from agno.models.base import Model
     from agno.models.message import Message
@@ -81,11 +84,12 @@ class InspectedMemoryManager(MemoryManager):
         run_metrics: Any = None,
     ) -> str:
         """Learn from what the user said; what became of it, in words."""
-        said = [ChatMessage(message)] if message else []
+        said = [ChatMessage(storable_value(message))] if message else []
         said += [
-            ChatMessage(each.get_content_string(), role=MessageRole.ASSISTANT if each.role == "model" else each.role)
+            read
             for each in messages or ()
             if each.role in ("user", "assistant", "model")
+            for read in _read({"role": each.role, "content": each.content})
         ]
         if not any(each.role is MessageRole.USER for each in said):
             return "Nothing to remember: the user said nothing."
@@ -192,12 +196,17 @@ class _Call:
         self._sent = list(given.get("messages") or ())  # Agno adds the answer to its list
         self._compressed = bool(given.get("compress_tool_results"))
         self._began = time.perf_counter()
-        self._text = ""
+        self._said: list[Any] = []
         self._calls_tools = False
         self._usage: Any = None
 
     def add(self, response: ModelResponse) -> None:
-        self._text += response.content if isinstance(response.content, str) else ""
+        for entry in filter(None, (response.content, getattr(response.audio, "transcript", None))):
+            if isinstance(entry, str) and self._said and isinstance(self._said[-1], str):
+                self._said[-1] += entry
+            else:
+                self._said.append(entry)
+        self._said += [file for files in (response.images, response.videos, response.files) for file in files or ()]
         self._calls_tools |= bool(response.tool_calls)
         self._usage = response.response_usage or self._usage
 
@@ -213,12 +222,12 @@ class _Call:
         self._record(self._run, lambda: self._exchange(seconds, error))
 
     def _exchange(self, seconds: float, error: BaseException | None) -> Exchange:
-        answers = self._text and not self._calls_tools and error is None
+        answers = self._said and not self._calls_tools and error is None
         return Exchange(
             purpose="reply",
             model=self._model,
-            messages=tuple(_sent(message, self._compressed) for message in self._sent),
-            answer=ChatMessage(self._text, role=MessageRole.ASSISTANT) if answers else None,
+            messages=tuple(ours for message in self._sent for ours in _sent(message, self._compressed)),
+            answer=_read({"role": "assistant", "content": [*map(_entry, self._said)]})[0] if answers else None,
             input_tokens=getattr(self._usage, "input_tokens", None),
             output_tokens=getattr(self._usage, "output_tokens", None),
             seconds=seconds,
@@ -231,15 +240,29 @@ def _why(error: BaseException) -> str:
     return "stopped" if isinstance(error, GeneratorExit | asyncio.CancelledError) else type(error).__name__
 
 
-def _sent(message: Message, compressed: bool) -> ChatMessage:
-    """A message as the model is sent it."""
+def _sent(message: Message, compressed: bool) -> list[ChatMessage]:
+    """A message as the model is sent it, and one for each result of a tool in it."""
     content = message.get_content(use_compressed_content=compressed)
-    if message.images:
-        content = [{"type": "text", "text": content or ""}, *images_to_message(images=message.images)]
+    files = [file for files in (message.audio, message.videos, message.files) for file in map(_entry, files or ())]
+    files += images_to_message(images=message.images or ())
+    if files:
+        content = [*(content if isinstance(content, list) else [content]), *files]
     named = {"name": message.name, "tool_call_id": message.tool_call_id, "tool_calls": message.tool_calls or None}
-    role = MessageRole.ASSISTANT if message.role == "model" else message.role
-    given = {"role": str(role), "content": content, **named}
-    return message_from_openai({name: value for name, value in given.items() if value is not None})
+    given = {"role": message.role, "content": content, **named}
+    return _read({name: value for name, value in given.items() if value is not None})
+
+
+def _entry(content: Any) -> Any:
+    """An entry of content; a file by its bytes or its address, else by what Agno knows of it."""
+    if not isinstance(content, Audio | File | Image | Video):
+        return content
+    data = base64.b64encode(content.content).decode() if isinstance(content.content, bytes) else content.content
+    entry = {**content.model_dump(exclude={"content"}), "data": data, "type": type(content).__name__.lower()}
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def _read(entry: dict[str, Any]) -> list[ChatMessage]:
+    return read_messages(storable_value(entry))
 
 
 def _theirs(fact: Fact, user_id: str | None) -> UserMemory:

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from memory_core.adapters import framework
-from memory_core.adapters.prompts import keep
+from memory_core.adapters.prompts import keep, reading
 from memory_core.engine.context import Context
 from memory_core.errors import ConfigError, MessageError
+from memory_core.formats.any_message import read_messages
+from memory_core.formats.json_values import storable_value
 from memory_core.memory import Memory
-from memory_core.messages import ChatMessage, ImagePart, MessageRole, Part, TextPart, ToolCallPart, decode_arguments
+from memory_core.messages import ChatMessage, ImagePart, MessageRole, Part, TextPart, ThinkingPart
 from memory_core.planning import curation
 
 with framework("AutoGen", "autogen"):
@@ -97,8 +99,7 @@ class InspectedMemory(AutoGenMemory):
             followed = self._following and self._context is model_context
             if followed:
                 # The message itself: a context that keeps the newest only has others in front of it each time.
-                if new := list(_ours(message)):
-                    await asyncio.to_thread(keep, self.memory, new)
+                await self._put([message])
                 self._given = list(await model_context.get_messages())
 
         # AutoGen tells a memory of a turn's beginning only, and a context tells nobody of what comes.
@@ -110,7 +111,13 @@ class InspectedMemory(AutoGenMemory):
         messages = list(await self._context.get_messages())
         known = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
-        new = [ours for message in messages[known:] for ours in _ours(message)]
+        await self._put(messages[known:])
+
+    async def _put(self, messages: Sequence[LLMMessage]) -> None:
+        new: list[ChatMessage] = []
+        for message in messages:
+            with reading(self.memory, asks=isinstance(message, UserMessage)):
+                new += _ours(message)
         if new:
             await asyncio.to_thread(keep, self.memory, new)
 
@@ -130,30 +137,27 @@ def _text(content: MemoryContent) -> str:
 
 def _ours(message: LLMMessage) -> Iterator[ChatMessage]:
     """The messages that one of AutoGen's stands for: results of several calls are one message there."""
+    content = message.content if isinstance(message.content, list) else [message.content]
     if isinstance(message, FunctionExecutionResultMessage):
-        for result in message.content:
-            kwargs = {"tool_call_id": result.call_id, "name": result.name}
-            yield ChatMessage(result.content, role=MessageRole.TOOL, additional_kwargs=kwargs)
-    elif isinstance(message, AssistantMessage):
-        called = message.content if isinstance(message.content, list) else []
-        parts: list[Part] = [
-            ToolCallPart(tool_call_id=call.id, tool_name=call.name, tool_kwargs=decode_arguments(call.arguments))
-            for call in called
+        entries = [
+            {"role": "tool", "content": result.content, "tool_call_id": result.call_id, "name": result.name}
+            for result in message.content
         ]
-        said = message.content if isinstance(message.content, str) else message.thought
-        yield ChatMessage(
-            parts=[TextPart(text=said), *parts] if said else parts,
-            role=MessageRole.ASSISTANT,
-            additional_kwargs={"source": message.source},
-        )
-    elif isinstance(message, UserMessage):
-        content = message.content if isinstance(message.content, list) else [message.content]
-        yield ChatMessage(
-            parts=[TextPart(text=p) if isinstance(p, str) else ImagePart(url=p.data_uri) for p in content],
-            additional_kwargs={"source": message.source},
-        )
+    elif isinstance(message, AssistantMessage):
+        calls = [call for call in content if isinstance(call, FunctionCall)]
+        words = [part for part in content if not isinstance(part, FunctionCall)]
+        if message.thought:  # beside calls it is what the model said with them
+            words.insert(0, message.thought if calls else {"type": "thinking", "thinking": message.thought})
+        called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
+        entries = [{"role": "assistant", "content": words, "tool_calls": called}]
     else:
-        yield ChatMessage(message.content, role=MessageRole.SYSTEM)
+        role = "user" if isinstance(message, UserMessage) else "system"
+        words = [{"type": "image", "url": part.data_uri} if isinstance(part, Image) else part for part in content]
+        entries = [{"role": role, "content": words}]
+    source = {"source": message.source} if isinstance(message, AssistantMessage | UserMessage) else {}
+    for entry in entries:
+        for ours in read_messages(storable_value(entry)):
+            yield ours.model_copy(update={"additional_kwargs": {**source, **ours.additional_kwargs}})
 
 
 def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
@@ -177,19 +181,28 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
                 for call in message.tool_calls
             ]
             said = message.content
+            thoughts = [part.text for part in message.parts if isinstance(part, ThinkingPart)]
             theirs.append(
                 AssistantMessage(content=calls, thought=said, source=source)
                 if calls
-                else AssistantMessage(content=said or "", source=source)
+                else AssistantMessage(content=said or "", thought="\n".join(thoughts) or None, source=source)
             )
         elif message.role is MessageRole.USER:
-            content = [
-                part.text if isinstance(part, TextPart) else Image.from_uri(part.url)
-                for part in message.parts
-                if isinstance(part, TextPart) or (isinstance(part, ImagePart) and part.url.startswith("data:"))
-            ]
+            content = [_shown(part) for part in message.parts]
             plain = len(content) == 1 and isinstance(content[0], str)
             theirs.append(UserMessage(content=content[0] if plain else content, source=source))
         else:
             theirs.append(SystemMessage(content=message.content or ""))
     return theirs
+
+
+def _shown(part: Part) -> str | Image:
+    """A part of what a user said; a file, or a picture that AutoGen cannot open, is named."""
+    if isinstance(part, TextPart):
+        return part.text
+    if isinstance(part, ImagePart):
+        try:
+            return Image.from_uri(part.url)
+        except Exception:  # any of Pillow's: the picture alone is not shown, and the agent goes on
+            return "[image, not shown to the model]"
+    return f"[{part.type}, not shown to the model]"

@@ -23,6 +23,8 @@ from memory_core.adapters.prompts import harmless, keep, record_prompt
 from memory_core.attach.wire import Exchange
 from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.formats.any_message import read_messages
+from memory_core.formats.json_values import storable_value
+from memory_core.formats.openai_message import other_kinds
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.embedding import LocalEmbedder, MeasuredEmbedder
@@ -287,10 +289,11 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
 
 def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
     """The messages of what one has said: the words and the calls, and each result."""
-    parts = [part.model_dump(mode="json", exclude_none=True) for part in content.parts or ()]
-    found = read_messages({"role": str(role), "parts": [part for part in parts if not part.get("thought")]})
+    parts = [part.model_dump(mode="json", exclude_none=True, fallback=str) for part in content.parts or ()]
+    words = [part for part in parts if not part.get("thought")]
+    found = read_messages(storable_value({"role": str(role), "parts": words}))
     return [
         message.model_copy(update={"additional_kwargs": {**kwargs, **message.additional_kwargs}})
         for message in found
-        if message.parts or message.role is MessageRole.TOOL
+        if message.parts or message.role is MessageRole.TOOL or other_kinds(message)
     ]

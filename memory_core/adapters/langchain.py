@@ -8,7 +8,6 @@ own messages, and the answer goes to the agent all the same.
 """
 
 import asyncio
-import json
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from memory_core.adapters import framework
 from memory_core.adapters.prompts import harmless, keep
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.chat_completions import to_openai
+from memory_core.formats.json_values import storable_value
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
 
@@ -91,7 +91,7 @@ def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
 
 
 def _ours(message: BaseMessage) -> list[ChatMessage]:
-    fields = json.loads(json.dumps(message.model_dump(), default=str))  # blocks may hold objects of a provider's client
+    fields = storable_value(message.model_dump())  # blocks may hold objects of a provider's client
     return read_messages({"type": message.type, "data": fields})
 
 

@@ -12,9 +12,10 @@ from pydantic import PrivateAttr
 
 from memory_core.adapters import framework
 from memory_core.adapters.asking import Asking
-from memory_core.adapters.prompts import keep
+from memory_core.adapters.prompts import keep, reading
 from memory_core.config import Settings
 from memory_core.errors import ConfigError
+from memory_core.formats.json_values import storable_value
 from memory_core.formats.llamaindex_message import message_from_llamaindex, message_to_llamaindex
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage as OurMessage
@@ -80,10 +81,14 @@ class InspectedMemory(BaseMemory):
         return [_theirs(message) for message in self._memory.get_all()]
 
     def put(self, message: ChatMessage) -> None:
-        keep(self._memory, [_ours(message)])
+        self.put_messages([message])
 
     def put_messages(self, messages: Sequence[ChatMessage]) -> None:
-        keep(self._memory, [_ours(message) for message in messages])
+        ours: list[OurMessage] = []
+        for message in messages:
+            with reading(self._memory, asks=message.role == "user"):
+                ours.append(_ours(message))
+        keep(self._memory, ours)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
         """Replace the queue; what it has in common with the messages keeps its place."""
@@ -104,7 +109,7 @@ def _opened(session_id: str, database: str | None) -> Memory:
 
 
 def _ours(message: ChatMessage) -> OurMessage:
-    ours, notes = message_from_llamaindex(message.model_dump(mode="json"))
+    ours, notes = message_from_llamaindex(storable_value(message.model_dump(mode="json", fallback=str)))
     for note in notes:
         _log.warning("A message of LlamaIndex was kept without a part of it: %s.", note)
     return ours

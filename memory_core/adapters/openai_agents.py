@@ -16,6 +16,7 @@ from typing import Any
 from memory_core.adapters import framework
 from memory_core.adapters.prompts import harmless, keep
 from memory_core.errors import ConfigError
+from memory_core.formats.json_values import storable_value
 from memory_core.formats.openai_items import items_from_messages, items_of, messages_from_items, without_last_item
 from memory_core.memory import Memory
 
@@ -62,7 +63,7 @@ class InspectedSession(SessionABC):
             known = [item for item in items if _is_item(item)]
             if len(known) < len(items):
                 _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(known))
-            new = messages_from_items(_after(known, taken) if taken else known)
+            new = messages_from_items(storable_value([*(_after(known, taken) if taken else known)]))
             if new:
                 await asyncio.to_thread(keep, self.memory, new)
 
@@ -75,7 +76,7 @@ class InspectedSession(SessionABC):
 
     async def input_callback(self, history: Sequence[Item], new: Sequence[Item]) -> list[Item]:
         """For `RunConfig(session_input_callback=...)`: put the new items, and build the recorded prompt for them."""
-        messages = messages_from_items(new)
+        messages = messages_from_items(storable_value([*new]))
         await asyncio.to_thread(self.memory.put_messages, messages)
         self._taken = list(new)
         context = await asyncio.to_thread(self.memory.build_context)

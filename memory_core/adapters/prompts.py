@@ -5,7 +5,7 @@ Nothing here ends the agent's run once its model has answered: what could not be
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 from memory_core.attach.recording import Past, attach, recording
@@ -37,6 +37,11 @@ def keep(memory: Memory, messages: Sequence[ChatMessage], **options: Any) -> Non
     answered = any(message.role in (MessageRole.ASSISTANT, MessageRole.TOOL) for message in messages)
     with harmless(memory.session_id, "Messages were not kept") if answered else nullcontext():
         memory.put_messages(messages, **options)
+
+
+def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:
+    """Read a message of a framework's inside; unless the message `asks` the model, what fails is a warning."""
+    return nullcontext() if asks else harmless(memory.session_id, "A message was not kept")
 
 
 class _Conversation:

@@ -21,7 +21,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import ConfigError
 from memory_core.events import AgentAttached, ContextBuilt, Event, MessageAdded, ModelCalled, Ranges
 from memory_core.history.slices.contexts import is_context, places_of
-from memory_core.messages import ChatMessage, MessageRole, content_hash
+from memory_core.messages import ChatMessage, MessageRole, ThinkingPart, content_hash
 from memory_core.store.log import read_events
 from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
@@ -161,8 +161,8 @@ class Recording:
         Raises:
             MessageError: a message cannot be stored.
         """
-        w, prompt = self.w, [self._new(message) for message in exchange.messages]
-        answer = [self._new(exchange.answer)] if exchange.answer is not None else []
+        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _apart(message)]
+        answer = [self._new(_apart(exchange.answer)[-1])] if exchange.answer is not None else []
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
         if prompt:
@@ -213,6 +213,19 @@ class Recording:
                 self._sizes.clear()
             self._sizes[key] = self._session.counter.message(message)
         return NewMessage(uuid4().hex, message, json, self._sizes[key])
+
+
+def _apart(message: ChatMessage) -> list[ChatMessage]:
+    """A message behind its reasoning, which is a message of its own.
+
+    Answers are recorded without it, and agents send it back or leave it out: the words around it stand once all the
+    same, and each prompt as it was sent.
+    """
+    thoughts = [part for part in message.parts if isinstance(part, ThinkingPart)]
+    if len(thoughts) in (0, len(message.parts)):
+        return [message]
+    words = [part for part in message.parts if not isinstance(part, ThinkingPart)]
+    return [ChatMessage(role=message.role, parts=thoughts), message.with_parts(words)]
 
 
 def _state(w: Writing) -> tuple[float, int, int]:

@@ -129,7 +129,7 @@ class _Calls:
 
     def add(self, pieces: Iterable[Mapping[str, Any]]) -> None:
         """Add the pieces that came at once."""
-        fresh: list[_Call] = []
+        fresh: set[_Call] = set()
         for piece in pieces:
             kind = "custom" if piece.get("type") == "custom" or "custom" in piece else "function"
             own = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
@@ -142,7 +142,7 @@ class _Calls:
             if call is None or beside or _starts(call, index, id, name, text):
                 call = _Call(index, kind)
                 self._calls.append(call)
-                fresh.append(call)
+                fresh.add(call)
             call.id = call.id or id
             # Some repeat the name with each piece, some send what they have of it so far.
             call.name = name if name.startswith(call.name) else call.name if not name else call.name + name

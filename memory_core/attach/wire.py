@@ -11,11 +11,11 @@ from urllib.parse import unquote
 
 from memory_core.attach.answer_report import failure_code, reported_failure, reported_tokens
 from memory_core.attach.streamed_answer import joined_chunks, joined_events, objects_in, stream_events
-from memory_core.errors import MessageError
+from memory_core.errors import LimitError, MessageError
 from memory_core.events import Knowledge
 from memory_core.formats.json_values import read_json, storable_value
 from memory_core.formats.prompt_messages import read_items, read_message
-from memory_core.limits import MAX_VALUES
+from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
@@ -24,6 +24,11 @@ _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/
 """Azure names the model in the path, as a deployment."""
 MAX_PROMPT_VALUES = 250_000
 """JSON values of a request with a prompt: a message takes some 3 KB of memory, however short it is."""
+MAX_PIECES = 900_000
+"""Lines, objects and lists of a stream, up to four microseconds each: an answer of 128,000 tokens, each an event with
+all that endpoints write around it, has 770,000."""
+MAX_ENTRIES = 150_000
+"""Items, calls and parts of an answer, up to 20 microseconds each; a call of 128,000 tokens comes in as many."""
 _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
 """Fields of which one is in every answer of these endpoints."""
 
@@ -87,7 +92,12 @@ def read_exchange(
     prompt = () if request is None else _prompt(endpoint, asked)
     captured = request is not None or purpose == "embed"
     said = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
-    answers = objects_in(read_json(answered.body)) or list(stream_events(answered.body))
+    try:
+        answers = _answers(answered.body)
+    except LimitError:
+        answers = []
+        problem = answered.problem or "its answer is in too many pieces to be read"
+        answered = replace(answered, problem=problem)
     named = [asked.get("model"), deployment, *(answer.get("model") for answer in answers)]
     model = storable_value(str(next(filter(None, named), said.model)))[:200]
     said = replace(said, model=model, error=_problem(answered, answers))
@@ -96,6 +106,26 @@ def read_exchange(
     input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
     return replace(said, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
+
+
+def _answers(body: bytes) -> list[dict[str, Any]]:
+    """Return the answer, or the events of a stream.
+
+    Raises:
+        LimitError: it is in more pieces than are read.
+    """
+    answers = objects_in(read_json(body))
+    if not answers:
+        Budget("answer", items=MAX_PIECES).take(items=sum(map(body.count, (b"\n", b"\r", b"{", b"["))))
+        answers = list(stream_events(body))
+    entries = Budget("answer", items=MAX_ENTRIES)
+    for answer in answers:
+        for holder in objects_in([answer, answer.get("response"), answer.get("item")]):
+            choices = objects_in(holder.get("choices"))
+            messages = [choice.get(name) for choice in choices for name in ("delta", "message")]
+            for lists in objects_in([holder, *messages, *objects_in(holder.get("output"))]):
+                entries.take(items=sum(len(value) for value in lists.values() if isinstance(value, list)))
+    return answers
 
 
 def _problem(answered: Answered, answers: list[dict[str, Any]]) -> str | None:

@@ -38,7 +38,7 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     """
     data, _ = storable(data)
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
-        return [message_from_llamaindex(data)[0]]
+        return [message_from_llamaindex(data, any_role=True)[0]]
     chat = as_chat(data)
     if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
         chat = {**chat, "content": text}

@@ -25,6 +25,8 @@ def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
 def storable_value(value: Any, depth: int = _DEPTH) -> Any:
     r"""A JSON value that can be stored: what is nested too deep, and a number without an end, is its JSON text.
 
+    A program's object, which JSON has no form for, is its text.
+
     Two halves of a character that were sent one after the other are that character; a half alone becomes U+FFFD.
 
     >>> storable_value(["\ud83d" + "\ude00", "\ud83d", float("inf")])
@@ -34,16 +36,16 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
         return _whole_characters(value)
     if isinstance(value, float) and not math.isfinite(value):
         return json.dumps(value)
-    if not isinstance(value, dict | list):
-        return value
+    if not isinstance(value, dict | list | tuple):
+        return value if value is None or isinstance(value, int | float) else _whole_characters(str(value))
     if depth == 0:
         try:
-            return _whole_characters(json.dumps(value, ensure_ascii=False))
-        except RecursionError:
+            return _whole_characters(json.dumps(value, ensure_ascii=False, default=str, skipkeys=True))
+        except (RecursionError, ValueError):  # an object that holds itself
             return "(nested too deep to be kept)"
-    if isinstance(value, list):
+    if not isinstance(value, dict):
         return [storable_value(each, depth - 1) for each in value]
-    return {_whole_characters(key): storable_value(each, depth - 1) for key, each in value.items()}
+    return {_whole_characters(str(key)): storable_value(each, depth - 1) for key, each in value.items()}
 
 
 def _whole_characters(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.formats.content import ToolResult, Unread, read_content, text_of
-from memory_core.formats.openai_message import OTHER, other_kinds
+from memory_core.formats.openai_message import OTHER, other_kinds, role_and_name
 from memory_core.messages import (
     ChatMessage,
     FilePart,
@@ -33,8 +33,8 @@ _FILES = {
 """By block type: the field with the bytes as base64, the one with their kind, and what they are without it."""
 
 
-def message_from_llamaindex(data: Any) -> tuple[ChatMessage, tuple[str, ...]]:
-    """A stored message, and a note for each part of it that was left out.
+def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatMessage, tuple[str, ...]]:
+    """A stored message, and a note for each part of it that was left out; `any_role` as in `messages_from_openai`.
 
     Raises:
         MessageError: it is no message; the sentence says why.
@@ -61,6 +61,9 @@ def message_from_llamaindex(data: Any) -> tuple[ChatMessage, tuple[str, ...]]:
         raise MessageError('"role" is not text')
     if other:
         kwargs = {**kwargs, OTHER: other}
+    if any_role:
+        role, named = role_and_name(role)
+        kwargs = {**kwargs, **named}
     return ChatMessage(role=role, parts=parts, additional_kwargs=kwargs), tuple(notes)
 
 

@@ -189,11 +189,14 @@ def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[st
     given = data["role"]
     if not isinstance(given, str):
         raise MessageError(f"role {_kind(given)} is not known. Use system, user, assistant or tool.")
-    if (known := _known_role(given)) is not None:
-        return known, {}
-    if not any_role:
+    if not any_role and _known_role(given) is None:
         raise MessageError(f'role "{given[:40]}" is not known. Use system, user, assistant or tool.')
-    return role_of(given), {"role": given[:100]}
+    return role_and_name(given)
+
+
+def role_and_name(given: str) -> tuple[MessageRole, dict[str, Any]]:
+    """Return the role as `role_of` does, and the entry of `additional_kwargs` that keeps the name of an unknown one."""
+    return role_of(given), {} if _known_role(given) else {"role": given[:100]}
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:

@@ -310,14 +310,14 @@ def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:
     if message.role is MessageRole.TOOL and not calls & _answered(message):
         yield "this tool result has no call before it"
     yield from other_notes(message)
-    if role := message.additional_kwargs.get("role"):
-        yield f'the role "{role}" is not known, and became assistant'
 
 
 def other_notes(message: ChatMessage) -> Iterator[str]:
-    """A note on what a message keeps beside its words, if there is anything."""
+    """Notes on what a message keeps beside its words: other content, and the name of an unknown role."""
     if kinds := other_kinds(message):
         yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
+    if message.role is MessageRole.ASSISTANT and (role := message.additional_kwargs.get("role")):
+        yield f'the role "{role}" is not known, and became assistant'
 
 
 def _says_nothing(message: ChatMessage) -> bool:

@@ -53,7 +53,8 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
         try:
             if isinstance(value, MessageError):
                 raise value
-            message, left_out = (value, ()) if isinstance(value, ChatMessage) else message_from_llamaindex(value)
+            read = isinstance(value, ChatMessage)
+            message, left_out = (value, ()) if read else message_from_llamaindex(value, any_role=True)
         except MessageError as error:
             skipped.append(Skipped(None, index, str(error).removesuffix(".")))
             continue

@@ -2,14 +2,19 @@
 
 import asyncio
 import copy
+from types import SimpleNamespace
 
 import agno.agent as agno
 import agno.db.schemas.memory as schemas
 import agno.db.sqlite as agno_db
+import agno.media as media
+import agno.models.message as agno_messages
 import agno.models.openai as openai
+import agno.models.response as responses
 import httpx
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, script, words
+from content_forms import PARTS
 from models.scripted_server import ScriptedServer, completion, refusal, streamed
 
 from memory_core import Database, Memory, NotFoundError, Services
@@ -130,3 +135,48 @@ def test_memories_are_added_searched_changed_and_put_away(tmp_path):
     assert manager.get_user_memories("ada") == []
     with pytest.raises(NotFoundError):
         manager.delete_user_memory("x", "ada")
+
+
+RUN = SimpleNamespace(session_id="mon", user_id="chandra")
+
+
+def called(manager, messages, *pieces):
+    """A call of a recorded model of another maker's, which answers in these pieces; what its session holds then."""
+
+    class Scripted(openai.OpenAIChat):
+        def invoke_stream(self, messages, **kwargs):
+            yield from pieces
+
+    model = manager.recorded(Scripted(id="m", api_key="x"))
+    assert list(model.invoke_stream(messages=messages, run_response=RUN)) == [*pieces]
+    database = manager.of("chandra").memory.session.database
+    return Memory.open("agno:chandra:mon", database, services=Services()).get_all()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_call_with_any_part_is_recorded_and_its_words_are_kept(tmp_path, part):
+    manager = InspectedMemoryManager(database_uri=f"sqlite:///{tmp_path}/agno.db")
+    asked = agno_messages.Message(role="user", content=[part, {"type": "text", "text": "I live in Faro."}])
+    pieces = [responses.ModelResponse(content=each) for each in ([part], "By the ", "ferry")]
+    said = called(manager, [asked], *pieces)
+    assert "I live in Faro." in [message for message in said if message.role == "user"][-1].content
+    assert "By the ferry" in said[-1].content
+    manager.create_user_memories(messages=[asked], user_id="chandra")
+    assert "The user lives in Faro" in [each.memory for each in manager.get_user_memories("chandra")]
+
+
+def test_files_of_a_message_and_of_an_answer_are_kept_or_named(tmp_path):
+    files = {
+        "audio": [media.Audio(content=b"A", format="wav")],
+        "videos": [media.Video(url="https://a.test/a.mp4")],
+        "files": [media.File(content=b"A", mime_type="application/pdf"), media.File(filepath="a.pdf")],
+    }
+    asked = agno_messages.Message(role="user", content="See:", **files)
+    answer = responses.ModelResponse(images=[media.Image(content=b"A", mime_type="image/png")])
+    spoken = responses.ModelResponse(audio=media.Audio(content=b"A", transcript="Hear:"))
+    [user, assistant] = called(
+        InspectedMemoryManager(database_uri=f"sqlite:///{tmp_path}/a.db"), [asked], spoken, answer
+    )
+    assert [part.type for part in user.parts] == ["text", "audio", "video", "document"]
+    assert [each["filepath"] for each in user.additional_kwargs["other_content"]] == ["a.pdf"]
+    assert [part.type for part in assistant.parts] == ["text", "image"]

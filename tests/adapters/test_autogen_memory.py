@@ -5,11 +5,15 @@ import asyncio
 import autogen_agentchat.agents as agentchat
 import autogen_core.memory as core
 import autogen_core.model_context as contexts
+import autogen_core.models as models
 import autogen_ext.models.openai as clients
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
+from autogen_core import FunctionCall
+from content_forms import CONTENT, PARTS
 from models.scripted_server import ScriptedServer
 
+from memory_core import ChatMessage, Memory
 from memory_core.adapters.autogen import InspectedMemory
 from memory_core.formats.chat_completions import to_openai
 
@@ -83,3 +87,52 @@ def test_facts_are_added_and_asked_for_as_with_autogen_s_own_memory(tmp_path):
         assert kept.memory.get_all() == []
 
     asyncio.run(added())
+
+
+def following(memory, *messages):
+    """What memory and context hold after an agent's context was given these messages, as AutoGen has them."""
+
+    async def given():
+        kept, context = InspectedMemory(memory), contexts.UnboundedChatCompletionContext()
+        await kept.update_context(context)
+        for message in messages:
+            await context.add_message(message)
+        said = kept.memory.get_all()
+        await kept.update_context(context)
+        return said, await context.get_messages()
+
+    return asyncio.run(given())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_messages_with_any_part_leave_the_agent_going_and_their_words_are_kept(part):
+    answer = models.AssistantMessage.model_construct(content=[part, "By the ferry"], source="a", thought=None)
+    result = models.FunctionExecutionResult.model_construct(content=[part, "six"], name="look", call_id="c")
+    results = models.FunctionExecutionResultMessage.model_construct(content=[result])
+    system = models.SystemMessage.model_construct(content=[part, "Be brief."])
+    with Memory.from_defaults() as memory:
+        said, prompt = following(memory, models.UserMessage(content="How?", source="u"), answer, results, system)
+    words = "\n".join(message.content or "" for message in said)
+    assert all(each in words for each in ("How?", "By the ferry", "six", "Be brief."))
+    assert "By the ferry" in str(prompt)
+
+
+def test_what_a_model_thought_is_kept_as_its_thought_and_beside_calls_as_its_words():
+    call = FunctionCall(id="c", name="look", arguments="{")
+    with Memory.from_defaults() as memory:
+        said, prompt = following(
+            memory,
+            models.AssistantMessage(content="Six.", thought="Two threes.", source="a"),
+            models.AssistantMessage(content=[call], thought="I look.", source="a"),
+        )
+    assert [[part.type for part in message.parts] for message in said] == [["thinking", "text"], ["text", "tool_call"]]
+    assert [message.thought for message in prompt] == ["Two threes.", "I look."]
+
+
+@pytest.mark.parametrize("part", [part for _, part in CONTENT.values()])
+def test_a_prompt_with_any_part_goes_to_the_agent_which_is_told_of_what_it_cannot_be_shown(part):
+    with Memory.from_defaults() as memory:
+        memory.put(ChatMessage(parts=[part]))
+        _, [message] = following(memory)
+    if part.type in ("image", "document", "audio", "video"):
+        assert "not shown to the model" in str(message.content)

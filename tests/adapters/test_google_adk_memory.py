@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from types import SimpleNamespace
 
 import google.adk.agents as agents
 import google.adk.apps as apps
@@ -14,6 +15,7 @@ import google.genai.types as types
 import pydantic
 import pytest
 from adapters.frameworks import RESULT
+from content_forms import PARTS as ANYBODY_S
 from engine_fakes import HashEmbedder, HeldExtractor
 
 from memory_core import (
@@ -290,7 +292,15 @@ PARTS = {
     "call": types.Part(function_call=types.FunctionCall(id="c", name="look", args={"at": "sky"})),
     "result": types.Part(function_response=types.FunctionResponse(id="c", name="look", response={"result": "blue"})),
     "empty": types.Part(),
+    "signature": types.Part(thought_signature=b"x"),
+    "half a character": types.Part(text="Half \ud83d"),
 }
+ANSWERS = [
+    *PARTS.values(),
+    *(types.Part(function_call=types.FunctionCall(name="look", args=part)) for part in ANYBODY_S),
+    *(types.Part(function_response=types.FunctionResponse(name="look", response=part)) for part in ANYBODY_S),
+    *(types.Part.model_construct(text=part) for part in ANYBODY_S),
+]
 
 
 def handed_over(service, *parts):
@@ -300,11 +310,30 @@ def handed_over(service, *parts):
     return service.of("app", "ada")
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_an_answer_with_any_part_is_kept_with_its_words(name, tmp_path):
+@pytest.mark.parametrize("part", ANSWERS)
+def test_an_answer_with_any_part_is_kept_with_its_words_and_its_call_recorded(part, tmp_path):
     service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/a.db")
-    memory = handed_over(service, PARTS[name], types.Part(text="By the ferry"))
+    memory = handed_over(service, part, types.Part(text="By the ferry"))
     assert any(message.content and "By the ferry" in message.content for message in memory.get_all())
+    session = sessions.Session(id="s", app_name="app", user_id="ada")
+    context = SimpleNamespace(invocation_id="i", agent_name="a", session=session)
+    content, plugin = types.Content(role="model", parts=[part, types.Part(text="By the ferry")]), service.prompts()
+
+    async def call():
+        request = models.LlmRequest(contents=[content])
+        await plugin.before_model_callback(callback_context=context, llm_request=request)
+        await plugin.after_model_callback(callback_context=context, llm_response=models.LlmResponse(content=content))
+        await plugin.close()
+
+    asyncio.run(call())
+    recorded = Memory.open("adk:app:ada:s", memory.session.database, services=Services()).get_all()
+    assert any(message.content and "By the ferry" in message.content for message in recorded)
+
+
+def test_an_answer_of_one_part_that_no_message_holds_is_kept_as_it_came(tmp_path):
+    service = InspectedMemoryService(database_uri=f"sqlite:///{tmp_path}/a.db")
+    [message] = handed_over(service, PARTS["code"]).get_all()
+    assert "1 + 1" in str(message.additional_kwargs["other_content"])
 
 
 def test_a_memory_that_fails_does_not_end_the_agent_s_run(tmp_path, caplog):

@@ -8,7 +8,7 @@ import langchain_core.tools as tools
 import langchain_openai as openai
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
-from content_forms import CONTENT, UNREAD
+from content_forms import PARTS
 from langchain_core.messages import AIMessage, HumanMessage
 from models.scripted_server import ScriptedServer
 
@@ -83,9 +83,7 @@ def answered(memory, content, **fields):
     return given
 
 
-@pytest.mark.parametrize(
-    "entry", [*(entry for entry, _ in CONTENT.values()), *UNREAD, {"type": "later", "x": object()}]
-)
+@pytest.mark.parametrize("entry", PARTS)
 def test_an_answer_with_any_part_reaches_the_agent_and_its_words_are_kept(entry):
     with Memory.from_defaults() as memory:
         answered(memory, [entry, {"type": "text", "text": "By the ferry"}], id="a1")

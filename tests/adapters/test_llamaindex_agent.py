@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from content_forms import PARTS
 from llama_index.core.agent.workflow import AgentWorkflow, FunctionAgent
 from llama_index.core.base.llms.types import ChatMessage, ToolCallBlock
 from llama_index.core.chat_engine import SimpleChatEngine
@@ -133,3 +134,15 @@ def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):
     assert "ferry" not in caplog.text
     with pytest.raises(StoreError):
         memory.put(ChatMessage("Open?", role="user"))
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # pydantic's, of a block that is none of LlamaIndex's
+@pytest.mark.parametrize("part", PARTS)
+def test_an_answer_with_any_part_is_kept_with_its_words(part):
+    said = ChatMessage("By the ferry", role="assistant", additional_kwargs={"raw": part})
+    said.blocks += [part, ToolCallBlock.model_construct(block_type="tool_call", tool_name="look", tool_kwargs=part)]
+    kept = InspectedMemory.from_defaults()
+    kept.put(ChatMessage("How?", role="user"))
+    kept.put(said)
+    assert [message.content.partition("\n")[0] for message in kept.memory.get_all()] == ["How?", "By the ferry"]
+    assert "By the ferry" in str(kept.get())

@@ -5,7 +5,7 @@ import asyncio
 import agents
 import pytest
 from adapters.frameworks import QUESTIONS, RESULT, memory, restarted, script, words
-from content_forms import UNREAD
+from content_forms import PARTS, UNREAD
 from models.scripted_server import ScriptedServer, Step, chunk, streamed
 from openai import AsyncOpenAI
 
@@ -166,6 +166,18 @@ def test_an_item_of_any_type_is_kept_beside_the_answer_and_comes_back_as_it_was(
     asyncio.run(session.add_items([{"role": "user", "content": "How?"}, item, said]))
     assert any(message.content and "By the ferry" in message.content for message in session.memory.get_all())
     assert item in asyncio.run(session.get_items())
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_answer_with_any_part_is_kept_with_its_words(part):
+    session = InspectedSession(Memory.from_defaults())
+    given = [part] if isinstance(part.get("type"), str) else []
+    said = {"role": "assistant", "content": [part, {"type": "output_text", "text": "By the ferry"}]}
+    asyncio.run(session.add_items([{"role": "user", "content": "How?"}, *given, said]))
+    assert any("By the ferry" in (message.content or "") for message in session.memory.get_all())
+    assert session.memory.get_all()[0].content == "How?"
+    items = asyncio.run(session.input_callback([], [{"role": "user", "content": [part]}]))
+    assert "By the ferry" in str(items)
 
 
 def test_a_memory_that_fails_does_not_end_the_agent_s_run(caplog):

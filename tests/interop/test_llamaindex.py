@@ -181,7 +181,7 @@ def test_files_inside_messages_come_along_and_paths_of_other_machines_do_not(tmp
 def test_messages_that_cannot_be_read_are_left_out_with_the_reason():
     bad = [
         {"role": "user", "blocks": [{"block_type": "text", "text": "good"}]},
-        {"role": "wizard", "blocks": []},
+        {"role": "wizard", "blocks": "text"},
         {"role": "user", "blocks": "text"},
         {"role": "user", "blocks": [{"text": "no type"}]},
         {"role": "user", "blocks": []},
@@ -195,7 +195,7 @@ def test_messages_that_cannot_be_read_are_left_out_with_the_reason():
     assert [message.content for message in found.messages] == ["good", "no type", "kept"]
     assert [(skipped.index, skipped.line) for skipped in found.skipped] == [(n, None) for n in (1, 2, 4, 5, 6, 7, 8)]
     assert [skipped.reason for skipped in found.skipped] == [
-        'role "wizard" is not known: use system, user, assistant, tool',
+        '"blocks" is not a list',
         '"blocks" is not a list',
         "no text",
         "it is not an object",
@@ -206,14 +206,26 @@ def test_messages_that_cannot_be_read_are_left_out_with_the_reason():
     assert [note.text for note in found.notes] == ["block_type cannot be shown and is kept with the message"]
 
 
+@pytest.mark.parametrize(
+    ("role", "became"), [("wizard", "assistant"), ("CRITIC", "assistant"), ("human", "user"), ("Tool", "tool")]
+)
+def test_a_message_of_any_role_is_kept_with_its_words_and_an_unknown_role_is_named(role, became):
+    for message in ({"role": role, "blocks": [{"block_type": "text", "text": "x"}]}, {"role": role, "content": "x"}):
+        found = imported(json.dumps({"store": {"k": [message]}}))
+        assert [(str(message.role), message.content) for message in found.messages] == [(became, "x")]
+        unknown = became == "assistant"
+        assert found.messages[0].additional_kwargs == ({"role": role} if unknown else {})
+        note = f'the role "{role}" is not known, and became assistant'
+        assert [(note.index, note.text) for note in found.notes] == ([(0, note)] if unknown else [])
+
+
 def test_a_store_without_anything_is_refused_in_one_sentence():
     assert refused('{"store": {}}') == "store.json is a chat store without messages. Nothing was imported."
     assert refused('{"store": {"k": "text"}}') == (
         "store.json cannot be imported: “k” is not a list of messages. Nothing was imported."
     )
-    assert refused('{"store": {"k": [{"role": "wizard"}]}}') == (
-        'store.json holds no messages that can be imported: role "wizard" is not known: '
-        "use system, user, assistant, tool. Nothing was imported."
+    assert refused('{"store": {"k": [{"role": 5, "content": "x"}]}}') == (
+        'store.json holds no messages that can be imported: "role" is not text. Nothing was imported.'
     )
 
 
