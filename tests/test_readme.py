@@ -21,7 +21,8 @@ def endpoint():
 @pytest.mark.parametrize(
     ("page", "least", "prints"),
     [
-        ("README.md", 4, ["No umbrella today.", "core_info", "billed: "]),
+        ("README.md", 1, ["In the prompt of turn 5, as fact 1 of facts."]),
+        ("docs/how-to/openai-client.md", 2, ["No umbrella today."]),
         (
             "memory_core/systems/README.md",
             10,
@@ -31,7 +32,7 @@ def endpoint():
 )
 def test_every_python_block_runs(page, least, prints, tmp_path, monkeypatch, capsys, endpoint):
     monkeypatch.chdir(tmp_path)
-    if page == "README.md":  # its first program asks a model; everything else is offline
+    if page == "docs/how-to/openai-client.md":  # its programs ask a model; everything else is offline
         monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
     monkeypatch.delenv("MEMORY_INSPECTOR_HOME", raising=False)
