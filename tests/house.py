@@ -113,6 +113,12 @@ def repeated_modules():
         yield from (name for name, count in names.items() if count > 1)
 
 
+def documents():
+    """The documents, as paths from the root."""
+    patterns = ("*.md", "docs/**/*.md", "benchmarks/**/*.md", "memory_core/**/*.md")
+    return sorted(file.relative_to(ROOT).as_posix() for pattern in patterns for file in ROOT.glob(pattern))
+
+
 def numbers():
     """What is measured, and the most it may be; None where there is no limit."""
     pairs = events_and_modules()
