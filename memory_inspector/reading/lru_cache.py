@@ -1,4 +1,4 @@
-"""What was used last of what is dear to make, from any thread. No Streamlit."""
+"""Thread-safe LRU cache for expensive results."""
 
 import threading
 from collections import OrderedDict

@@ -120,7 +120,7 @@ class _Swept:
 
 
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
-    """What can be measured, with what there is to look for."""
+    """Return the measures that can be chosen, given what is watched."""
     asked = bool(questions) or any(isinstance(probe, EvidenceInPrompt) for probe in probes)
     there = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
     return [measure for measure in _MEASURES if there.get(measure, True)]
