@@ -14,7 +14,7 @@ from memory_core.lab.comparing import average
 from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import Variant
-from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.lab import playing
@@ -44,7 +44,7 @@ class _Kept:
         self.position = -1
         self.planner: Replanner | None = None
         self.carriers: dict[str, frozenset[Ref]] = {}
-        self.plans = Latest[Replanned](MAX_KEPT)
+        self.plans = LruCache[Replanned](MAX_KEPT)
 
 
 def planner_of(memory: Memory, position: int) -> Replanner:

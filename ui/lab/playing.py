@@ -22,7 +22,7 @@ from memory_core.lab.variants import Variant
 from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
-from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens
 from ui.tab.services import engine
@@ -77,7 +77,7 @@ class _Kept:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.player: Player | None = None
-        self.results = Latest[Result](MAX_KEPT)
+        self.results = LruCache[Result](MAX_KEPT)
         self.paid = 0
         """Calls that plays made with models in this process."""
 
