@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 import streamlit as st
 from starlette.middleware import Middleware
 
+from memory_inspector.server.recording_proxy import RecordingProxy
+from memory_inspector.server.span_receiver import SpanReceiver
 from ui.server.assets import Assets
 from ui.server.lean_start import leave_out
-from ui.server.recording_proxy import RecordingProxy
 from ui.server.security import OwnPagesOnly, SecurityHeaders
+from ui.server.serving import host_allowed, open_receiver, session_of
 from ui.server.shell import Shell
-from ui.server.span_receiver import SpanReceiver
 from ui.server.warm_up import warm_up
 from ui.tab.entry_point import started_whole
 
@@ -31,8 +32,9 @@ app = st.App(
     "app.py",
     lifespan=lifespan,
     middleware=[
-        Middleware(RecordingProxy),  # first, these two: what an agent sends or gets is nobody's page
-        Middleware(SpanReceiver),
+        # First, these two: what an agent sends or gets is nobody's page.
+        Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
+        Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
         Middleware(SecurityHeaders),
         Middleware(OwnPagesOnly),
         Middleware(Assets),

@@ -377,7 +377,7 @@ def _record(upstream: str, uri: str, said: "Queue[str]") -> None:
     from starlette.applications import Starlette
 
     from memory_core.engine.session import Session
-    from ui.server.recording_proxy import UPSTREAM, RecordingProxy
+    from memory_inspector.server.recording_proxy import UPSTREAM, RecordingProxy
 
     os.environ[UPSTREAM] = upstream
     database, services = Database.open(uri), Services()

@@ -12,7 +12,8 @@ from starlette.applications import Starlette
 from memory_core import Memory, Services, list_sessions
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
-from ui.server.recording_proxy import RecordingProxy
+from memory_inspector.server.recording_proxy import RecordingProxy
+from ui.server.serving import host_allowed
 
 KEY = "sk-never-kept-anywhere"
 VALUES = st.recursive(
@@ -32,7 +33,9 @@ class Attached:
     def __init__(self, database):
         self.database = database
         self.services = Services()
-        self.proxy = RecordingProxy(Starlette(), lambda id: Session(database, id, services=self.services))
+        self.proxy = RecordingProxy(
+            Starlette(), lambda id: Session(database, id, services=self.services), host_allowed=host_allowed
+        )
         self.open = 0
         config = uvicorn.Config(
             self._counted, interface="asgi3", port=0, log_config=None, lifespan="on", loop="asyncio"

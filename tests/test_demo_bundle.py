@@ -12,9 +12,9 @@ from memory_core import Database, Memory, Services, delete_session, list_session
 from memory_core.interop.bundle import read_bundle, restore_bundle, write_bundle
 from memory_inspector.demo.script import MESSAGES, RECORDED_TURNS
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.demo_bundle import make_bundle
 from memory_inspector.server.jobs import Job
-from ui.demo import BUNDLE, DEMO_SESSION
-from ui.demo_bundle import make_bundle
+from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION
 
 AS_THE_CLOCK_WAS = {"at", "created_at", "updated_at", "confirmed_at", "done_at", "seconds"}
 SCORES = 0.02
@@ -78,7 +78,7 @@ def database(tmp_path):
 
 def test_the_shipped_demo_is_what_todays_engine_makes_of_the_script(services):
     today, kept = read_bundle(make_bundle(services), "today"), shipped()
-    remedy = "the script or the engine has changed: make the demo anew with `python -m ui.demo_bundle`"
+    remedy = "the script or the engine has changed: run `python -m memory_inspector.server.demo_bundle`"
     made, had = parts(today), parts(kept)
     assert made["messages"]
     assert made["events"]

@@ -41,7 +41,7 @@ def loaded_by(program, names, home):
 def test_the_first_page_is_drawn_without_models_index_tokenizer_tables_or_charts(tmp_path):
     program = """
 from streamlit.testing.v1 import AppTest
-from ui.demo import ensure_demo
+from memory_inspector.server.shipped_demo import ensure_demo
 from ui.tab.services import engine
 ensure_demo(engine())
 app = AppTest.from_file("app.py", default_timeout=60).run()

@@ -13,9 +13,9 @@ from starlette.applications import Starlette
 from streamlit import config
 
 from memory_core import Database, list_sessions
-from ui.server import recording_proxy
-from ui.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM
-from ui.server.span_receiver import SpanReceiver
+from memory_inspector.server import recording_proxy
+from memory_inspector.server.recording_proxy import MAX_KEPT_BYTES, UPSTREAM
+from memory_inspector.server.span_receiver import SpanReceiver
 
 
 class Upstream:
@@ -202,7 +202,7 @@ def test_an_agent_that_hangs_up_in_its_request_takes_no_room(attached, upstream)
 
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"}])
 def test_spans_of_pages_and_under_foreign_names_are_refused(headers):
-    transport = httpx.ASGITransport(SpanReceiver(Starlette()), client=("127.0.0.1", 1))
+    transport = httpx.ASGITransport(SpanReceiver(Starlette(), list), client=("127.0.0.1", 1))
 
     async def ask():
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

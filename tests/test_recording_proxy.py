@@ -16,7 +16,7 @@ from memory_core.attach.recording import attach, record_exchange
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
-from ui.server.recording_proxy import UPSTREAM
+from memory_inspector.server.recording_proxy import UPSTREAM
 
 
 @pytest.fixture

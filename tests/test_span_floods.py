@@ -18,8 +18,8 @@ from memory_core.attach.otlp_wire import FIELDS_PER_ITEM, check_items, one_by_on
 from memory_core.attach.receiving import Refusals
 from memory_core.errors import LimitError
 from memory_core.limits import MAX_VALUES
-from ui.server.attaching import Room
-from ui.server.span_receiver import MAX_WAITING_BYTES, SpanReceiver
+from memory_inspector.server.attaching import Room
+from memory_inspector.server.span_receiver import MAX_WAITING_BYTES, SpanReceiver
 
 NAMES = st.text(max_size=8)
 
@@ -192,7 +192,7 @@ async def together(app, body, number, **headers):
 @pytest.mark.parametrize("packed", [True, False])
 def test_no_more_is_held_at_once_than_there_is_room_for_and_all_of_it_is_given_back(packed):
     body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[{"name":"' + b"z" * 1_000_000 + b'"}]}]}]}'
-    app, stored = SpanReceiver(Starlette(), Stored()), Stored()
+    app, stored = SpanReceiver(Starlette(), lambda: stored), Stored()
     app._receiver, app._room = stored, Room(4_500_000)
     how = {"content_encoding": "gzip"} if packed else {}
     sent = gzip.compress(body) if packed else body
@@ -203,4 +203,4 @@ def test_no_more_is_held_at_once_than_there_is_room_for_and_all_of_it_is_given_b
 
 
 def test_the_room_of_a_server_is_bounded():
-    assert SpanReceiver(Starlette())._room._left == MAX_WAITING_BYTES
+    assert SpanReceiver(Starlette(), Stored)._room._left == MAX_WAITING_BYTES

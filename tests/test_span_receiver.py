@@ -31,9 +31,9 @@ from memory_core.attach.receiving import LoggedEvents, Receiver
 from memory_core.engine.session import Session
 from memory_core.history.slices.contexts import is_context
 from memory_core.history.stores import stores_of
-from ui.server import span_receiver
-from ui.server.attaching import Room
-from ui.server.span_receiver import JSON, PROTOBUF, SpanReceiver
+from memory_inspector.server import span_receiver
+from memory_inspector.server.attaching import Room
+from memory_inspector.server.span_receiver import JSON, PROTOBUF, SpanReceiver
 
 HELLO = [("user", "I like tea.")]
 
@@ -44,7 +44,7 @@ class Receiving:
     def __init__(self, database):
         self.database, self.services = database, Services()
         self.receiver = Receiver(lambda: database, lambda id: Session(database, id, services=self.services))
-        self.middleware = SpanReceiver(Starlette(), self.receiver)
+        self.middleware = SpanReceiver(Starlette(), lambda: self.receiver)
         config = uvicorn.Config(self.middleware, interface="asgi3", port=0, log_config=None, loop="asyncio")
         self.server = uvicorn.Server(config)
         self.socket = socket.socket()

@@ -24,7 +24,7 @@ def test_the_wheel_holds_every_file_of_engine_and_app_and_no_secret(tmp_path):
     wanted = {name for place in ("memory_core", "memory_inspector") for name in _files(ROOT / place)}
     wanted |= {f"memory_inspector/{name}" for place in APP for name in _files(ROOT / place)}
     assert held == wanted
-    assert "memory_inspector/ui/demo.zip" in held
+    assert "memory_inspector/demo/demo.zip" in held
     assert "memory_core/py.typed" in held
 
 

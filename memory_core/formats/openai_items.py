@@ -145,6 +145,8 @@ def _put_together(frame: Any, parts: Sequence[Part]) -> Any:
     rest = iter([part.url if isinstance(part, ImagePart) else getattr(part, "text", "") for part in parts])
     if frame is None:
         return next(rest, None)
+    if not isinstance(frame, list):
+        return frame
     return [
         entry
         | {key: next(rest, None) for key in ("text", "refusal", "image_url") if key in entry and entry[key] is None}

@@ -1,1 +1,1 @@
-"""Work of the server process that outlives a page: jobs, chat turns, unsaved texts. Imports no Streamlit."""
+"""The server process: engine, jobs, chat turns, recording proxy, span receiver, demo. Imports no Streamlit."""

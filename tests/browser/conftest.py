@@ -10,7 +10,7 @@ from models.scripted_server import ScriptedServer
 from memory_core import Memory, Services
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui.demo import DEMO_SESSION, ensure_demo
+from memory_inspector.server.shipped_demo import DEMO_SESSION, ensure_demo
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """The first of these that is installed: what draws no window takes less of the processor."""

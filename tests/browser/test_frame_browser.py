@@ -11,7 +11,7 @@ from memory_inspector.demo.script import MESSAGES
 from memory_inspector.reading.prompt_export import as_text
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui.tab.new_session import recorded_session
+from memory_inspector.server.new_session import recorded_session
 
 pytestmark = pytest.mark.browser
 

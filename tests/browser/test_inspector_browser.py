@@ -15,8 +15,8 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.planning import curation as wish
+from memory_inspector.server.new_session import new_memory
 from ui.tab.nav import title
-from ui.tab.new_session import new_memory
 
 pytestmark = pytest.mark.browser
 

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 from memory_inspector.demo.script import MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_memory, recorded_session
 from ui.chat.player import STOPS
 from ui.frame.scrubber import steps_of
-from ui.tab.new_session import new_memory, recorded_session
 
 pytestmark = pytest.mark.browser
 

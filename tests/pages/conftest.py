@@ -11,7 +11,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from memory_core import Services
 from memory_core.models.embedding import MiniLMEmbedder
-from ui.demo import ensure_demo
+from memory_inspector.server.shipped_demo import ensure_demo
 from ui.tab import drawing, services
 
 MODEL_SETTINGS = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL")
@@ -105,6 +105,6 @@ def start_clean(patch, folder, embedder):
         opened.append(Services(index=index, embedder=embedder))
         return opened[-1]
 
-    patch.setattr(services, "Services", open_services)
+    patch.setattr("memory_inspector.server.engine.Services", open_services)
     patch.setattr("ui.sessions.health.keep_loaded", lambda: None)  # half a second of a test process
     return opened

@@ -20,7 +20,7 @@ CHANGING = (
 @pytest.fixture
 def agent(home, monkeypatch):
     """An agent at work in the session "s", after two turns; the server looks for what is due all the time."""
-    monkeypatch.setattr(services, "RETRY_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("memory_inspector.server.engine.RETRY_EVERY_SECONDS", 0.05)
     with running_agent(services.engine().settings.database, "s") as agent:
         agent.say("note 1 of the day")
         agent.say("note 2 of the day")
@@ -69,7 +69,8 @@ def states():
 
 def test_it_is_free_again_once_the_agent_has_ended_to_whom_what_is_due_was_left(agent, monkeypatch):
     looked = []
-    monkeypatch.setattr(services, "left_to_agent", lambda *of: looked.append(of) or left_to_agent(*of))
+    engine = "memory_inspector.server.engine"
+    monkeypatch.setattr(f"{engine}.left_to_agent", lambda *of: looked.append(of) or left_to_agent(*of))
     assert opened(session="s").chat_input[0].disabled
     with services.engine().database.write() as connection:  # as if the agent had been interrupted
         connection.exec_driver_sql("UPDATE mi_delivery SET state = 'pending', next_attempt_at = 0")

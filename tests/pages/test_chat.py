@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from functools import partial
 
 import pytest
 from engine_fakes import HashEmbedder, NoteExtractor
@@ -39,9 +40,9 @@ from memory_core import (
 )
 from memory_core.events import ContextBuilt, FactAdded, FlushPlanned, ReplyStarted, Retrieved
 from memory_inspector.palette import DARK, LIGHT
+from memory_inspector.server.new_session import new_memory, recorded_session
 from memory_inspector.wording.formatting import plain
 from ui.tab import services
-from ui.tab.new_session import new_memory, recorded_session
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ <b>b</b> [l](http://evil.test)"
 """Markup of every sort that must come out as it was typed."""
@@ -514,7 +515,8 @@ def test_of_a_long_conversation_that_is_imported_and_played_the_page_draws_the_e
     from memory_inspector.server import chat_turns
     from memory_inspector.server.jobs import Job
 
-    monkeypatch.setattr(services, "Services", lambda index=None: Services(index=index, embedder=HashEmbedder()))
+    opened_with = partial(Services, embedder=HashEmbedder())
+    monkeypatch.setattr("memory_inspector.server.engine.Services", opened_with)
     messages = locomo(200, data_file)
     drawn = imported("locomo.json", json.dumps(messages).encode())
     assert not drawn.exception

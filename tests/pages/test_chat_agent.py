@@ -8,8 +8,8 @@ from pages_driver import button, dialog, field, joined, message_texts, opened, p
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.agent.tools import MemoryTools
+from memory_inspector.server.new_session import TRIP, new_memory
 from ui.tab import services
-from ui.tab.new_session import TRIP, new_memory
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from memory_core import ChatMessage, Database
 from memory_core.attach.recording import attach
 from memory_core.engine.session import Session
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.new_session import new_memory
 from ui.sessions.connect import Heard, code, sentence
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 

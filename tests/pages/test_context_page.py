@@ -15,8 +15,8 @@ from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ToolCallPart
 from memory_core.models.offline.responder import OfflineResponder
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
-from ui.demo_bundle import demo_memory
 from ui.tab import services
 
 

@@ -9,8 +9,8 @@ from memory_core.messages import ChatMessage
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.shipped_demo import reset_demo
 from ui.chat.player import STOPS
-from ui.demo import reset_demo
 from ui.parts import toasts
 from ui.tab import services
 

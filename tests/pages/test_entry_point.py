@@ -14,11 +14,11 @@ def test_app_py_alone_says_what_it_lacks(demo_home, capsys):
 def test_the_line_is_printed_once(monkeypatch, capsys):
     monkeypatch.setattr(entry_point, "_told", type(entry_point._told)())
     assert entry_point.missing() == entry_point.missing() == entry_point.MISSING
-    assert capsys.readouterr().out.count(entry_point.MISSING) == 1
+    assert capsys.readouterr().err.count(entry_point.MISSING) == 1
 
 
 def test_serve_py_lacks_nothing(monkeypatch, capsys):
     monkeypatch.setattr(entry_point, "_whole", type(entry_point._whole)())
     entry_point.started_whole()
     assert entry_point.missing() == ""
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""

@@ -12,12 +12,12 @@ from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
-from ui.demo_bundle import demo_memory
+from memory_inspector.server.new_session import new_memory
 from ui.facts import fact_changes, review
 from ui.facts.fact_snapshot import Desk
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 HOSTILE = "![x](http://evil.test/x.png) <b>hi</b> $x$ :material/home:"
 

@@ -10,9 +10,9 @@ from memory_core.sessions.log import SessionLog
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_memory, recorded_session
 from ui.frame import opening, scrubber
 from ui.tab import drawing, services
-from ui.tab.new_session import new_memory, recorded_session
 from ui.tab.view import View
 
 

@@ -8,10 +8,10 @@ from pages_driver import menu, opened, session_picker
 
 from memory_core import ChatMessage, StaticMemoryBlock
 from memory_core.planning import curation as wish
+from memory_inspector.server.new_session import new_memory
 from ui.frame.goto import places
 from ui.frame.keys import KEYS, SEARCH
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def engine(tmp_path_factory):
         for name in ("MEMORY_INSPECTOR_DATABASE_URL", "MEMORY_INSPECTOR_CHROMA_URL", "OPENAI_API_KEY"):
             patch.delenv(name, raising=False)
         shared = Services(embedder=FakeEmbedder())
-        patch.setattr(services, "Services", lambda index=None: shared)
+        patch.setattr("memory_inspector.server.engine.Services", lambda index=None: shared)
         made = services.engine()
         for key in RECIPES:
             talk(begun(made, key, key, token_limit=260))

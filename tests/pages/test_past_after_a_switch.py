@@ -11,9 +11,9 @@ from memory_core.events import FactAdded
 from memory_core.planning.curation import edit
 from memory_inspector.palette import block_colour
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.event_words import words_in_log
-from ui.demo_bundle import demo_memory
 from ui.tab import services
 
 

@@ -10,10 +10,10 @@ from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Mem
 from memory_core.models.base import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from memory_inspector.demo.recipe_examples import EXAMPLES
+from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.event_sentences import Words, describe
 from ui.recipes import recipe_trials
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 TRY = "Try them on this conversation"
 HOSTILE = "![x](http://evil.test/x.png) **hi**"

@@ -20,10 +20,10 @@ from memory_core.sessions.overview import overview
 from memory_core.store import pieces
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_memory
 from ui.sessions import health
 from ui.sessions.exporting import exports
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$ [l](http://evil.test)"
 
@@ -405,7 +405,7 @@ def test_a_demo_that_plays_is_stopped_before_it_is_reset(demo_home):
 def test_a_session_in_which_a_turn_is_being_written_is_left_alone(demo_home, monkeypatch, name):
     mine, go_on = a_session("hello"), threading.Event()
     shared = services.engine()
-    monkeypatch.setattr("ui.tab.services.STOP_SECONDS", 0.05)
+    monkeypatch.setattr("memory_inspector.server.engine.STOP_SECONDS", 0.05)
     shared.start(mine.session_id, "slow", lambda job: go_on.wait(30))
     drawn = dialog("ui.sessions.session_dialogs", name, mine.session_id)
     button(drawn, "Reset session" if name == "reset_dialog" else "Delete session").click().run()

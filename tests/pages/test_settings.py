@@ -5,8 +5,8 @@ from pages_driver import button, dialog, field, joined, numbers, press, said, wi
 
 from memory_core import Memory
 from memory_inspector.server.chat_turns import play
+from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
-from ui.demo_bundle import demo_memory
 from ui.tab import services
 
 CONFLICT = "Changed in another tab since you opened it. Nothing was saved."

@@ -10,9 +10,9 @@ from summary_fakes import Scribe
 from memory_core import ChatMessage, SummaryMemoryBlock
 from memory_core.planning.summaries import sentences
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_memory
 from ui.summaries.rewriting import rewrite, rewriting
 from ui.tab import services
-from ui.tab.new_session import new_memory
 
 SAID = [
     "My name is Chandra and I live in Porto.",

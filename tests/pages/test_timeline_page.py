@@ -15,9 +15,9 @@ from memory_core.planning.curation import Kept
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_memory
 from memory_inspector.wording.formatting import plain, short
 from ui.tab import services
-from ui.tab.new_session import new_memory
 from ui.timeline import opened as drawer_state
 
 NASTY = "<img src=x onerror=alert(1)> ![x](http://evil.test/a.png) **bold** :red[r] $a$"

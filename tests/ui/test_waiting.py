@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from memory_core import Settings
-from ui.tab.services import Engine, Waiting
+from memory_inspector.server.engine import Engine, Waiting
 
 
 @pytest.fixture

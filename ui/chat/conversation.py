@@ -24,6 +24,7 @@ from memory_core import (
 from memory_core.agent.loop import STEP
 from memory_core.models.offline.responder import NAME
 from memory_inspector.server.chat_turns import answers
+from memory_inspector.server.new_session import TRIP
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.story import Summary, summaries
 from memory_inspector.wording.tool_call_text import Told, chat_line
@@ -31,7 +32,6 @@ from ui.chat.bodies import LONGEST_ASIDE, LONGEST_SHOWN, draw_data, draw_text
 from ui.parts.components import heading
 from ui.sessions.connect import draw_card
 from ui.tab import state
-from ui.tab.new_session import TRIP
 from ui.tab.view import View
 
 SHOWN_MESSAGES = 40

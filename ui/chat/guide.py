@@ -13,9 +13,9 @@ from memory_core.sessions.recording import Recording
 from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.shipped_demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker
 from memory_inspector.wording.terms import explained
 from ui.chat.player import next_message, start
-from ui.demo import DEMO_SESSION, GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN, guide_marker
 from ui.sessions.session_dialogs import reset_dialog
 from ui.tab import nav
 from ui.tab.model import chosen_model

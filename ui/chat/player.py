@@ -13,13 +13,14 @@ from memory_core import Memory
 from memory_core.sessions.recording import Recording
 from memory_inspector.demo.script import RECORDED_TURNS
 from memory_inspector.server import chat_turns
+from memory_inspector.server.engine import Waiting
 from memory_inspector.server.jobs import Job, Reveal
+from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import plain, short, tokens
-from ui.demo import DEMO_SESSION
 from ui.parts import toasts
 from ui.sessions.session_dialogs import reset_dialog
 from ui.tab.model import Chosen, chosen_model
-from ui.tab.services import Waiting, engine
+from ui.tab.services import engine
 from ui.tab.view import View
 
 MAX_CHARACTERS = 200_000

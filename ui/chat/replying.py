@@ -8,10 +8,11 @@ import streamlit as st
 from memory_core import Memory, MessageRole, StoredMessage
 from memory_core.agent.loop import STEP
 from memory_inspector.server.chat_turns import ASKED, answers
+from memory_inspector.server.engine import Waiting
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain
 from ui.chat.conversation import AVATARS, draw_steps
-from ui.tab.services import Waiting, engine
+from ui.tab.services import engine
 from ui.tab.view import View
 
 DRAW_SECONDS = 0.1

@@ -7,8 +7,8 @@ import streamlit as st
 
 from memory_core import ConfigError, Delivery, MemoryInspectorError, Status, StoreError, list_sessions
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from memory_inspector.server.shipped_demo import DEMO_SESSION, ensure_demo
 from memory_inspector.wording.formatting import count, plain, session_name, short
-from ui.demo import DEMO_SESSION, ensure_demo
 from ui.frame import model_test
 from ui.frame.goto import draw_goto_button
 from ui.frame.keys import keys_dialog
@@ -142,7 +142,7 @@ def _status_line() -> None:
         )
         _in_use(chosen)
         if lacks:
-            st.markdown(f":small[:material/info: {lacks}]")
+            st.markdown(f":small[:gray[{lacks}]]")
 
 
 def _in_use(chosen: model.Chosen | None) -> None:

@@ -1,1 +1,1 @@
-"""Middleware and start of the server: recording proxy, span receiver, security headers, assets, warm-up."""
+"""Middleware and start of the server: security headers, assets, warm-up."""

@@ -52,8 +52,8 @@ def warm_up() -> None:
 
 def _load_first_page() -> None:
     from memory_core import MemoryInspectorError
+    from memory_inspector.server.shipped_demo import ensure_demo
     from ui.chat import chat_page  # noqa: F401
-    from ui.demo import ensure_demo
     from ui.frame import header, sidebar  # noqa: F401  (all that a page imports)
     from ui.tab.services import engine
 

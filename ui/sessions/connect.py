@@ -70,7 +70,7 @@ def proxy(session_id: str) -> str:
 
 
 def spans() -> str:
-    """The address to which an agent's OpenTelemetry exporter sends its spans; see `ui.server.span_receiver`."""
+    """Return the address to which an agent's OpenTelemetry exporter sends its spans."""
     return f"http://127.0.0.1:{get_option('server.port')}"
 
 

@@ -18,14 +18,15 @@ from memory_core.interop.import_state import import_standing, token_limit
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.tokens import default_counter
 from memory_inspector.server import chat_turns
+from memory_inspector.server.engine import Engine
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import new_config, recorded_session
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import beginning, common, stored, unit_of
 from ui.parts.components import error_inside
 from ui.sessions import making
 from ui.tab import drawing, model
-from ui.tab.new_session import new_config, recorded_session
-from ui.tab.services import Engine, engine
+from ui.tab.services import engine
 
 MAX_MEGABYTES = 20
 """Maximum size of a file of messages, as the engine reads it."""

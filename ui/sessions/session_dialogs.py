@@ -11,16 +11,16 @@ from memory_core.sessions.overview import Overview, overview
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.demo.script import RECORDED_TURNS, TURNS
 from memory_inspector.server.jobs import Job
+from memory_inspector.server.new_session import RECIPE, TOKEN_LIMIT, new_memory
+from memory_inspector.server.shipped_demo import DEMO_SESSION, reset_demo
 from memory_inspector.wording.event_sentences import Words, describe
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from memory_inspector.wording.unit_names import common, stored_plural, units
-from ui.demo import DEMO_SESSION, reset_demo
 from ui.parts import toasts
 from ui.parts.components import closing_button, error_inside
 from ui.sessions import making
 from ui.sessions.session_rows import branch_title, delete_question, named, users
 from ui.tab import state
-from ui.tab.new_session import RECIPE, TOKEN_LIMIT, new_memory
 from ui.tab.services import engine
 
 NEW_TITLE = "New session"

@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from memory_core.sessions.overview import Overview
+from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import ago, count, session_name, short, tokens
-from ui.demo import DEMO_SESSION
 
 EVERYONE = ""
 """Filter value that matches all sessions; no user has an empty name."""

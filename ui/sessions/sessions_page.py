@@ -12,8 +12,8 @@ from memory_core import StoreError, list_sessions
 from memory_core.sessions.health import Health
 from memory_core.sessions.overview import Overview, overview
 from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.server.shipped_demo import DEMO_SESSION
 from memory_inspector.wording.formatting import count, plain, short
-from ui.demo import DEMO_SESSION
 from ui.parts.components import filled_rows, heading, unseen_heading
 from ui.parts.saved_page import page_dialog
 from ui.sessions import session_dialogs

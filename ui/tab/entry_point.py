@@ -1,5 +1,6 @@
 """Tell which command started the server: `serve.py` is the whole app, `app.py` alone lacks what serves agents."""
 
+import sys
 import threading
 
 MISSING = (
@@ -21,5 +22,5 @@ def missing() -> str:
         return ""
     if not _told.is_set():
         _told.set()
-        print(MISSING, flush=True)
+        print(MISSING, file=sys.stderr, flush=True)
     return MISSING

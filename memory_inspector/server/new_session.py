@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, MemoryConfig, VectorMemoryBlock
 from memory_core.recipes import RECIPES, RecipeSpec
-from ui.tab.services import Engine
+from memory_inspector.server.engine import Engine
 
 INSTRUCTIONS = "You are a helpful assistant. Use what you remember, and say when you do not know something."
 

@@ -1,9 +1,9 @@
 """Create the demo: play the words of `demo_script` through the real engine, and write the bundle that is shipped.
 
-python -m ui.demo_bundle
+python -m memory_inspector.server.demo_bundle
 
-rewrites `ui/demo.zip`, which is needed when the script or the engine's behaviour has changed; a test compares the two.
-With the bundle, a first start needs neither the embedding model nor a replay.
+rewrites `memory_inspector/demo/demo.zip`, which is needed when the script or the engine's behaviour has changed; a test
+compares the two. With the bundle, a first start needs neither the embedding model nor a replay.
 """
 
 from memory_core import (
@@ -19,7 +19,7 @@ from memory_core.interop.bundle import write_bundle
 from memory_inspector.demo.script import INSTRUCTIONS, MESSAGES, RECORDED_TURNS, TITLE
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
-from ui.demo import BUNDLE, DEMO_SESSION
+from memory_inspector.server.shipped_demo import BUNDLE, DEMO_SESSION
 
 DEMO_USER = "sam"
 RECALL_THRESHOLD = 0.31

@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 import anyio
 
-from ui.server.attaching import Room, forbidden, session_of
+from memory_inspector.server.attaching import Room, forbidden, no_other_host
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -64,9 +64,16 @@ _log = logging.getLogger(__name__)
 class RecordingProxy:
     """ASGI middleware that answers below `/record/` and leaves everything else alone."""
 
-    def __init__(self, app: "ASGIApp", session: "Callable[[str], Session] | None" = None) -> None:
+    def __init__(
+        self,
+        app: "ASGIApp",
+        session: "Callable[[str], Session]",
+        *,
+        host_allowed: "Callable[[str], bool]" = no_other_host,
+    ) -> None:
+        """Record calls as the sessions that `session` opens; serve the host names of this machine and those allowed."""
         self.app = app
-        self._session = session or session_of
+        self._session, self._host_allowed = session, host_allowed
         self._client: httpx.AsyncClient | None = None
         self._room = Room(MAX_KEPT_AT_ONCE)
         self._free: set[str] = set()
@@ -83,7 +90,7 @@ class RecordingProxy:
                 await self._client.aclose()
             return
         session_id, path, send = unquote(found[1]), found[2] or found[3], _sandboxed(send)
-        if problem := forbidden(scope):
+        if problem := forbidden(scope, self._host_allowed):
             await _refuse(send, 403, problem)
         elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
             await _refuse(send, 400, "The path has a segment of dots.")

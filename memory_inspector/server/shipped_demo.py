@@ -4,10 +4,10 @@ import threading
 from pathlib import Path
 
 from memory_core import Database, delete_session, list_sessions
-from ui.tab.services import Engine
+from memory_inspector.server.engine import Engine
 
 DEMO_SESSION = "demo"
-BUNDLE = Path(__file__).with_name("demo.zip")
+BUNDLE = Path(__file__).parents[1] / "demo" / "demo.zip"
 
 GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN = "guide-seen", "guide-cut", "guide-forgotten"
 """Names of empty marker files in the app's folder: the guide was closed, or a step of it is done in this run."""

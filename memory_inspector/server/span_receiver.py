@@ -11,13 +11,14 @@ import json
 import logging
 import threading
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from starlette.datastructures import Headers
 
-from ui.server.attaching import NoRoomError, Room, forbidden, session_of, whole_body
+from memory_inspector.server.attaching import NoRoomError, Room, forbidden, no_other_host, whole_body
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -66,9 +67,17 @@ class _Waiting:
 class SpanReceiver:
     """ASGI middleware that answers OTLP's paths and leaves everything else alone."""
 
-    def __init__(self, app: "ASGIApp", receiver: "Receiver | None" = None) -> None:
+    def __init__(
+        self,
+        app: "ASGIApp",
+        open_receiver: "Callable[[], Receiver]",
+        *,
+        host_allowed: "Callable[[str], bool]" = no_other_host,
+    ) -> None:
+        """Store spans with what `open_receiver` returns, which is asked with the first request."""
         self.app = app
-        self._receiver = receiver
+        self._open_receiver, self._host_allowed = open_receiver, host_allowed
+        self._receiver: Receiver | None = None
         self._lock = threading.Lock()
         self._waiting: list[_Waiting] = []
         self._room = Room(MAX_WAITING_BYTES)
@@ -84,7 +93,7 @@ class SpanReceiver:
         headers = Headers(scope=scope)
         form = headers.get("content-type", "").partition(";")[0].strip().lower()
         answer = _Answering(send, JSON if form == JSON else PROTOBUF)
-        if problem := forbidden(scope):
+        if problem := forbidden(scope, self._host_allowed):
             await answer.refuse(403, problem)
         elif scope["method"] != "POST":
             await answer.refuse(405, "Spans are sent with POST.")
@@ -214,10 +223,7 @@ class SpanReceiver:
 
     def _opened(self) -> "Receiver":
         if self._receiver is None:
-            from memory_core.attach.receiving import Receiver
-            from ui.tab.services import engine
-
-            self._receiver = Receiver(lambda: engine().database, session_of)
+            self._receiver = self._open_receiver()
         return self._receiver
 
 

@@ -1,0 +1,188 @@
+"""The engine of a server process: its database, its local models, the jobs that run and the messages that wait."""
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from memory_core import Database, Memory, MemoryInspectorError, Services, Settings
+from memory_core.sessions import upkeep
+from memory_inspector.reading.write_access import left_to_agent
+from memory_inspector.server.jobs import Job, Jobs
+from memory_inspector.server.unsaved_texts import UnsavedDrafts
+
+if TYPE_CHECKING:
+    from memory_core.interop.in_place import StoreFollower
+
+RETRY_EVERY_SECONDS = 2.0
+"""Interval, in seconds, at which the server looks for deliveries whose next attempt is due."""
+
+FOLLOW_EVERY_SECONDS = 1.0
+"""Interval, in seconds, at which the server looks whether a store that is shown has changed."""
+
+STOP_SECONDS = 5.0
+"""Seconds a click waits for a running turn to stop before it reports failure."""
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A message typed while another job ran for its session: sent when that has ended, not stored yet."""
+
+    job_id: str
+    text: str
+    work: Callable[[Job], object] = field(repr=False)
+    browser_model: bool
+
+
+class Engine:
+    """The engine behind the pages of one server."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.database = Database.open(settings.database)
+        self.database.for_agents = False  # what is written here is a person's
+        self.services = Services(index=settings.index)
+        self.unsaved = UnsavedDrafts()
+        self._jobs = Jobs(max_workers=8)
+        self._current: dict[str, str] = {}
+        self._waiting: dict[str, list[Waiting]] = {}
+        self._sending: dict[str, Waiting] = {}
+        self._browser_models: set[str] = set()
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
+        self._retrying.start()
+        self._stores: StoreFollower | None = None
+        self._following = threading.Thread(target=self._follow_stores, name="follow-stores", daemon=True)
+        self._following.start()
+
+    def open(self, session_id: str, services: Services | None = None) -> Memory:
+        """A session's memory. Raises `NotFoundError` if it was deleted."""
+        return Memory.open(session_id, self.database, services=services or self.services)
+
+    def start(self, session_id: str, job_id: str, work: Callable[[Job], object], *, browser_model: bool = False) -> Job:
+        """Run work for a session, or return the job that is already running for it.
+
+        `browser_model`: it learns with a key that belongs to one browser, so failed deliveries are retried from there
+        and not by the server.
+        """
+        with self._lock:
+            (self._browser_models.add if browser_model else self._browser_models.discard)(session_id)
+            running = self.running(session_id)
+            if running is not None:
+                return running
+            job = self._jobs.submit(job_id, work, then=lambda: self._send_next(session_id))
+            self._current[session_id] = job_id
+            return job
+
+    def send(self, session_id: str, message: Waiting) -> None:
+        """Send a message now, or when everything running or waiting for its session has ended.
+
+        A message that was sent or waits already, by its id, is ignored.
+        """
+        with self._lock:
+            known = {each.job_id for each in self.waiting(session_id)}
+            if message.job_id in known or self._jobs.get(message.job_id) is not None:
+                return
+            self._waiting.setdefault(session_id, []).append(message)
+        if self.running(session_id) is None:
+            self._send_next(session_id)
+
+    def waiting(self, session_id: str) -> tuple[Waiting, ...]:
+        """The messages that are still to be sent, in their order."""
+        with self._lock:
+            return tuple(self._waiting.get(session_id, ()))
+
+    def sending(self, session_id: str) -> Waiting | None:
+        """The message whose turn is running."""
+        running, message = self.running(session_id), self._sending.get(session_id)
+        return message if running is not None and message is not None and running.id == message.job_id else None
+
+    def withdraw(self, session_id: str, job_id: str) -> None:
+        """Remove a message that still waits."""
+        with self._lock:
+            kept = [each for each in self._waiting.get(session_id, ()) if each.job_id != job_id]
+            self._waiting[session_id] = kept
+
+    def _send_next(self, session_id: str) -> None:
+        with self._lock:
+            waiting = self._waiting.get(session_id)
+            if not waiting or self._closing.is_set() or self.running(session_id) is not None:
+                return
+            # Under one lock with the start, so that nothing else can start in between.
+            message = self._sending[session_id] = waiting.pop(0)
+            self.start(session_id, message.job_id, message.work, browser_model=message.browser_model)
+
+    def job(self, session_id: str) -> Job | None:
+        """The last job of a session in this process, running or done."""
+        job_id = self._current.get(session_id)
+        return self._jobs.get(job_id) if job_id else None
+
+    def read(self, key: str, work: Callable[[Job], object]) -> Job:
+        """Run work that stores nothing; a key that was used before starts nothing."""
+        return self._jobs.submit(key, work)
+
+    def reading(self, key: str) -> Job | None:
+        """The job started by `read` under this key, running or done."""
+        return self._jobs.get(key)
+
+    def running(self, session_id: str) -> Job | None:
+        """The job running for a session, whichever tab started it."""
+        job = self.job(session_id)
+        return job if job is not None and not job.done else None
+
+    def stop(self, session_id: str) -> bool:
+        """Ask the running job of a session to end early and wait for it; return whether nothing is running any more."""
+        running = self.running(session_id)
+        if running is None:
+            return True
+        running.cancel.set()
+        return running.wait(STOP_SECONDS)
+
+    def store_problem(self, session_id: str) -> str | None:
+        """Return why a session shows an earlier state of its store: it is gone or cannot be read."""
+        return self._stores.problems.get(session_id) if self._stores is not None else None
+
+    def store_note(self, session_id: str) -> str:
+        """Return what is left out of a session's store; empty for nothing."""
+        return self._stores.notes.get(session_id, "") if self._stores is not None else ""
+
+    def close(self) -> None:
+        """Wait for the running jobs and close the database."""
+        self._closing.set()
+        self._jobs.close()
+        self._retrying.join()
+        self._following.join()
+        self.database.close()
+
+    def _follow_stores(self) -> None:
+        """Bring the sessions that show a store of another program up to what it holds."""
+        while not self._closing.wait(FOLLOW_EVERY_SECONDS):
+            try:
+                if self._stores is None and upkeep.sessions_that_show_stores(self.database):
+                    from memory_core.interop.in_place import StoreFollower  # takes a while, and few need it
+
+                    self._stores = StoreFollower(self.database, self.services)
+                if self._stores is not None:
+                    self._stores.look()
+            except MemoryInspectorError as error:  # the next look may succeed
+                _log.warning("opened stores could not be looked at: %s", error)
+
+    def _retry_deliveries(self) -> None:
+        """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
+        begun = False
+        while not self._closing.wait(RETRY_EVERY_SECONDS):
+            try:
+                if not begun:
+                    for session_id in upkeep.sessions_with_vectors_to_follow(self.database):
+                        self.open(session_id).retrieval.resume_vectors()
+                    begun = True
+                for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
+                    if left_to_agent(self.database, session_id) is None:
+                        self.open(session_id).deliver(force=False)
+                upkeep.erase_remains_of_crashed_work(self.database)
+            except MemoryInspectorError as error:  # the next attempt may succeed
+                _log.warning("what waits could not be looked at: %s", error)
