@@ -1,4 +1,4 @@
-"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`: its names, its schemas, its results."""
+"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`, with its names, schemas and results."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,23 +11,22 @@ from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 
 RESOURCE = "memory://knowledge-graph"
-"""The whole graph, as a resource."""
+"""URI of the resource that holds the whole graph."""
 
-"""Of a file that is brought along."""
 
 Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphTool:
-    """A tool as the reference server announces it."""
+    """A tool as the reference server declares it."""
 
     name: str
     description: str
     takes: Schema
-    """By argument; all are required."""
+    """JSON schema by argument; all arguments are required."""
     gives: Schema
-    """By field of the structured result."""
+    """JSON schema by field of the structured result."""
     reads: bool = False
     destroys: bool = False
 
@@ -144,31 +143,31 @@ TOOLS = (
 
 
 MAX_TEXTS = 20_000
-"""Names, types and observations of one call, which is written in one transaction: some 0.5 ms each."""
+"""Maximum names, types and observations per call: one transaction writes them, at about 0.5 ms each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool gives back, as text and as values."""
+    """Result of a tool, as text and as structured values."""
 
     text: str
     structured: dict[str, Any]
 
 
 class GraphTools:
-    """The tools over one graph."""
+    """The reference tools over one graph."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._graph = graph
         self._calls: Mapping[str, Callable[..., Any]] = {tool.name: getattr(graph, tool.name) for tool in TOOLS}
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool; arguments that it does not take are left out, as there.
+        """Call a tool; undeclared arguments are ignored, as in the reference server.
 
         Raises:
-            NotFoundError: there is no such tool, or no such entity.
-            MessageError: an argument is missing or of another kind, holds more than `MAX_TEXTS`, or cannot be kept;
-                nothing was changed.
+            NotFoundError: Unknown tool or entity.
+            MessageError: An argument is missing, has the wrong type, holds more than `MAX_TEXTS` or cannot be
+                stored; nothing was changed.
             StoreError: the database cannot be reached.
         """
         tool = next((each for each in TOOLS if each.name == name), None)
@@ -189,15 +188,15 @@ class GraphTools:
         return Answer(self.text(result), result if tool.reads else {next(iter(tool.gives)): result})
 
     def graph(self) -> str:
-        """The whole graph, as the resource has it."""
+        """Return the whole graph as JSON, for the resource."""
         return self.text(self._graph.read_graph())
 
     def bring(self, data: bytes, *, filename: str) -> None:
-        """Add what a file of the reference server holds, and is not there yet.
+        """Add the entities and relations of a reference server's file that are missing here.
 
         Raises:
-            FormatError: it is no such file, or cannot be read.
-            MessageError: something in it cannot be kept.
+            FormatError: The file is not in that format, or cannot be read.
+            MessageError: An entry cannot be stored.
         """
         memory = read_reference_memory(read_text(data, filename=filename), filename=filename)
         if memory is None:
@@ -229,7 +228,7 @@ _KINDS: Mapping[str, Any] = {"string": str, "array": list, "object": dict}
 
 
 def _wrong(schema: Schema, value: Any, place: str) -> str | None:
-    """The first place where a value is not of its schema, in words."""
+    """Return a message about the first value that violates its schema, or None."""
     if not isinstance(value, _KINDS[schema["type"]]):
         return f"expected {schema['type']} at {place or 'the arguments'}"
     for name, inner in schema.get("properties", {}).items():
@@ -245,7 +244,7 @@ def _wrong(schema: Schema, value: Any, place: str) -> str | None:
 
 
 def _only(schema: Schema, value: Any) -> Any:
-    """A value with what its schema names."""
+    """Strip the fields that a schema does not declare."""
     if schema["type"] == "array":
         return [_only(schema["items"], item) for item in value]
     if schema["type"] == "object":

@@ -1,4 +1,4 @@
-"""The inspector as tools for a coding agent: it asks why its own memory did not hold something. Reads only."""
+"""The inspector as read-only MCP tools: a coding agent can ask why its memory lacked something."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ from memory_core.sessions.overview import list_sessions
 from memory_core.store.database import Database
 
 LONGEST = 40_000
-"""Characters of one answer; of a longer prompt the middle is left out."""
+"""Maximum characters of an answer; longer prompts lose their middle."""
 
 _TEXT, _NUMBER = {"type": "string"}, {"type": "integer", "minimum": 1}
 _SESSION = {"session": _TEXT | {"description": "id of a session; the one used last without it"}}
@@ -47,7 +47,7 @@ SPECS = (
 
 
 class InspectingTools:
-    """The tools over one database."""
+    """The inspector's tools over one database."""
 
     def __init__(self, database: Database, services: Services) -> None:
         self._database = database
@@ -61,12 +61,12 @@ class InspectingTools:
         }
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """What a tool answers, as text.
+        """Call a tool; return its answer as text.
 
         Raises:
-            NotFoundError: there is no such tool, session or turn.
-            MessageError: an argument is missing, unknown or of another kind.
-            StoreError: the database cannot be read.
+            NotFoundError: Unknown tool, session or turn.
+            MessageError: An argument is missing, unknown or has the wrong type.
+            StoreError: The database cannot be read.
         """
         spec = next((each for each in SPECS if each.name == name), None)
         if spec is None:

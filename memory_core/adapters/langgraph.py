@@ -1,8 +1,8 @@
 """Facts as the store of LangGraph's agents: `create_agent(model, tools, store=InspectedStore(database_uri=...))`.
 
-Namespace and key of an item are the key of a fact, its value is the fact's metadata, and what `index` names of it are
-the fact's words: whatever an agent puts, gets and looks for is in the log. Putting again makes a version; deleting
-retires the fact, so that it can be restored in the app.
+An item's namespace and key form the fact's key, its value is the fact's metadata, and the fields named by `index` are
+the fact's text, so the log records every put, get and search. A second put creates a version; a delete retires the
+fact, which the app can restore.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ with framework("LangGraph", "langgraph"):
 
 BLOCK = "items"
 SEARCHED, UNSEARCHED = "item", "item without words"
-"""Categories of the facts: an item without words has its whole value for a text, and no question finds it."""
+"""Categories of facts. An unindexed item has its whole value as text and matches no query."""
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     "$gt": lambda value, other: value > other,
@@ -49,7 +49,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 class InspectedStore(BaseStore):
     """LangGraph's store over the facts of one session. `settings` are those of `Memory.from_defaults`.
 
-    `fields` are the paths that are searched where a put names none; `$` is the whole value, as in LangGraph.
+    `fields` are the indexed paths where a put names none; `$` is the whole value, as in LangGraph.
     """
 
     supports_ttl = False
@@ -68,12 +68,13 @@ class InspectedStore(BaseStore):
         self._fields = tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Reads see what was there before; then what is put is put in one change set, of one key the last.
+        """Run all reads on the state before the batch, then apply the puts in one change set; the last put of a key
+        wins.
 
         Raises:
-            MessageError: a value is no JSON object, a key cannot be stored, a filter is unknown, or a put has a
-                time to live; nothing was put.
-            StoreError: the database cannot be reached.
+            MessageError: A value is not a JSON object, a key cannot be stored, a filter is unknown, or a put has a
+                time to live; nothing was stored.
+            StoreError: The database cannot be reached.
         """
         results: list[Result] = []
         asked: list[FactsAsked] = []
@@ -109,14 +110,14 @@ class InspectedStore(BaseStore):
         if op.value is None:
             return None
         value = dict(op.value)
-        metadata_text(value)  # or what it is made of could not be read either
+        metadata_text(value)  # the fields selected from it could not be read back either
         paths = () if op.index is False else self._fields if op.index is None else op.index
         texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
         words = texts or get_text_at_path(value, "$")
         return Kept("\n".join(words), value, SEARCHED if texts else UNSEARCHED)
 
     def _found(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
-        """The items of a search with their scores, best first; behind them those without a score, newest first."""
+        """Return the items of a search with their scores, best first; then those without a score, newest first."""
         beginning = _beginning(op.namespace_prefix)
         of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
@@ -144,18 +145,19 @@ class InspectedStore(BaseStore):
         return found[op.offset : op.offset + op.limit]
 
     def _facts(self) -> list[Fact]:
-        """Items; a fact that a person wrote there has no key, and is none."""
+        """Return the facts that are items; facts written by people have no key."""
         return [fact for fact in self.memory.facts.read(BLOCK) if fact.key is not None]
 
 
 def _beginning(namespace: Sequence[str]) -> str:
-    """How the keys of a namespace, and of those within it, begin."""
+    """Return the prefix of keys in a namespace and its children."""
     return key_of([*namespace, ""]) if namespace else ""
 
 
 def _item(fact: Fact) -> dict[str, Any]:
     *namespace, key = parts_of(fact.key or "")
-    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # what is put unchanged is confirmed
+    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put only confirms the
+    # fact
     return {
         "namespace": tuple(namespace),
         "key": key,
@@ -172,7 +174,7 @@ def _matches(namespace: tuple[str, ...], how: MatchCondition) -> bool:
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Is it the value wanted: of an object the fields named, of a list every element, or by `$` operators?"""
+    """Return whether a value matches a filter: named fields of objects, every element of lists, or `$` operators."""
     if isinstance(wanted, dict) and any(name.startswith("$") for name in wanted):
         return all(_compares(value, how, other) for how, other in wanted.items())
     if isinstance(wanted, dict):
@@ -194,4 +196,4 @@ def _compares(value: Any, how: str, other: Any) -> bool:
     try:
         return _COMPARED[how](float(value), float(other))
     except (TypeError, ValueError):
-        return False  # what is no number is neither more nor less
+        return False  # non-numbers are not comparable
