@@ -1,7 +1,6 @@
-"""What a span reports: a call of a model, or something done with memory. Pure; spans of anything else report nothing.
+"""Extract model calls and memory operations from spans. Pure; other spans yield nothing.
 
-A span says of what it names only what its emitter wrote: without the opt-in of its conventions it has ids and counts,
-and no words.
+Without the conventions' opt-in for content, spans have ids and counts but no text.
 """
 
 import json
@@ -27,35 +26,35 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 from memory_core.tokens import reported
 
 MAX_NAME = 200
-"""Characters of an id, of a store or of a model; of a longer one the first."""
+"""Maximum characters of an id, store or model name. Longer ids are truncated."""
 
 MAX_RECORDS = 1_000
-"""Records of one operation; a span with more is refused."""
+"""Maximum records of an operation; a span with more is refused."""
 
 _CODE = re.compile(r"[\w.:<>-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """One record as an operation names it."""
+    """A record of a memory operation."""
 
     id: str | None
     words: str | None
-    """None: not captured."""
+    """None if not captured."""
     score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperation:
-    """Something that an agent did with a memory of its own."""
+    """An operation of an agent on its own memory."""
 
     kind: MemoryKind
     store: str | None
-    """None: the span names none."""
+    """None if the span names none."""
     records: tuple[MemoryRecord, ...] = ()
     query: str | None = None
     count: int | None = None
-    """Records written, found or deleted, as the span counts them."""
+    """Records written, found or deleted, by the span's own count."""
     best: float | None = None
     """Highest score of a search."""
     error: str | None = None
@@ -63,25 +62,25 @@ class MemoryOperation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A span that reports something."""
+    """Contents of a relevant span."""
 
     key: str
-    """Identity of the span, see `Span.key`."""
+    """Deduplication key of the span, see `Span.key`."""
     trace: str
     began: int
-    """Nanoseconds since the epoch; `ended` too."""
+    """Nanoseconds since the epoch, as `ended`."""
     ended: int
     session: str | None
-    """The conversation that the span or its program names."""
+    """Conversation named by the span or its resource."""
     service: str
     what: Exchange | MemoryOperation
 
 
 def read_span(span: Span) -> Report | None:
-    """What a span reports; None for one that reports nothing of a model or of memory.
+    """Read a span; None if it concerns neither a model nor memory.
 
     Raises:
-        MessageError: it does, and what it holds is not as any convention has it; the sentence names the attribute.
+        MessageError: It matches no convention; the message names the attribute.
     """
     found = _dialect(span)
     if found is None:
@@ -106,7 +105,7 @@ def _dialect(span: Span) -> tuple[Dialect, Any] | None:
 
 
 def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str, Any]:
-    """The name and value of the first attribute that says this; None as the value where none does."""
+    """Return name and value of the first attribute present for a field; the value is None if there is none."""
     for name in dialect.fields.get(field, ()):
         value = written_out(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
         if value is not None:
@@ -119,14 +118,14 @@ def _name(value: Any) -> str | None:
 
 
 def _error(span: Span) -> str | None:
-    """The class of the error that an operation ended with; never its text, which may hold anything."""
+    """Return the error class of an operation; never its text, which may quote anything."""
     code = str(span.attributes.get("error.type") or "")
     if not code and not span.failed:
         return None
     return f"it failed with {code}" if _CODE.fullmatch(code) else "it failed"
 
 
-# -- calls of a model ------------------------------------------------------------------------------
+# -- model calls -----------------------------------------------------------------------------------
 
 
 def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
@@ -149,7 +148,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
 
 
 def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
-    """The prompt of a call, and its first answer without reasoning; as in `wire`, that is in no later prompt."""
+    """Return a call's prompt and first answer; reasoning is dropped, as in `wire`, since no later prompt has it."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
     prompt += _read(values, dialect, "input", lambda given: messages_of(given, MessageRole.USER))
@@ -159,7 +158,7 @@ def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage 
     if calls := _read(values, dialect, "calls", calls_of):
         answers = [calls[0].with_parts([*(part for each in answers[:1] for part in each.parts), *calls[0].parts])]
     for message in (*prompt, *answers):
-        message.to_json()  # raises for what cannot be stored, so that one span is refused and not its batch
+        message.to_json()  # fails early on unstorable text: refuses this span, not its batch
     first = next((each for each in answers if each.role is MessageRole.ASSISTANT), None)
     parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
     return prompt, first.with_parts(parts) if first is not None and parts else None
@@ -199,7 +198,7 @@ def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperatio
 
 
 def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord, ...]:
-    """The records of an operation: with their words, or by ids alone."""
+    """Return the records of an operation: with text, or ids only."""
     own = _name(_get(values, dialect, "record")[1])
     name, given = _get(values, dialect, "records")
     if given is not None:
@@ -221,7 +220,7 @@ def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord,
 
 
 def _record(entry: Any, only: str | None) -> MemoryRecord:
-    """A record as GenAI's schema, OpenInference or Strands has it."""
+    """Parse a record in GenAI's, OpenInference's or Strands's schema."""
     if not isinstance(entry, Mapping):
         return MemoryRecord(only, _words(entry))
     own = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
@@ -234,14 +233,14 @@ def _record(entry: Any, only: str | None) -> MemoryRecord:
 
 
 def _several(given: Any) -> list[Any]:
-    """One value, or a list of them."""
+    """Return a value as a list."""
     if given is None:
         return []
     return list(given) if isinstance(given, list) else [given]
 
 
 def _one(given: Any) -> Any:
-    """One value, or the only one of a list, which some write as JSON; of several stores their names together."""
+    """Unwrap a single-element list; some emitters encode it as JSON. Names of several stores are joined."""
     try:
         found = decoded(given)
     except MessageError:
