@@ -1,6 +1,6 @@
-"""`memory-inspector check` and `memory-inspector bisect`: probes for a terminal and for a CI server.
+"""Command line of `memory-inspector check` and `memory-inspector bisect`, for terminals and CI servers.
 
-Exit status: 0 every probe held, or the cause was found; 1 a probe failed; 2 something given is wrong.
+Exit status: 0 all probes held, or the cause was found; 1 a probe failed; 2 usage error.
 """
 
 import argparse
@@ -20,7 +20,7 @@ _FILES = "a session's bundle, or messages in any format that can be imported"
 
 
 def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
-    """Run the command; return its exit status. `parser`: one with these commands and others."""
+    """Run the command; return its exit status. `parser` may hold other commands as well."""
     if parser is None:
         parser = argparse.ArgumentParser(prog="memory-inspector")
         add_commands(parser, required=True)
@@ -77,7 +77,7 @@ def _write(path: str, text: str) -> None:
 
 
 def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Add these commands to a parser; the action that takes more of them. Who makes them optional sets a `run`."""
+    """Add these commands to a parser; return its subparsers action. Callers that make them optional set `run`."""
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=_FILES)

@@ -1,6 +1,6 @@
-"""What people changed among facts, as steps of a script: made again with the facts that say the same, by whatever id.
+"""People's changes of facts as script steps, matched to the replay's facts by text since ids differ.
 
-A change set of the log says which fact had which version before and after it; the values of both are in the log too.
+A logged change set names each fact's version before and after it; the log has the values of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from memory_core.planning.facts import Fact
 
 @dataclass(frozen=True, slots=True)
 class FactValues:
-    """A fact at one version."""
+    """A fact's values at one version."""
 
     text: str
-    """In a log as it is read its hash, in a change its words."""
+    """The text's hash while reading the log, the text itself in a change."""
     state: str
     pinned: bool
     category: str
@@ -28,49 +28,49 @@ class FactValues:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """One fact of a change set; which of the set takes its place is named by its index there."""
+    """A fact of a change set; successors within the set are named by index."""
 
     before: FactValues | None
-    """None: it was added."""
+    """None if the fact was added."""
     after: FactValues | None
-    """None: it was taken away, by the undo of what had added it."""
+    """None if the fact was removed by undoing its addition."""
     touched: bool
-    """Whether it got a new version: the undo of a change set names facts that it leaves as they are."""
+    """Whether it got a new version; an undo also names facts that it leaves unchanged."""
     by: int | None = None
     origin: str = "written"
-    """Of an added one."""
+    """Origin of an added fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class CuratedFacts:
-    """A change set of a person on one block's facts."""
+    """A person's change set on one block's facts."""
 
     block: str
     action: str
     reason: str
     changes: tuple[FactChange, ...]
     hands_on: bool
-    """Whether what takes another's place is supported by its messages too. An undo takes no support away here."""
+    """Whether successors inherit the source messages of what they replace. An undo removes no sources here."""
 
 
 _Version = tuple[int, int]
-"""A fact's id and one of its versions."""
+"""Fact id and version."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """What a log tells of its facts at each of their versions."""
+    """Values of a log's facts at each version."""
 
     values: Mapping[_Version, FactValues]
     takers: Mapping[_Version, int]
-    """By version of a superseded fact, the one that took its place."""
+    """Successor by version of a superseded fact."""
     added: Mapping[int, FactAdded]
 
 
 def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int, CuratedFacts]:
-    """The change sets of people in a log that can be made again, by position.
+    """Return people's replayable change sets by log position.
 
-    Left out is what names facts that the log does not tell of, another session's say, or whose words were erased.
+    Change sets on facts missing from the log (another session's) or erased are skipped.
     """
     wanted = [record for record in records if record.kind == "facts_curated" and record.actor == "user"]
     if not wanted:
@@ -133,7 +133,7 @@ def _worded(values: FactValues | None, texts: Mapping[str, str]) -> FactValues |
 
 
 def curate(memory: Memory, curated: CuratedFacts) -> bool:
-    """Make a change set again; False where a fact of it is not there as it was, so that nothing was changed."""
+    """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
     try:
         desk = memory.facts.desk(curated.block)
         there = _found(curated, desk.facts())
@@ -144,12 +144,12 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
         if steps := _steps(curated, there):
             desk.apply(ChangeSet(curated.action, tuple(steps), curated.reason))  # type: ignore[arg-type]  # of the log
         return True
-    except MemoryInspectorError:  # no such block here, or another fact says the same by now
+    except MemoryInspectorError:  # the block is missing here, or another fact has this text by now
         return False
 
 
 def _found(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
-    """The facts that say what those of a change set said, by their places in it; None if one is not there."""
+    """Match a change set's facts by text; return them by index, or None if one is missing."""
     there: dict[int, Fact] = {}
     for place, change in enumerate(curated.changes):
         if (before := change.before) is None:
@@ -162,11 +162,12 @@ def _found(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | No
 
 
 def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
-    """What is done to facts that stay, and to those that come."""
+    """Build the steps for changed facts, then those for added ones."""
     added = [place for place, change in enumerate(curated.changes) if change.before is None]
 
     def handed(place: int) -> tuple[tuple[str, int], ...]:
-        """Messages that say what it takes the place of; each part of a split fact takes its place."""
+        """Return the sources that an added fact inherits from those it replaces; each part of a split fact inherits
+        all."""
         if not curated.hands_on:
             return ()
         left = [n for n, each in enumerate(curated.changes) if n in there and each.by is not None]

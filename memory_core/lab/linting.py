@@ -1,10 +1,10 @@
-"""What a configuration asks for, and what it gets: each finding with its numbers, and with a change that mends it.
+"""Configuration linter: findings with numbers, each with a change that fixes it.
 
     for finding in findings(variant_of(memory), script_of(memory)):
         print(finding.severity, finding.sentence)
 
-Pure: settings, fixed texts and message sizes are enough. A change is offered only once the same rules have found that
-with it the finding is gone, and no new error comes.
+Pure: settings, fixed texts and message sizes are enough. A fix is offered only if the rules, run again with it, no
+longer report the finding and report no new error.
 """
 
 import math
@@ -37,48 +37,48 @@ from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 
 Severity = Literal["error", "warning", "note"]
-"""An error is certain to go wrong in every prompt, a warning is hardly meant, a note is good to know."""
+"""An error affects every prompt, a warning is probably a mistake, a note is informative."""
 
 LARGE_RECALL = 8_000
-"""Tokens of recall for one prompt: with these, 98.6 of 100 messages that answer a question are there already
-(benchmarks/README.md), so that more costs and hardly finds more."""
+"""Recall tokens per prompt that are enough: 98.6 % of the answering messages are included at this size
+(benchmarks/README.md)."""
 
 CACHED_FROM = 1_024
-"""Tokens of an unchanged beginning below which OpenAI caches nothing of a prompt."""
+"""Minimum prefix in tokens that OpenAI caches."""
 
 HISTORY_RATIO = 0.7
-"""Share of the limit for the queue that is offered where it leaves nothing: LlamaIndex's default."""
+"""Suggested queue share of the limit; LlamaIndex's default."""
 
 TOP_K = 10
-"""Results that are offered where a block asks for as many as fit."""
+"""Suggested number of results where a block asks for as many as fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a configuration that goes wrong, or that is hardly meant."""
+    """A problem or probable mistake in a configuration."""
 
     rule: str
     severity: Severity
     sentence: str
-    """Plain text; it may contain block names."""
+    """Plain text; may contain block names."""
     evidence: Mapping[str, int] = field(default_factory=dict)
-    """Every number of the sentence, by what it counts; tokens if not said otherwise."""
+    """Numbers of the sentence by name; tokens unless named otherwise."""
     changes: tuple[Change, ...] = ()
-    """What mends it, applied together (`Variant.with_changes`); empty: no change of a few settings does."""
+    """Changes that fix it together (`Variant.with_changes`); empty if a few settings cannot."""
     block: str | None = None
-    """The block it concerns, where it is one."""
+    """Block concerned, if any."""
 
 
 def findings(
     variant: Variant, script: Script | None = None, *, tokenizer_fn: Tokenizer | None = None
 ) -> tuple[Finding, ...]:
-    """What is wrong or odd about a configuration, the most severe first.
+    """Return problems of a configuration, most severe first.
 
-    With a conversation its opening system messages count too, and it is said when its first flush comes.
-    `tokenizer_fn` is the memory's own, where it has one.
+    A conversation adds its opening system messages and the time of its first flush. `tokenizer_fn` is the memory's
+    custom tokenizer, if any.
 
     Raises:
-        ConfigError: the configuration is impossible.
+        ConfigError: The configuration is invalid.
     """
     counter = variant.config.counting(counter_for(tokenizer_fn, encoding=variant.config.encoding))
     conversation = _Conversation.of(script, counter)
@@ -103,7 +103,7 @@ def findings(
 
 _Remedy = Sequence[Change]
 _Found = tuple[Finding, Sequence[_Remedy]]
-"""A finding with what mends it, the gentlest first."""
+"""A finding with candidate fixes, least invasive first."""
 _Rule = Callable[["_Measured"], Iterator[_Found]]
 
 
@@ -120,12 +120,12 @@ def _found(
 
 @dataclass(frozen=True)
 class _Conversation:
-    """A conversation in numbers; without one there are none."""
+    """Sizes of a conversation; empty without one."""
 
     messages: tuple[ChatMessage, ...] = ()
     sizes: tuple[MessageTokens, ...] = ()
     protected: Mapping[str, int] = field(default_factory=dict)
-    """Number of facts that people wrote or changed in it and that are active at its end, by block."""
+    """Number of active facts written or changed by people, by block."""
 
     @classmethod
     def of(cls, script: Script | None, counter: TokenCounter) -> "_Conversation":
@@ -135,7 +135,7 @@ class _Conversation:
 
     @property
     def opening(self) -> Sequence[MessageTokens]:
-        """Sizes of the system messages it opens with, which are pinned."""
+        """Sizes of the opening system messages, which are pinned."""
         users = [place for place, message in enumerate(self.messages) if message.role is MessageRole.USER]
         before = zip(self.messages[: users[0] if users else None], self.sizes, strict=False)
         return [size for message, size in before if message.role is MessageRole.SYSTEM]
@@ -154,7 +154,7 @@ def _protected(script: Script) -> dict[str, int]:
 
 
 class _Measured:
-    """A configuration with what is certain about its sizes."""
+    """A configuration with the sizes that are certain."""
 
     def __init__(self, variant: Variant, counter: TokenCounter, conversation: _Conversation) -> None:
         self.config: MemoryConfig = variant.config
@@ -178,12 +178,12 @@ class _Measured:
 
     @property
     def queue_tokens(self) -> int:
-        """Tokens of a queue just before it is flushed, as far as they fit."""
+        """Tokens of a full queue, just before its flush, as far as they fit."""
         return int(min(self.config.history_budget, self.limit))
 
     @property
     def never_cut(self) -> dict[str, int]:
-        """Tokens of the texts that stand in every prompt, by block."""
+        """Tokens of texts in every prompt, by block."""
         return {block.name: self._sizes[block.name] for block in self.blocks if _fixed(block)}
 
     @property
@@ -192,7 +192,7 @@ class _Measured:
 
     @property
     def certain(self) -> int:
-        """Tokens that every prompt has, whatever is said."""
+        """Minimum tokens of every prompt."""
         outer = 0
         if self.never_cut and self.config.accounting == "billed":
             made = self.config.insert_method is InsertMethod.SYSTEM and not self.pinned
@@ -204,14 +204,14 @@ class _Measured:
 
     @property
     def cut_first(self) -> list[BaseMemoryBlock[Any]]:
-        """The blocks that may be cut, first to go first."""
+        """Blocks that may be cut, in order."""
         blocks = {block.name: block for block in self.blocks}
         parts = [Part(block.name, block.priority, ()) for block in self.blocks]
         return [blocks[part.name] for part in cut_first(parts, self.config.truncation_order)]
 
     @property
     def core(self) -> list[StaticMemoryBlock]:
-        """The texts that an agent may edit with tools."""
+        """Texts that an agent may edit with tools."""
         return [
             block
             for block in self.blocks
@@ -220,7 +220,7 @@ class _Measured:
 
     @property
     def archive(self) -> BaseMemoryBlock[Any] | None:
-        """The facts block that an agent's tools keep facts in: the first that learns nothing by itself."""
+        """The facts block that agent tools write to: the first that does not learn by itself."""
         candidates = (
             b for b in self.blocks if isinstance(b, FactExtractionMemoryBlock) and not b.accept_short_term_memory
         )
@@ -230,13 +230,13 @@ class _Measured:
         return Change(name, self.config.model_dump(mode="json")[name], value)
 
     def set_limit(self, limit: int) -> list[Change]:
-        """Another token limit; a flush size that would be above it is left to be a tenth."""
+        """Return the changes to a new token limit; a flush size above it becomes a tenth of it."""
         changes = [self.set("token_limit", limit)]
         size = self.config.token_flush_size
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
     def limit_leaving(self, tokens: int) -> list[Change]:
-        """A limit, in hundreds, at which that many tokens fit beside a full queue."""
+        """Return the changes to a limit, in hundreds, that fits these tokens beside a full queue."""
         ratio = self.config.chat_history_token_ratio
         least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
         return self.set_limit(100 * math.ceil(round(least / 100, 6)))
@@ -258,7 +258,7 @@ def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
 
 
 def _over_limit(measured: _Measured) -> Iterator[_Found]:
-    """What is never cut leaves nothing for the conversation."""
+    """Uncut texts leave no room for the conversation."""
     needed, limit = measured.certain, measured.limit
     if needed < limit:
         return
@@ -281,7 +281,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
 
 
 def _too_large(measured: _Measured) -> Iterator[_Found]:
-    """A text that is cut whole, and does not even fit alone."""
+    """A text that is cut as a whole exceeds the limit even alone."""
     certain, limit = measured.certain, measured.limit
     for block in measured.blocks:
         if not isinstance(block, StaticMemoryBlock) or block.priority == 0 or certain >= limit:
@@ -304,7 +304,7 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
 
 
 def _no_room(measured: _Measured) -> Iterator[_Found]:
-    """What is never cut leaves less than one fact or stored turn needs."""
+    """Uncut texts leave less room than one fact or stored turn needs."""
     left, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
     if not names or not 0 < left < FACT_TOKENS:
@@ -322,7 +322,7 @@ def _no_room(measured: _Measured) -> Iterator[_Found]:
 
 
 def _window(measured: _Measured) -> Iterator[_Found]:
-    """The model takes less than the limits say."""
+    """The limits exceed the model's context window."""
     config, limit = measured.config, measured.limit
     if config.context_window is None or limit >= config.token_limit:
         return
@@ -346,13 +346,13 @@ def _window(measured: _Measured) -> Iterator[_Found]:
 
 
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
-    """The share that makes this history budget, in whole percent where that is possible."""
+    """Return the ratio for this history budget, in whole percent if possible."""
     ratio = budget / config.token_limit
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
 def _flush_size(measured: _Measured) -> Iterator[_Found]:
-    """A flush takes more than the queue may hold."""
+    """A flush removes more than the queue may hold."""
     config = measured.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
@@ -370,7 +370,7 @@ def _flush_size(measured: _Measured) -> Iterator[_Found]:
 
 
 def _queue_fills(measured: _Measured) -> Iterator[_Found]:
-    """The queue leaves nothing for the blocks."""
+    """The queue leaves no room for blocks."""
     config = measured.config
     names = [block.name for block in measured.cut_first]
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
@@ -386,7 +386,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Found]:
 
 
 def _facts_fill(measured: _Measured) -> Iterator[_Found]:
-    """Facts may take all that a full queue leaves, before blocks that are cut first."""
+    """Facts may fill the room beside a full queue before blocks that are cut first."""
     room = measured.limit - measured.queue_tokens - measured.certain
     for block in measured.blocks:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
@@ -415,7 +415,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
 
 
 def _facts_limit(measured: _Measured) -> Iterator[_Found]:
-    """Facts that people wrote leave no room below the limit, so that the list is never condensed."""
+    """Facts written by people exceed the block's limit, so the list is never condensed."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
         if not isinstance(block, FactExtractionMemoryBlock) or protected < condense_target(block.max_facts):
@@ -432,7 +432,7 @@ def _facts_limit(measured: _Measured) -> Iterator[_Found]:
 
 
 def _hidden(measured: _Measured) -> Iterator[_Found]:
-    """Facts that neither a prompt nor a tool reads."""
+    """No prompt and no tool reads these facts."""
     for block in measured.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not measured.archive:
             yield _found(
@@ -447,7 +447,7 @@ def _hidden(measured: _Measured) -> Iterator[_Found]:
 
 
 def _unfed(measured: _Measured) -> Iterator[_Found]:
-    """Blocks that are given nothing to learn from, or only when it is too late for this session."""
+    """Blocks get no input to learn from, or only too late for this session."""
     for block in measured.blocks:
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
@@ -475,7 +475,7 @@ def _unfed(measured: _Measured) -> Iterator[_Found]:
 
 
 def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
-    """Recall without a number of results, at a large limit."""
+    """Recall has no result limit, at a large token limit."""
     budget = budget_for(measured.limit, measured.certain)
     for block in measured.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
@@ -491,7 +491,7 @@ def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
 
 
 def _tools(measured: _Measured) -> Iterator[_Found]:
-    """Definitions of tools stand beside the prompt, and no limit counts them."""
+    """Tool definitions are outside the prompt and count towards no limit."""
     core = [(block.name, block.settings(), block.text) for block in measured.core]
     specs = tool_specs(core, archive=measured.archive is not None)
     tokens, limit, config = definition_tokens(specs, measured.counter.text), measured.limit, measured.config
@@ -519,7 +519,7 @@ def _tools(measured: _Measured) -> Iterator[_Found]:
 
 
 def _cache(measured: _Measured) -> Iterator[_Found]:
-    """What differs with each question stands before what does not."""
+    """Text that changes per question precedes text that does not, which defeats prompt caching."""
     names = [block.name for block in measured.blocks if _differs(block)]
     queue = measured.queue_tokens
     if measured.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
@@ -541,7 +541,7 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
 
 
 def _first_flush(measured: _Measured) -> Iterator[_Found]:
-    """Blocks that learn from what leaves the queue, while nothing has."""
+    """Blocks learn only from flushed messages, and nothing has been flushed."""
     waiting = [b for b in measured.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
     conversation, config = measured.conversation, measured.config
     users = sum(message.role is MessageRole.USER for message in conversation.messages)

@@ -1,7 +1,7 @@
-"""Questions with the words that answer them: how much of that evidence is in the prompts that they get.
+"""Recall questions with expected evidence; measures how much evidence their prompts contain.
 
-As in the recall benchmark, a question is asked once the whole conversation was said. Evidence is there where the prompt
-says it: word for word, or with all its stems in one sentence (`tracing.matching`).
+As in the recall benchmark, questions are asked after the whole conversation. Evidence counts if the prompt has it
+literally, or has all its stems in one sentence (`tracing.matching`).
 """
 
 import re
@@ -14,32 +14,32 @@ from memory_core.messages import message_text
 from memory_core.tracing.matching import Phrase
 
 MAX_QUESTIONS = 200
-"""Lines of one list: each is a prompt more in every configuration that is played."""
+"""Maximum lines of a list; each adds a prompt to every replayed configuration."""
 
 MAX_LINE = 2_000
-"""Characters."""
+"""Maximum characters of a line."""
 
 _ARROW = re.compile(r"\s*(?:→|->|\t)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with one piece of its evidence."""
+    """A question with one piece of evidence."""
 
     words: str
     evidence: str
 
 
 def read_questions(text: str) -> tuple[Question, ...]:
-    """Read a list with a line each: `question → words of evidence`; the arrow may be `->` or a tab.
+    """Parse a list with a line per question: `question → words of evidence`; the arrow may be `->` or a tab.
 
-    A question with several pieces of evidence has a line for each.
+    A question with several pieces of evidence has several lines.
 
     >>> read_questions("Who sings? -> Ana sings in a choir")
     (Question(words='Who sings?', evidence='Ana sings in a choir'),)
 
     Raises:
-        FormatError: a line has no arrow, or nothing on one side of it, or there are too many.
+        FormatError: A line has no arrow or an empty side, or there are too many.
     """
     found = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -59,9 +59,9 @@ def read_questions(text: str) -> tuple[Question, ...]:
 
 
 def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:
-    """Number of questions whose evidence is in the prompt that they get now.
+    """Count the questions whose current prompt contains their evidence.
 
-    For a memory that was played: each question is a prompt more in its log.
+    Only for replayed memories: each question adds a prompt to the log.
     """
     prompts: dict[str, list[str]] = {}
     for question in questions:

@@ -1,8 +1,8 @@
-"""A whole session planned again under other settings: by the engine's own planners, on the sizes in its log. Pure.
+"""Plan a whole session under other settings with the engine's own planners, from sizes in its log. Pure.
 
-No store is read, no model called and nothing played. What blocks ask for is what they asked for then, as long as they
-would have learned the same: from the first flush that differs, a block that learns of flushes is unknown, and so is
-whatever hangs on it. Unknown is said, never guessed.
+No store is read, no model called and nothing replayed. Block contents are as recorded while the blocks would have
+learned the same: after the first differing flush, blocks that learn from flushes are unknown, as is all that depends on
+them. Unknown values are reported as such, never guessed.
 """
 
 from collections import deque
@@ -29,66 +29,66 @@ from memory_core.planning.retrieval import budget_for
 from memory_core.planning.summaries import cut_order as summary_cut_order
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]
-"""Of something watched in one prompt; `before`: nobody had said it yet."""
+"""State of a watched item in one prompt; `before`: not yet mentioned."""
 
 _COUNTING = (
     "accounting", "encoding", "image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate",
     "document_token_size_estimate",
 )  # fmt: skip
-"""Settings by which everything is counted: the sizes in the log are those under the old ones."""
+"""Settings that change how everything is counted; the log has only sizes under the old ones."""
 
 _FREE = {"priority", "truncation", "text"}
-"""Settings of a block that change nothing of what it learns or asks for; a static text is counted anew."""
+"""Block settings that affect neither learning nor retrieval; static texts are recounted."""
 
 _SEARCHED = {"similarity_top_k", "similarity_threshold"}
-"""Settings of a vector block that its recorded candidates can answer for."""
+"""Vector block settings that recorded candidates can be re-evaluated for."""
 
 _NOTHING: frozenset[Ref] = frozenset()
 _CLOSE = 0.0001
-"""Scores are recorded with four digits: nearer to a threshold than this, nobody can say on which side one was."""
+"""Rounding tolerance: scores are recorded with four digits, so closer ones are undecidable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPrompt:
-    """One prompt, planned. Sizes are in tokens; None where they hang on what only playing would tell."""
+    """A planned prompt. Sizes are in tokens; None if only a replay can determine them."""
 
     turn: int
     sent: int | None
     cut: int | None
     over_by: int | None
     watched: tuple[PlannedState, ...]
-    """In the order in which carriers were given."""
+    """State of each watched item, in the order of its carriers."""
     granted: tuple[int | None, ...]
-    """Of each block asked about."""
+    """Granted tokens of each requested block."""
     unknown: tuple[str, ...]
-    """Blocks of which nobody can say what they would ask for, or what of it would be cut."""
+    """Blocks whose contents or cuts cannot be determined."""
     refs: frozenset[Ref] | None = None
-    """Everything in it, date lines aside; None if that is unknown, or was not asked for."""
+    """Refs of all contents except date lines; None if unknown or not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A session, planned again."""
+    """A replanned session."""
 
     prompts: tuple[PlannedPrompt, ...]
     """Every prompt, oldest first."""
     flushes: tuple[tuple[int, tuple[int, ...]], ...]
     """Turn and messages of each flush."""
     whole: bool = True
-    """Whether flushes are known: they are not where messages would be others, or be counted otherwise."""
+    """Whether flushes are known; not if messages would differ, or be counted differently."""
 
     @property
     def last(self) -> dict[int, PlannedPrompt]:
-        """The last prompt of each turn."""
+        """Return the last prompt of each turn."""
         return {prompt.turn: prompt for prompt in self.prompts}
 
     @property
     def unknown_from(self) -> int | None:
-        """First turn with something unknown; None if everything is known."""
+        """Return the first turn with unknown values; None if all are known."""
         return next((turn for turn, prompt in self.last.items() if prompt.unknown), None)
 
     def turns(self) -> list[PlayedTurn | None]:
-        """Each turn in the numbers of a played one, without calls; None where its prompt is unknown."""
+        """Return each turn like a replayed one, without calls; None if its prompt is unknown."""
         left: dict[int, int] = {}
         for turn, seqs in self.flushes:
             left[turn] = left.get(turn, 0) + len(seqs)
@@ -109,11 +109,11 @@ class Replanner:
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
         self._listed: dict[frozenset[Ref], tuple[Mapping[int, FactThen], Sequence[FactThen], tuple[Piece, ...]]] = {}
-        """The facts of a list, as they were the last time that prompts were built of it."""
+        """Cached facts by ref set, from the last prompts that used the set."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
         self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
-        """How many had left after each number of flushes."""
+        """Cumulative number of messages flushed, by number of flushes."""
 
     def plan(
         self,
@@ -124,13 +124,13 @@ class Replanner:
         refs: bool = False,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Replanned:
-        """The session under a configuration.
+        """Plan the session under a configuration.
 
-        `watched` are the carriers of each watched thing (`Memory.trace.carriers`), `blocks` those whose granted tokens
-        are wanted, `refs` whether everything in each prompt is. Once `cancelled`, it ends early.
+        `watched` are the carriers of each watched item (`Memory.trace.carriers`); `blocks` select granted tokens,
+        `refs` the refs of each prompt's contents. Ends early once `cancelled`.
 
         Raises:
-            ConfigError: the configuration is impossible.
+            ConfigError: The configuration is invalid.
         """
         config, base = variant.config, self.sizes.base.config
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
@@ -156,7 +156,7 @@ class Replanner:
         return Replanned(tuple(run.prompts), tuple(run.flushes))
 
     def _block(self, block: StoredBlock) -> "_Block":
-        """What can be said of a block before anything is planned."""
+        """Return the facts about a block that hold for any plan."""
         values, former = block_values(block), self._values.get(block.name)
         own = self._base.get(block.name)
         same_kind = own is not None and own.type == block.type and former is not None
@@ -180,7 +180,7 @@ class Replanner:
         )
 
     def _static(self, block: StoredBlock) -> tuple[Ref, int]:
-        """A fixed text as it is in every prompt."""
+        """Return a static text's ref and tokens, equal in every prompt."""
         stored = block.text or ""
         (item,) = static_content(decode(stored), stored, str).items
         return item.ref, item_tokens(item, self.sizes.counter, self.sizes.base.config.accounting)
@@ -191,13 +191,13 @@ class Replanner:
         return self._frames[name]
 
     def recorded_pieces(self, ask: Ask, block: "_Block", part: AskedFor) -> "_Pieces | None":
-        """The pieces that a block asked for in a recorded prompt, and which go first; None if nobody can say."""
+        """Return the pieces of a block in a recorded prompt with their trim order; None if unknown."""
         assert ask.recorded is not None
         key = ask.recorded.position, block.name
         if key not in self._orders:
             found = self._pieces(ask, block, part, ask.recorded)
             whole = found is not None and sum(piece.tokens for piece in found.pieces) == part.tokens - block.frame
-            self._orders[key] = found if whole else None  # a size that does not add up is none
+            self._orders[key] = found if whole else None  # ignore inconsistent sizes
         return self._orders[key]
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
@@ -221,7 +221,8 @@ class Replanner:
         return None
 
     def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
-        """Those whose words are known, oldest first, and their pieces; read once for prompts that share them."""
+        """Return the listed facts with known text, oldest first, and their pieces; cached for prompts that share the
+        list."""
         found, of = self._listed.get(refs), recorded.facts
         if found is None or found[0] is not of:
             facts = [self.sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
@@ -240,7 +241,7 @@ class Replanner:
     def units_found(
         self, block: "_Block", part: AskedFor, budget: int | None, queued: frozenset[int] | set[int]
     ) -> "_Content | None":
-        """What a search with other gates would bring back, from the candidates of the recorded one."""
+        """Return the results of a search under other gates, from the recorded candidates."""
         search = part.search
         if search is None or search.degraded is not None:
             return _Content(part.tokens, part.refs) if search is None else None
@@ -251,7 +252,7 @@ class Replanner:
             return _Content(part.tokens, part.refs, part)
         if self.sizes.base.config.accounting != "content" or search.postprocessors:
             return None
-        if block.values.get("scope") == "user":  # what the user's other sessions would have answered is not in this log
+        if block.values.get("scope") == "user":  # results from the user's other sessions are not in this log
             return None
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
@@ -283,7 +284,7 @@ class Replanner:
         return _Content(tokens, frozenset(piece.ref for piece in pieces.pieces), None, pieces)
 
     def _proposes_the_same(self, block: "_Block", before: int | None, after: int | None) -> bool:
-        """Would each search have proposed the same units? More are looked at for more results."""
+        """Return whether every search would propose the same units; a larger result limit also widens the search."""
         if before is None or after is None:
             return False
         lends = block.values.get("neighbour_weight", 0) > 0 or block.values.get("episode_weight", 0) > 0
@@ -296,14 +297,14 @@ class _Block:
     kind: str
     priority: int
     whole: bool
-    """Is it cut whole, whatever it could give up?"""
+    """Whether it is cut only as a whole."""
     enabled: bool
     text: tuple[Ref, int] | None
-    """Of a static block, unless its agent edits it."""
+    """Ref and tokens of a static block, unless its agent edits it."""
     by_flush: bool
     learns: bool
     same: bool
-    """Does it learn and ask as the recorded one did, given the same messages?"""
+    """Whether it would learn and retrieve as recorded, given the same messages."""
     values: Mapping[str, Any]
     frame: int
 
@@ -320,12 +321,12 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a block asks for."""
+    """Contents that a block asks for."""
 
     tokens: int
     refs: frozenset[Ref]
     recorded: AskedFor | None = None
-    """Where its pieces are to be looked up, should some of them be cut."""
+    """Recorded source of its pieces, for when some must be cut."""
     pieces: _Pieces | None = None
 
 
@@ -333,7 +334,7 @@ _EMPTY = _Content(0, _NOTHING)
 
 
 class _Run:
-    """One plan on its way."""
+    """A plan in progress."""
 
     def __init__(
         self,
@@ -359,15 +360,15 @@ class _Run:
         self._pinned = 0
         self._turn = 0
         self._last = 0
-        """Number of the last message put."""
+        """Number of the last stored message."""
         self._as_recorded = True
-        """Did the same messages leave in every flush so far?"""
+        """Whether all flushes so far removed the recorded messages."""
         self._alone = sum(block.kind == "vector" for block in blocks) == 1
-        """Is there one vector block? Of several, flush by flush, each numbers its units between those of the others."""
+        """Whether there is a single vector block; several interleave their unit numbers, flush by flush."""
         self._left = 0
-        """Messages that left the queue so far."""
+        """Number of messages that have left the queue."""
         self._in_order = True
-        """Did they leave in the recorded order, whatever the flushes?"""
+        """Whether they left in the recorded order, in whichever flushes."""
         self.prompts: list[PlannedPrompt] = []
         self.flushes: list[tuple[int, tuple[int, ...]]] = []
 
@@ -428,7 +429,7 @@ class _Run:
         self._fill(contents, ask, taken + frame)
         unknown = [name for name, content in contents.items() if content is None]
         asked = sum(content.tokens for content in contents.values() if content is not None)
-        # The markup around all blocks is there if any of them is.
+        # The markup around all blocks is present if any block is.
         frame = frame if any(content is not None and content.refs for content in contents.values()) else 0
         total = taken + frame + asked
         if total <= self._limit and not unknown:
@@ -437,7 +438,7 @@ class _Run:
             self._cut(ask, contents, frame, unknown)
 
     def _content(self, block: _Block, ask: Ask) -> _Content | None:
-        """What a block asks for; None if nobody can say."""
+        """Return a block's contents; None if unknown."""
         if block.text is not None:
             ref, tokens = block.text
             return _Content(tokens + block.frame, frozenset((ref,)))
@@ -452,12 +453,12 @@ class _Run:
         return _EMPTY if nothing_yet and block.values.get("scope") != "user" else None
 
     def _as_it_was(self, block: _Block, ask: Ask) -> AskedFor | None:
-        """What the log says that a block asked for in this prompt, where it would have asked for the same."""
+        """Return a block's recorded contents in this prompt, if they would be the same."""
         recorded, edited = ask.recorded, self._sizes.first_edit
         if recorded is None or not block.same or (edited is not None and recorded.position > edited):
             return None
         alike = self._as_recorded and recorded.flushes == len(self.flushes)
-        # A search passes over what is in the queue, and a graph looks at who is spoken of there.
+        # Searches skip what is in the queue; graphs look at entities mentioned there.
         if (
             not alike
             and (block.by_flush or block.kind in ("vector", "graph"))
@@ -468,13 +469,12 @@ class _Run:
         return part if part is not None and not part.late else None
 
     def _same_units(self, block: _Block, recorded: Recorded) -> bool:
-        """Does a vector block hold the units it held then? Where each message is one, it does not matter with which
-        others it came."""
+        """Return whether a vector block holds its recorded units; with one unit per message, batches do not matter."""
         each = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
         return each and self._in_order and self._left == self._planner.left_after[recorded.flushes]
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
-        """Blocks that ask for as much as fits, each with what those before it leave."""
+        """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
@@ -499,7 +499,7 @@ class _Run:
         known = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
         unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
         never_cut = sum(content.tokens for block, content in known if not block.priority)
-        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is whole
+        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is not cut
             names = [*unknown, *(block.name for block, _ in known if block.priority)]
             self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
             return
@@ -509,14 +509,14 @@ class _Run:
         trimmed: dict[str, frozenset[Ref]] = {}
 
         def as_it_was_trimmed(part: Part, over: int) -> Part | None:
-            """The order in which it goes is not in the log, but what went when as much was over."""
+            """Return the recorded trim result; the log has no trim order, only the outcome for the same excess."""
             content = contents[part.name]
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
             if then is not None and then.over == over and then.kept:
                 trimmed[part.name] = then.kept
                 left = Piece(next(iter(then.kept)), then.granted - part.frame)
                 return replace(part, pieces=(left,))
-            if over < part.tokens and (then is None or then.over != over):  # else all of it goes, whatever the order
+            if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
                 guessed.append(part.name)
             return None
 
@@ -525,7 +525,7 @@ class _Run:
             for (block, content), part in zip(known, parts, strict=True)
             if not part.cut_order and part.priority and not block.whole and content.refs and block.kind != "static"
         }
-        # Blocks are cut before the queue is: what the queue loses hangs on those alone that are never cut.
+        # Blocks are cut before the queue, so the queue's cut depends only on blocks that are never cut.
         never = [part for part in parts if not part.priority]
         plan = plan_context(
             never if unknown else parts,
@@ -555,7 +555,7 @@ class _Run:
         pieces: _Pieces | None = content.pieces
         if pieces is None and content.recorded is not None and block.priority and not block.whole:
             pieces = self._planner.recorded_pieces(ask, block, content.recorded)
-        if pieces is None:  # as one piece: what is never cut, or cut whole, needs no other
+        if pieces is None:  # one piece is enough: uncut or cut as a whole
             one = Piece(next(iter(content.refs), Ref("s")), content.tokens - block.frame)
             pieces = _Pieces((one,) if content.refs else (), ())
         order = () if block.whole or block.text is not None else pieces.cut_order
@@ -573,7 +573,7 @@ class _Run:
         unknown: Sequence[str] = (),
         tokens: Mapping[str, int] | None = None,
     ) -> None:
-        """Note a prompt. `granted` are the pieces of blocks that were planned; of the others, without cuts, all are."""
+        """Append a prompt. `granted` has the pieces of planned blocks; other blocks, uncut, keep all."""
         here: list[frozenset[Ref]] = []
         for name, content in contents.items():
             if content is None or name in unknown:
@@ -598,7 +598,7 @@ class _Run:
 
     @staticmethod
     def _whole(content: _Content, granted: frozenset[Ref], tokens: Mapping[str, int] | None, name: str) -> bool:
-        """Was nothing of it cut? A part that was planned as one piece names only one of its refs."""
+        """Return whether nothing of it was cut; a part planned as one piece names only one of its refs."""
         return bool(granted) and tokens is not None and tokens.get(name) == content.tokens
 
     @staticmethod
@@ -612,6 +612,6 @@ class _Run:
 
 
 def _cut_last(blocks: Sequence[_Block], order: TruncationOrder) -> list[_Block]:
-    """As the engine reads blocks that fill: those never cut, then the one that is cut last first."""
+    """Order blocks as the engine fills them: never-cut ones first, then the last to be cut."""
     sign = 1 if order == "largest_first" else -1
     return sorted(blocks, key=lambda block: (block.priority > 0, sign * block.priority))

@@ -1,8 +1,8 @@
-"""One event of a conversation struck out: it is played as if that had not happened, and everything after it follows.
+"""Counterfactuals: replay a conversation as if one event had not happened.
 
-A message is not put, a flush or a condensing does not happen until the next one would, a call by which an agent edited
-its memory is not made, nor is what a person changed among facts. What a person set or wrote is struck by the former
-value, a change of the configuration.
+A struck message is not stored, a flush or condensing is suppressed until the next one, an agent's memory edit or a
+person's change of facts is skipped. A setting or text that a person changed gets its former value, as a change of the
+configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +18,22 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import words_for
 
 MAX_STRUCK = 20
-"""Events that are struck at a time."""
+"""Maximum number of struck events."""
 
 _PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called", "facts_curated")
 SET_BY_PEOPLE = ("block_edited", "configuration_changed")
-"""Kinds of events that people cause: struck by the values before."""
+"""Event kinds caused by people; struck by restoring the former value."""
 
 
 def may_be_struck(record: EventRecord) -> bool:
-    """Is this event one that can be struck out?"""
+    """Return whether an event can be struck."""
     if record.kind in SET_BY_PEOPLE or record.kind == "facts_curated":
         return record.actor == "user"
     return record.kind in _PLAYED
 
 
 def words_of(record: EventRecord) -> str:
-    """A struck event in a few words: `turn 12's flush of 4 messages`. Plain text."""
+    """Describe a struck event briefly: `turn 12's flush of 4 messages`. Plain text."""
     of = f"turn {record.turn:,}'s" if record.turn else "the"
     if record.kind == "message_added":
         return f"{of} message {getattr(record.event, 'seq', '')}"
@@ -51,10 +51,10 @@ def words_of(record: EventRecord) -> str:
 
 
 def without(script: Script, history: History, positions: Iterable[int]) -> Script:
-    """A script without some events, each by its position in the log it was read from.
+    """Return a script without some events, given by log position.
 
     Raises:
-        ConfigError: one of them is no event that can be struck, or there are too many.
+        ConfigError: An event cannot be struck, or there are too many.
     """
     wanted = sorted(set(positions))
     if len(wanted) > MAX_STRUCK:
@@ -69,9 +69,9 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
 
 
 def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
-    """What takes back what a person set or wrote: the former values, of whatever stands as it was set then.
+    """Return changes that restore the values before a person's edit, as far as they are still in force.
 
-    Empty for every other event, and for what was changed again since.
+    Empty for other events, and for values changed again since.
     """
     if record.kind not in SET_BY_PEOPLE or record.actor != "user":
         return ()
@@ -129,7 +129,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
             raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
         steps[number] = replace(steps[number], unmade=steps[number].unmade | {same[place]})
         return
-    # Until the next one of its kind: at the very next put it would only be made up for, and nobody would see a change.
+    # Until the next of its kind: the very next put would repeat it, and nothing would change.
     until = next((each.position for each in history.after(record.position) if each.kind == record.kind), None)
     held: Held = "flush" if record.kind == "flush_planned" else "condensing"
     begun = _last_before(steps, record.position)
@@ -139,7 +139,7 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
 
 
 def _last_before(steps: Sequence[Step], position: int) -> int:
-    """The step that led to an event."""
+    """Return the index of the step that led to an event."""
     before = [
         n
         for n, each in enumerate(steps)
@@ -151,7 +151,7 @@ def _last_before(steps: Sequence[Step], position: int) -> int:
 
 
 def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
-    """A message of a put with the results of its calls, which would answer nobody without it."""
+    """Return a message with its tool results, which would be orphaned without it."""
     calls = {call.tool_call_id for call in messages[at].tool_calls if call.tool_call_id}
     answers = (n for n, m in enumerate(messages) if m.role is MessageRole.TOOL and m.tool_call_id in calls)
     return {at, *answers}
