@@ -1,4 +1,4 @@
-"""A memory's configuration as a file: settings and blocks, with fixed texts and nothing that was learned."""
+"""A memory configuration as a file: settings, blocks and fixed texts, nothing learned."""
 
 import json
 import textwrap
@@ -25,33 +25,33 @@ FORMAT = "memory-inspector-configuration"
 VERSION = 1
 
 PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
-"""Settings of a block of facts that need a model."""
+"""Facts block settings that require a model."""
 
 Block = BaseMemoryBlock[Any]
 
 
 class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
-    """A block as a configuration names it; nothing that was learned."""
+    """A block as stored in a configuration, nothing learned."""
 
     name: str
     type: str
     settings: dict[str, Any]
     text: str | None = None
-    """The content of a static block, as stored."""
+    """Stored content of a static block."""
 
     @classmethod
     def of(cls, record: BlockRecord, text: str | None) -> "StoredBlock":
-        """A session's block; `text` is the stored content of a static one."""
+        """Convert a session's block; `text` is the stored content of a static one."""
         settings = {name: value for name, value in record.settings.items() if name != "name"}
         return cls(
             name=record.name, type=record.type, settings=settings, text=text or "" if record.type == "static" else None
         )
 
     def make(self) -> Block | None:
-        """The block; None where this process has no such class.
+        """Create the block; None if this process lacks its class.
 
         Raises:
-            ConfigError: a setting is impossible.
+            ConfigError: A setting is invalid.
         """
         values = {**current_settings(self.settings), "name": self.name}
         if self.type == StaticMemoryBlock.kind:
@@ -72,18 +72,18 @@ class _File(BaseModel, strict=True, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Settings and blocks, ready for `Memory.from_defaults(memory_blocks=[*blocks], **settings)`."""
+    """Settings and blocks, as arguments of `Memory.from_defaults(memory_blocks=[*blocks], **settings)`."""
 
     settings: dict[str, Any]
     blocks: tuple[Block, ...]
     skipped: tuple[str, ...] = ()
-    """Whole sentences: blocks of classes that this process does not have."""
+    """Whole sentences on blocks whose classes are missing in this process."""
     stored: tuple[StoredBlock, ...] = ()
-    """The blocks as the file has them, so that more objects can be made of them."""
+    """Blocks as stored, to create more objects from."""
 
     @property
     def of_user(self) -> tuple[str, ...]:
-        """Names of the blocks that belong to the user: such a memory needs a `user_id`."""
+        """Return the names of user-scoped blocks, which require a `user_id`."""
         return tuple(block.name for block in self.blocks if block.settings().get("scope") == "user")
 
 
@@ -98,10 +98,10 @@ def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> 
 
 
 def read_configuration(data: bytes | str, name: str) -> Configuration:
-    """Read what `write_configuration` wrote. No class is imported that this process does not offer itself.
+    """Parse a file of `write_configuration`. Only block classes already loaded are used; nothing is imported.
 
     Raises:
-        FormatError: it is not a configuration, or an impossible one.
+        FormatError: The file is not a valid configuration.
     """
     text = read_text(data, filename=name)
     Budget(name).take_json(text)
@@ -138,10 +138,10 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
 
 
 def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id: str | None = None) -> str:
-    """Return the same as Python to paste; only what differs from the defaults is spelled out.
+    """Return the configuration as Python source with non-default values only.
 
-    A bundle may name any class: only those that this process knows as blocks are written, others become a comment.
-    `user_id` is in it where a block belongs to the user.
+    Bundles are untrusted: classes unknown to this process become a comment. `user_id` is included if a block belongs to
+    the user.
     """
     listed = list(blocks)
     imports, foreign, made = {"Memory"}, set[str](), []
@@ -171,9 +171,9 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
 
 
 def _own_class(type_name: str) -> type[Block] | None:
-    """Return the block class of this process that has this name, such as `my_package.blocks.Tally`."""
+    """Return the loaded block class of this name, such as `my_package.blocks.Tally`."""
     found = list(BaseMemoryBlock.__subclasses__())
-    for each in found:  # grows while it is read
+    for each in found:  # grows during iteration
         if f"{each.__module__}.{each.__qualname__}" == type_name:
             return each
         found += each.__subclasses__()
@@ -181,7 +181,7 @@ def _own_class(type_name: str) -> type[Block] | None:
 
 
 def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
-    """Return the reason why a block cannot be written as Python; empty if it can."""
+    """Return the reason a block cannot be written as Python; empty if it can."""
     if not all(part.isidentifier() and not iskeyword(part) for part in block.type.split(".")):
         return "its class has no name to import"
     if known is None:
@@ -208,6 +208,6 @@ def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
 
 
 def call(name: str, arguments: Mapping[str, str]) -> str:
-    """A call in Python, an argument a line."""
+    """Format a Python call with one argument per line."""
     inside = ",\n".join(f"{key}={value}" for key, value in arguments.items())
     return f"{name}(\n{textwrap.indent(inside, '    ')},\n)"

@@ -1,8 +1,7 @@
-"""A knowledge graph as a file: JSON, written and read; GraphML and Cypher, written only.
+"""Knowledge graph files: JSON (read and written), GraphML and Cypher (written only).
 
-A file holds the entities and relations that hold or held once; what was removed or merged is not in
-it, nor which messages said it. JSON is read from other programs too, GraphML is for programs that
-draw graphs, and Cypher is a program for a graph database to run. Reading changes nothing.
+A file holds current and ended relations with their entities, but not removed or merged ones, nor sources. JSON of other
+programs is accepted too; GraphML is for graph drawing programs, Cypher for graph databases.
 """
 
 import json
@@ -28,7 +27,7 @@ Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
 
 MAX_ROWS = 100_000
-"""Entities and relations together that one file may hold."""
+"""Maximum entities and relations of a file together."""
 
 _FORMAT = "memory-inspector-graph"
 _STATES = ("active", "ended")
@@ -43,7 +42,7 @@ class FileEntity:
 
 @dataclass(frozen=True, slots=True)
 class FileRelation:
-    """A relation of a file, between entities by their names."""
+    """A relation of a file, between entity names."""
 
     subject: str
     predicate: str
@@ -53,25 +52,25 @@ class FileRelation:
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """Checked content of a graph file."""
+    """Validated content of a graph file."""
 
     name: str
-    """The file's name."""
+    """File name."""
     entities: tuple[FileEntity, ...] = field(repr=False)
     relations: tuple[FileRelation, ...] = field(repr=False)
 
     @property
     def isolated(self) -> int:
-        """How many entities have no relation: those are not imported."""
+        """Return the number of entities without relations, which are not imported."""
         joined = {normal_name(end) for each in self.relations for end in (each.subject, each.object)}
         return sum(normal_name(entity.name) not in joined for entity in self.entities)
 
 
 def write_graph(graph: Graph, form: str) -> str:
-    """A graph as the text of a file: `json`, `graphml` or `cypher`. The same graph gives the same text.
+    """Serialise a graph to `json`, `graphml` or `cypher`. Equal graphs give equal text.
 
     Raises:
-        ConfigError: there is no such form.
+        ConfigError: The format is unknown.
     """
     writers: Mapping[str, Callable[[GraphFile], str]] = {
         "json": _write_json,
@@ -84,7 +83,7 @@ def write_graph(graph: Graph, form: str) -> str:
 
 
 def file_of(graph: Graph, name: str = "graph") -> GraphFile:
-    """The entities that are active, and the relations between them that hold or held once."""
+    """Return the active entities, with current and ended relations between them."""
     there = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
     return GraphFile(
         name,
@@ -106,10 +105,10 @@ def file_of(graph: Graph, name: str = "graph") -> GraphFile:
 
 
 def read_graph_file(data: bytes, name: str) -> GraphFile:
-    """Read and check a graph file. Nothing is stored.
+    """Parse and validate a graph file. Nothing is stored.
 
     Raises:
-        FormatError: it cannot be read, or not all of it is a graph; one sentence, with the place.
+        FormatError: The file is not a valid graph; the message names the place.
     """
     check_size(len(data))
     if _is_xml(data):
@@ -118,13 +117,13 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
 
 
 def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> AppliedChangeSet | None:
-    """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
+    """Add a file's contents to a graph as one undoable change set; None if all existed already."""
     aliases = {entity.name: entity.aliases for entity in file.entities if entity.aliases}
     return desk.add_many(named_relations(file), aliases=aliases, actor=actor)
 
 
 def named_relations(file: GraphFile) -> list[NamedRelation]:
-    """The relations of a file between the names of their entities, with their types."""
+    """Return a file's relations with the names and types of their entities."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     return [
         NamedRelation(
@@ -140,12 +139,12 @@ def named_relations(file: GraphFile) -> list[NamedRelation]:
 
 
 def _is_xml(data: bytes) -> bool:
-    # Without its mark and its zeros, UTF-16 begins with the same "<" as UTF-8.
+    # UTF-16 without byte order mark and zero bytes starts with the same "<" as UTF-8.
     return data[:200].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n").startswith(b"<")
 
 
 def _plain(text: str) -> str:
-    """Words as every form can hold them: on one line, and nothing that is no character."""
+    """Normalise text to one line of characters valid in every format."""
     cleaned: str = storable(" ".join(text.split()))[0]
     return re.sub("[\x00-\x1f\x7f\ufffe\uffff]", "\ufffd", cleaned)
 
@@ -154,12 +153,12 @@ def _plain(text: str) -> str:
 
 
 class _Checking:
-    """Takes the rows of one file in order, and refuses the file at the first that cannot be."""
+    """Validates a file's rows in order; the first invalid one rejects the file."""
 
     def __init__(self, filename: str) -> None:
         self._filename = filename
         self._names: dict[str, str] = {}
-        """Name of each entity by its id in the file."""
+        """Entity names by id in the file."""
         self._entities: dict[str, FileEntity] = {}
         self._joins: list[tuple[Place, str, str, str, str]] = []
 
@@ -197,7 +196,7 @@ class _Checking:
         return GraphFile(self._filename, tuple(self._entities.values()), tuple(relations))
 
     def _named(self, place: Place, end: str) -> str:
-        """The entity at an end of a relation, by its id, or by its name."""
+        """Return the entity at one end of a relation, by id or name."""
         if end in self._names:
             return self._names[end]
         known = self._entities.get(normal_name(clean_name(end)))
@@ -277,10 +276,9 @@ def _read_json(text: str, name: str) -> GraphFile:
 
 
 def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
-    """The graph of MCP's reference memory server; what it observed of its entities are facts.
+    """Convert the graph of MCP's reference memory server; its observations are imported as facts instead.
 
-    A relation to an entity that is missing makes it; one of an entity to itself, and names that are too long for a
-    graph, are left out.
+    Missing ends of relations become entities; self-relations and overlong names are dropped.
     """
     entities: dict[str, FileEntity] = {}
     for given, kind in memory.entities:
@@ -295,7 +293,7 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
 
 
 def _add_entity(entities: dict[str, FileEntity], name: str, kind: str = "other") -> str | None:
-    """The entity's name as it is there already, or now is; None for a name that a graph does not hold."""
+    """Add an entity; return its name as stored, or None if a graph cannot hold it."""
     text = _plain(name)
     key = normal_name(clean_name(text))
     if not key or len(text) > LONGEST:
@@ -371,16 +369,16 @@ def _write_cypher(file: GraphFile) -> str:
 
 
 def _relationship(predicate: str) -> str:
-    """The type of a relationship: plain letters that need no quotes. Its words are in the property `predicate`."""
+    """Return a relationship type of plain letters, which needs no quoting; property `predicate` has the original."""
     word = re.sub(r"[^A-Z0-9]+", "_", predicate.upper()).strip("_")[:60]
     return word if re.fullmatch(_TYPE, word) else "RELATED_TO"
 
 
 def _quoted(text: str) -> str:
-    r"""A text as a string of Cypher, on one line.
+    r"""Quote a text as a Cypher string on one line.
 
-    Older databases read `\u0027` as a quote anywhere in a query, so that a backslash of the text
-    is never left before a `u`: the string is cut in two there.
+    Older databases decode `\u0027` to a quote anywhere in a query, so no backslash may
+    precede a `u`: the string is split in two there.
     """
     pieces = re.split(r"(?<=\\)(?=[uU])", text)
     return " + ".join("'" + "".join(map(_escaped, piece)) + "'" for piece in pieces)
