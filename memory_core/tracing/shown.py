@@ -1,4 +1,4 @@
-"""Gathers what is put on a page: turns with their messages, prompts and traces."""
+"""Collect a page's turns with their messages, prompts and traces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def shown_page(
     trace: Callable[[int], Trace] | None,
     start: int | None,
 ) -> Page:
-    """The page of some turns of a history; `trace` follows something to the prompt of a turn."""
+    """Build the page of some turns of a history; `trace` returns the trace to a turn's prompt."""
     said = _messages(log, history, set(turns))
     shown = [
         ShownTurn(
@@ -39,7 +39,7 @@ def shown_page(
 
 
 def _messages(log: SessionLog, history: History, turns: set[int]) -> Mapping[int, list[tuple[str, ChatMessage | None]]]:
-    """Role and message of everything said in these turns; None for words that were erased."""
+    """Return role and message of everything said in these turns; None for erased messages."""
     added: list[tuple[int, Any]] = [
         (record.turn, record.event)
         for record in history.records

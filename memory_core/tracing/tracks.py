@@ -1,4 +1,4 @@
-"""One track for each carrier of what is followed: the message itself, and what each block made of it. Pure."""
+"""Build one track per carrier: the message itself, and what each block made of it. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -36,31 +36,31 @@ from memory_core.tracing.texts import (
 from memory_core.tracing.values import Carrier, Matched, Stage, Track
 
 MAX_SUCCESSORS = 20
-"""Facts that are followed from one to the next that took its place."""
+"""Maximum chain of superseding facts that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What is followed, and how it was found."""
+    """A traced target, and how it was matched."""
 
     phrase: Phrase
-    """The words looked for; of something picked, its own."""
+    """Search phrase; for a picked ref, its own text."""
     messages: Mapping[int, tuple[EventRecord, Matched]]
-    """`MessageAdded` of each message that says it, by sequence number."""
+    """`MessageAdded` of each matching message, by sequence number."""
     left: Mapping[int, EventRecord]
-    """What took each message out of the queue."""
+    """Event that removed each message from the queue."""
     facts: Mapping[int, Matched] = field(default_factory=dict)
     """Facts that say it themselves."""
     relations: Mapping[int, Matched] = field(default_factory=dict)
     units: Mapping[int, Matched] = field(default_factory=dict)
     texts: Mapping[tuple[str, Ref], Matched] = field(default_factory=dict)
-    """Pieces of blocks' texts that say it, each with its block: a static text, a sentence of a summary."""
+    """Matching pieces of texts with their block: a static text, a summary sentence."""
     read: tuple[EventRecord, ...] = ()
-    """`MessageAdded` of what a summary's sentence was written from, where none of it has the sentence's words."""
+    """`MessageAdded` of a sentence's source messages, if none has the sentence's words."""
     all_of_it: bool = False
-    """A message was picked: whatever was made of it carries it. Of a phrase, only what has its words."""
+    """A whole message was picked: everything derived from it carries it. For a phrase, only items with its words."""
     parts: bool = False
-    """Some words of what was picked: what was made of a part of them carries it too."""
+    """Some words were picked: derived items that match any part also count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,22 @@ class Tracing:
     followed: Followed
     words: Words
     fact_words: Mapping[int, list[tuple[int, str]]]
-    """Hash of the words of each fact by the position from which it had them, by id."""
+    """Text hash of each fact by start position, by fact id."""
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
-    """Words of a relation at a position."""
+    """Returns a relation's text at a position."""
     versions: Callable[[str], Sequence[Version]]
-    """Versions of a block's text with their words, oldest first, whenever they were written."""
+    """Returns all versions of a block's text with their words, oldest first."""
     answers: tuple[tuple[EventRecord, str], ...]
-    """What the assistant said after the prompt, in its turn."""
+    """Assistant messages after the prompt, in its turn."""
 
     def tracks(self) -> tuple[Track, ...]:
-        """All tracks, in no order of importance."""
+        """Return all tracks, unordered."""
         made: dict[object, Track] = {}
         for track in self._all_tracks():
             key = track.carrier.key
             later = track.decisive is not None and track.decisive.rule == "learned_later"
-            if key not in made or (made[key].progress < track.progress and not later):  # it may have come in twice
+            if key not in made or (made[key].progress < track.progress and not later):  # it may have been added twice
                 made[key] = track
         return tuple(made.values())
 
@@ -117,7 +117,7 @@ class Tracing:
             return
         event: Any = added.event
         learners = [] if event.pinned else self._learners(seq)
-        if way[-1].verdict == "lost":  # taken out of the queue; a block may have been given it before
+        if way[-1].verdict == "lost":  # removed from the queue; a block may have received it before
             yield Track(carrier, tuple(way))
             learners, way = [block for block in learners if self._was_due(block, seq)], way[:-1]
         elif way[-1].name in ("said", "queue"):
@@ -132,7 +132,7 @@ class Tracing:
             yield from self._of_block(block, seq, way, left)
 
     def _learners(self, seq: int) -> list[PastBlock]:
-        """Blocks that learn, and those that were given a message while they did: switched off since, or removed."""
+        """Return learning blocks, and those that received a message before they were disabled or removed."""
         there = self.moment.blocks
         ever = self.history.blocks_ever(self.moment.position) | dict(there)
         return [
@@ -197,7 +197,7 @@ class Tracing:
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
 
     def _nothing(self, block: PastBlock, seq: int, given: Stage) -> Stage:
-        """Why a block made nothing of a message that it was given."""
+        """Explain why a block derived nothing from a message it received."""
         verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
         for record in reversed(self.life.nothing[seq]):
             event: Any = record.event
@@ -231,7 +231,7 @@ class Tracing:
         )
 
     def _custom(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
-        """A block of somebody's own: what it keeps is only seen where its words come back in the prompt."""
+        """Build a custom block's track: its contents are visible only if the words recur in the prompt."""
         for ref, name in self.moment.held.items():
             if name == block.name and ref.kind == "content":
                 text = content_text(ref, self.words(ref.hash))
@@ -248,8 +248,8 @@ class Tracing:
     def _facts(
         self, ids: Iterable[int], seq: int | None, matched: Matched, before: list[Stage] | None = None
     ) -> Iterable[Track]:
-        """Tracks of facts, of those that they were merged into, and of those that superseded them in like words: a fact
-        that says otherwise is named, and does not carry it."""
+        """Build tracks of facts, of those they were merged into, and of similar successors; successors that contradict
+        are named, but carry nothing."""
         todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
         most = len(todo) + MAX_SUCCESSORS
@@ -287,13 +287,13 @@ class Tracing:
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
-        """Its words then; those it came with where it came later; empty if they were erased."""
+        """Return its text at the moment, or its first one if created later; empty if erased."""
         worded = self.fact_words.get(id, [])
         key = state_at(worded, self.moment.position) or (worded[0][1] if worded else None)
         return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
-        """How a fact came in that is followed by itself: its first source's way, or who wrote it."""
+        """Return the first stages of a fact followed by itself: its first source's, or its author."""
         first = records[0]
         event: Any = first.event
         sources = expand(getattr(event, "sources", ()))
@@ -302,7 +302,7 @@ class Tracing:
                 added, _ = self.followed.messages[seq]
                 left = self.followed.left.get(seq)
                 way = way_in(self.history, self.life, self.moment, added, left)
-                # It was learned before the message was taken out of the queue: that did not lose it.
+                # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
 
@@ -375,7 +375,7 @@ class Tracing:
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
     def _of_summary(self, block: PastBlock, seq: int, before: list[Stage]) -> Iterable[Track]:
-        """Sentences that a summary made of a message, one a track; those it had where it has none any more."""
+        """Build a track per sentence that a summary made of a message; past sentences if none remain."""
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
@@ -398,13 +398,13 @@ class Tracing:
         if there and not there[-1].known:
             said = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
         lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
-        if all(version.known for version in there):  # read, but no version ever had anything of it
+        if all(version.known for version in there):  # read, but no version ever had any of it
             yield Track(carrier, (*before, replace(lost, name="learned")))
         else:
             yield Track(carrier, (*before, replace(learned, verdict="unknown"), lost))
 
     def _text(self, name: str, ref: Ref, matched: Matched) -> Track:
-        """A static text, a sentence of a summary, or content of a custom block, followed by itself."""
+        """Build the track of a static text, a summary sentence, or a custom block's content."""
         block = self.moment.blocks.get(name) or self.history.blocks_ever(self.history.position)[name]
         came = came_in(self.versions(name), ref)
         if ref.kind == "content":
@@ -420,14 +420,14 @@ class Tracing:
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
-        asked_for = ref in self.moment.held or ref in self.moment.cut  # by a version whose words were erased since
+        asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
             said = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
             return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
 
     def _sentence(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
-        """A piece of a text, from when it came in."""
+        """Build the track of a piece of text, from its first version."""
         ref = carrier.ref or Ref("")
         kept = kept_in(block, self._versions_then(block.name), ref)
         stages = [*before, *([kept] if kept is not None else [])]
@@ -436,7 +436,7 @@ class Tracing:
         return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
 
     def _given(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
-        """Whether a piece of a text is in the prompt, and which rule keeps it out."""
+        """Return whether the prompt has a piece of text, or the rule that excluded it."""
         end = granted(self.moment, name, ref, f"{how} {name}")
         return end or stage(
             "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
@@ -448,7 +448,7 @@ class Tracing:
     # -- the answer ------------------------------------------------------------------------------
 
     def _with_answer(self, end: Stage, carrier: Carrier) -> tuple[Stage, ...]:
-        """The prompt's stage, and what the answer made of it, if there is one."""
+        """Return the prompt's stage, and the answer's if there is one."""
         phrase = Phrase.of(carrier.words) if self.followed.all_of_it and carrier.words else self.followed.phrase
         if end.name != "prompt" or end.verdict != "passed" or not self.answers:
             return (end,)
