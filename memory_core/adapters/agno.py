@@ -72,7 +72,7 @@ class InspectedMemoryManager(MemoryManager):
         return await asyncio.to_thread(self.get_user_memories, user_id)
 
     def get_user_memory(self, memory_id: str, user_id: str | None = None) -> UserMemory | None:
-        return next((each for each in self.get_user_memories(user_id) if each.memory_id == memory_id), None)
+        return next((memory for memory in self.get_user_memories(user_id) if memory.memory_id == memory_id), None)
 
     def create_user_memories(
         self,
@@ -84,16 +84,16 @@ class InspectedMemoryManager(MemoryManager):
         run_metrics: Any = None,
     ) -> str:
         """Learn from a user's messages; return a summary in words."""
-        said = [ChatMessage(storable_value(message))] if message else []
-        said += [
+        learned_from = [ChatMessage(storable_value(message))] if message else []
+        learned_from += [
             read
-            for each in messages or ()
-            if each.role in ("user", "assistant", "model")
-            for read in _read({"role": each.role, "content": each.content})
+            for sent in messages or ()
+            if sent.role in ("user", "assistant", "model")
+            for read in _read({"role": sent.role, "content": sent.content})
         ]
-        if not any(each.role is MessageRole.USER for each in said):
+        if not any(entry.role is MessageRole.USER for entry in learned_from):
             return "Nothing to remember: the user said nothing."
-        acts = self.of(user_id).create_user_memories(said)
+        acts = self.of(user_id).create_user_memories(learned_from)
         return "\n".join(f"{act.act}: {act.text}" for act in acts) or "Nothing to remember."
 
     async def acreate_user_memories(
@@ -123,8 +123,8 @@ class InspectedMemoryManager(MemoryManager):
     ) -> list[UserMemory]:
         """Search memories. Agno's `agentic` method maps to semantic search; no model is called."""
         methods: dict[str | None, RetrievalMethod] = {"agentic": "semantic", "first_n": "first_n"}
-        found = self.of(user_id).search_user_memories(query, limit, methods.get(retrieval_method, "last_n"))
-        return [_theirs(fact, user_id) for fact in found]
+        results = self.of(user_id).search_user_memories(query, limit, methods.get(retrieval_method, "last_n"))
+        return [_theirs(fact, user_id) for fact in results]
 
     def add_user_memory(self, memory: UserMemory, user_id: str | None = None) -> str:
         user = user_id or memory.user_id
@@ -248,8 +248,8 @@ def _sent(message: Message, compressed: bool) -> list[ChatMessage]:
     if files:
         content = [*(content if isinstance(content, list) else [content]), *files]
     named = {"name": message.name, "tool_call_id": message.tool_call_id, "tool_calls": message.tool_calls or None}
-    given = {"role": message.role, "content": content, **named}
-    return _read({name: value for name, value in given.items() if value is not None})
+    fields = {"role": message.role, "content": content, **named}
+    return _read({name: value for name, value in fields.items() if value is not None})
 
 
 def _entry(content: Any) -> Any:

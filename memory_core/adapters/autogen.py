@@ -109,9 +109,9 @@ class InspectedMemory(AutoGenMemory):
         if self._context is None:
             return
         messages = list(await self._context.get_messages())
-        known = len(self._given) if messages[: len(self._given)] == self._given else 0
+        shared = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
-        await self._put(messages[known:])
+        await self._put(messages[shared:])
 
     async def _put(self, messages: Sequence[LLMMessage]) -> None:
         new: list[ChatMessage] = []
@@ -180,12 +180,12 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
                 FunctionCall(id=call.tool_call_id or "", name=call.tool_name, arguments=call.arguments)
                 for call in message.tool_calls
             ]
-            said = message.content
+            text = message.content
             thoughts = [part.text for part in message.parts if isinstance(part, ThinkingPart)]
             theirs.append(
-                AssistantMessage(content=calls, thought=said, source=source)
+                AssistantMessage(content=calls, thought=text, source=source)
                 if calls
-                else AssistantMessage(content=said or "", thought="\n".join(thoughts) or None, source=source)
+                else AssistantMessage(content=text or "", thought="\n".join(thoughts) or None, source=source)
             )
         elif message.role is MessageRole.USER:
             content = [_shown(part) for part in message.parts]

@@ -126,11 +126,11 @@ class InspectedMemoryService(BaseMemoryService):
                 self._learners.submit(_embed, memory, words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
-        said = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
-        if said:
+        items = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
+        if items:
             self._wait_for_learning(memory)
-            ids = [id for id, _ in said]
-            keep(memory, [message for _, message in said], message_ids=ids, end_turn=True, wait=False)
+            ids = [id for id, _ in items]
+            keep(memory, [message for _, message in items], message_ids=ids, end_turn=True, wait=False)
             # ADK only passes finished events: they are ready to be learned and searched.
             self._learning[memory.session_id] = self._learners.submit(_learn, memory)
 
@@ -234,8 +234,7 @@ def _all_text(given: Any) -> str:
 def _embed(memory: Memory, words: str) -> None:
     with harmless(memory.session_id, _NOT_EMBEDDED):  # the search embeds it later, or reports the failure
         embedder = memory.session.services.embedder
-        if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # only these cache embeddings; others would embed
-            # twice
+        if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # only these cache embeddings
             embedder.embed([words])
 
 
@@ -243,11 +242,10 @@ def _learn(memory: Memory) -> None:
     time.sleep(CALL_RETURNS_SECONDS)
     with harmless(memory.session_id, "What was handed over was not flushed"):  # the next hand-over flushes it
         served = memory.flush(all=True).served.values()
-        if any(each.outcome == "waiting" and each.error is None for each in served):
+        if any(delivery.outcome == "waiting" and delivery.error is None for delivery in served):
             # Another worker is delivering what the previous put made due; it delivers this as well.
             memory.deliver(timeout=memory.session.config.delivery_timeout)
-        _found(memory, "What is new?")  # the first search after learning embeds the new facts: do it now, in the
-        # background
+        _found(memory, "What is new?")  # embeds the new facts in the background
 
 
 def _position(memory: Memory) -> int | None:
@@ -293,9 +291,9 @@ def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[
     """Convert one author's content: text and calls together, each tool result apart."""
     parts = [part.model_dump(mode="json", exclude_none=True, fallback=str) for part in content.parts or ()]
     words = [part for part in parts if not part.get("thought")]
-    found = read_messages(storable_value({"role": str(role), "parts": words}))
+    messages = read_messages(storable_value({"role": str(role), "parts": words}))
     return [
         message.model_copy(update={"additional_kwargs": {**kwargs, **message.additional_kwargs}})
-        for message in found
+        for message in messages
         if message.parts or message.role is MessageRole.TOOL or other_kinds(message)
     ]

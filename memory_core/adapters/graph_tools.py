@@ -170,7 +170,7 @@ class GraphTools:
                 stored; nothing was changed.
             StoreError: the database cannot be reached.
         """
-        tool = next((each for each in TOOLS if each.name == name), None)
+        tool = next((candidate for candidate in TOOLS if candidate.name == name), None)
         if tool is None:
             raise NotFoundError(f"Tool {name[:40]} not found")
         if wrong := _wrong(_object(tool.takes), dict(arguments), ""):
@@ -202,8 +202,8 @@ class GraphTools:
         if memory is None:
             raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
         observed: dict[str, list[str]] = {name: [] for name, _ in memory.entities}
-        for said in memory.observations:
-            observed[said.entity].append(said.text)
+        for observation in memory.observations:
+            observed[observation.entity].append(observation.text)
         entities = [
             {"name": name, "entityType": kind, "observations": observed[name]} for name, kind in memory.entities
         ]

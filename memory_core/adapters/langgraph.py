@@ -78,7 +78,7 @@ class InspectedStore(BaseStore):
         """
         results: list[Result] = []
         asked: list[FactsAsked] = []
-        kept: dict[str, Kept | None] = {}
+        items: dict[str, Kept | None] = {}
         for op in ops:
             result: Result = None
             if isinstance(op, GetOp):
@@ -87,18 +87,18 @@ class InspectedStore(BaseStore):
                 result = None if fact is None else Item(**_item(fact))
                 asked.append(FactsAsked([fact] if fact else [], key=key))
             elif isinstance(op, SearchOp):
-                found = self._found(op)
-                result = [SearchItem(**_item(fact), score=score) for fact, score in found]
-                asked.append(FactsAsked([fact for fact, _ in found], _beginning(op.namespace_prefix), op.query or None))
+                hits = self._found(op)
+                result = [SearchItem(**_item(fact), score=score) for fact, score in hits]
+                asked.append(FactsAsked([fact for fact, _ in hits], _beginning(op.namespace_prefix), op.query or None))
             elif isinstance(op, ListNamespacesOp):
                 result = self._namespaces(op)
             else:
-                kept[key_of([*op.namespace, op.key])] = self._kept(op)
+                items[key_of([*op.namespace, op.key])] = self._kept(op)
             results.append(result)
         if asked:
             self.memory.facts.record_reads(BLOCK, asked)
-        if kept:
-            self.memory.facts.desk(BLOCK).put(kept)
+        if items:
+            self.memory.facts.desk(BLOCK).put(items)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -140,9 +140,9 @@ class InspectedStore(BaseStore):
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
-        fitting = (each for each in every if all(_matches(each, how) for how in op.match_conditions or ()))
-        found = sorted({each[: op.max_depth] for each in fitting})
-        return found[op.offset : op.offset + op.limit]
+        fitting = (path for path in every if all(_matches(path, how) for how in op.match_conditions or ()))
+        prefixes = sorted({path[: op.max_depth] for path in fitting})
+        return prefixes[op.offset : op.offset + op.limit]
 
     def _facts(self) -> list[Fact]:
         """Return the facts that are items; facts written by people have no key."""
@@ -156,8 +156,7 @@ def _beginning(namespace: Sequence[str]) -> str:
 
 def _item(fact: Fact) -> dict[str, Any]:
     *namespace, key = parts_of(fact.key or "")
-    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put only confirms the
-    # fact
+    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put confirms
     return {
         "namespace": tuple(namespace),
         "key": key,
@@ -170,7 +169,7 @@ def _item(fact: Fact) -> dict[str, Any]:
 def _matches(namespace: tuple[str, ...], how: MatchCondition) -> bool:
     length = len(how.path)
     part = namespace[:length] if how.match_type == "prefix" else namespace[-length:] if length else ()
-    return len(part) == length and all(wanted in ("*", own) for own, wanted in zip(part, how.path, strict=True))
+    return len(part) == length and all(wanted in ("*", actual) for actual, wanted in zip(part, how.path, strict=True))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -178,12 +177,12 @@ def _fits(value: Any, wanted: Any) -> bool:
     if isinstance(wanted, dict) and any(name.startswith("$") for name in wanted):
         return all(_compares(value, how, other) for how, other in wanted.items())
     if isinstance(wanted, dict):
-        return isinstance(value, dict) and all(_fits(value.get(name), each) for name, each in wanted.items())
+        return isinstance(value, dict) and all(_fits(value.get(name), condition) for name, condition in wanted.items())
     if isinstance(wanted, list | tuple):
         return (
             isinstance(value, list)
             and len(value) == len(wanted)
-            and all(_fits(own, each) for own, each in zip(value, wanted, strict=True))
+            and all(_fits(element, condition) for element, condition in zip(value, wanted, strict=True))
         )
     return bool(value == wanted)
 

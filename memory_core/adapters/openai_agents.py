@@ -60,10 +60,10 @@ class InspectedSession(SessionABC):
         """Store new items, skipping those that the callback has stored."""
         taken, self._taken = self._taken, None
         with harmless(self.session_id, "Messages were not kept"):
-            known = [item for item in items if _is_item(item)]
-            if len(known) < len(items):
-                _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(known))
-            new = messages_from_items(storable_value([*(_after(known, taken) if taken else known)]))
+            storable = [item for item in items if _is_item(item)]
+            if len(storable) < len(items):
+                _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(storable))
+            new = messages_from_items(storable_value([*(_after(storable, taken) if taken else storable)]))
             if new:
                 await asyncio.to_thread(keep, self.memory, new)
 
@@ -93,8 +93,8 @@ class InspectedSession(SessionABC):
         if not queue:
             return None
         last = queue.pop()
-        left = without_last_item(last)
-        self.memory.set([*queue, left] if left is not None else queue)
+        remaining = without_last_item(last)
+        self.memory.set([*queue, remaining] if remaining is not None else queue)
         return items_of(last)[-1]
 
 

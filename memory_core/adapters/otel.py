@@ -118,8 +118,8 @@ def _stored(event: VectorsStored) -> Operation:
 
 def _searched(event: Retrieved) -> Operation:
     granted = [(number, score) for number, _, _, score, outcome in event.candidates if outcome == "granted"]
-    found = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
-    return Operation("search_memory", found, query=event.query)
+    records = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
+    return Operation("search_memory", records, query=event.query)
 
 
 def _edited(event: BlockEdited) -> Operation | None:
@@ -220,14 +220,14 @@ class SpanEmitter:
             return number
 
     def _emitted(self, records: Sequence[EventRecord]) -> int:
-        made = [(record, found) for record in records if (found := operation(record.event)) is not None]
+        made = [(record, op) for record in records if (op := operation(record.event)) is not None]
         self._learn_units(record.event for record in records)
-        texts = self._texts(found for _, found in made)
+        texts = self._texts(op for _, op in made)
         of_position = {record.position: found for record, found in made}
         number = 0
         for record in records:
-            if (found := of_position.get(record.position)) is not None:
-                self._memory_span(record, found, texts)
+            if (op := of_position.get(record.position)) is not None:
+                self._memory_span(record, op, texts)
             elif type(record.event) is ModelCalled:
                 self._inference_span(record, record.event)
             else:
@@ -283,8 +283,8 @@ class SpanEmitter:
             "memory_inspector.purpose": call.purpose,
             **self._common(record),
         }
-        known = {name: value for name, value in attributes.items() if value is not None}
-        self._span(f"chat {call.model}", SpanKind.CLIENT, known, record.at, call.seconds, call.error)
+        present = {name: value for name, value in attributes.items() if value is not None}
+        self._span(f"chat {call.model}", SpanKind.CLIENT, present, record.at, call.seconds, call.error)
 
     def _common(self, record: EventRecord) -> dict[str, Any]:
         return {
@@ -318,8 +318,8 @@ class SpanEmitter:
     def _shown(self, block: str, one: Record, texts: Mapping[str, str]) -> dict[str, Any]:
         """Format a record by the conventions' schema; erased text is omitted."""
         words = texts.get(one.content or "", "")
-        if said := one.said or self._said.get((block, one.id), ()):
-            words = "\n".join(self._words(said))
+        if sources := one.said or self._said.get((block, one.id), ()):
+            words = "\n".join(self._words(sources))
         score = {} if one.score is None else {"score": one.score}
         return {"id": str(one.id), "content": words, **score}
 
