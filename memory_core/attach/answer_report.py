@@ -13,13 +13,13 @@ _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens
 
 def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
     """Return the prompt's and the answer's tokens, each from the last answer or event that counts it."""
-    found: list[int | None] = [None, None]
+    tokens: list[int | None] = [None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
         for n, names in enumerate(_NAMES):
             counts = [reported(usage.get(name)) for name in names]
-            count = next((each for each in counts if each is not None), None)
-            found[n] = count or found[n] or count  # some events report zero before or after the real count
-    return found[0], found[1]
+            count = next((value for value in counts if value is not None), None)
+            tokens[n] = count or tokens[n] or count  # some events report zero before or after the real count
+    return tokens[0], tokens[1]
 
 
 def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

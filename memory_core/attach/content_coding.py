@@ -16,7 +16,7 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
     Raises:
         MessageError: The result exceeds `most`, or a coding is unsupported.
     """
-    for coding in reversed([each.strip().lower() for each in codings.split(",")]):
+    for coding in reversed([name.strip().lower() for name in codings.split(",")]):
         if coding in ("gzip", "x-gzip", "deflate"):
             body = _inflated(body, most, 47)  # 47: gzip or zlib header
         elif coding == "zstd":
@@ -30,8 +30,7 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
 
 def _inflated(body: bytes, most: int, header: int) -> bytes:
     made, stream = bytearray(), zlib.decompressobj(header)
-    for piece in (body[at : at + 4096] for at in range(0, len(body), 4096)):  # in pieces, as the rest of the input is
-        # copied at each stream's end
+    for piece in (body[at : at + 4096] for at in range(0, len(body), 4096)):  # in pieces: each stream copies its rest
         while piece and len(made) <= most:
             stream = zlib.decompressobj(header) if stream.eof else stream  # gzip may hold several streams
             try:

@@ -69,14 +69,14 @@ def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
     """
     listed = [replace(fact, texts=texts) for fact in facts if (texts := _as_stored(fact.texts))]
     uses = Counter(key for fact in listed for key in {same_words(text) for text in fact.texts})
-    found: dict[str, MirroredFact] = {}
+    by_text: dict[str, MirroredFact] = {}
     for fact in listed:
         if any(uses[same_words(text)] > 1 for text in fact.texts):
             fact = replace(fact, texts=fact.texts[-1:])
         key = same_words(fact.texts[-1])
-        same = found.get(key)
-        found[key] = fact if same is None or not same.active else same
-    return list(found.values())
+        same = by_text.get(key)
+        by_text[key] = fact if same is None or not same.active else same
+    return list(by_text.values())
 
 
 def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
@@ -89,15 +89,15 @@ def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[St
     """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
     free = {same_words(fact.text): fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
     steps: list[Step] = []
-    for each in wanted:
-        number = next((n for n in range(len(each.texts) - 1, -1, -1) if same_words(each.texts[n]) in free), -1)
+    for mirrored in wanted:
+        number = next((n for n in range(len(mirrored.texts) - 1, -1, -1) if same_words(mirrored.texts[n]) in free), -1)
         if number < 0:
-            state = "active" if each.active or len(each.texts) > 1 else "retired"
-            steps.append(New(each.texts[0], state=state, topics=each.topics))
+            state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
+            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics))
             continue
-        fact = free.pop(same_words(each.texts[number]))
-        following = each.texts[number + 1 :] if fact.text == each.texts[number] else each.texts[number:]
-        state = "active" if each.active or following else "retired"
+        fact = free.pop(same_words(mirrored.texts[number]))
+        following = mirrored.texts[number + 1 :] if fact.text == mirrored.texts[number] else mirrored.texts[number:]
+        state = "active" if mirrored.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state
         if following or change is not None:
             steps.append(FactStep(fact, text=following[0] if following else None, state=change))
@@ -114,7 +114,7 @@ def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bo
     _with_block(session, GraphMemoryBlock(name=GRAPH, accept_short_term_memory=False))
     desk = GraphDesk(session, GRAPH)
     changed = desk.add_many(relations, actor="agent") is not None
-    wanted = {_key(each.subject, each.predicate, each.object) for each in relations}
+    wanted = {_key(relation.subject, relation.predicate, relation.object) for relation in relations}
     graph = desk.graph()
     now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
     gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]

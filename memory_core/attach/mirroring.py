@@ -69,8 +69,8 @@ def mirror(
         before = w.session.next_seq, w.session.archived_messages, w.session.revision
         hashes = hashes_by_seq(w.connection, session.id)
         places = aligned(list(hashes.values()), [content_hash(new.json) for new in prepared])
-        known = list(hashes)
-        seqs = [None if place is None else known[place] for place in places]
+        existing = list(hashes)
+        seqs = [None if place is None else existing[place] for place in places]
         queued = set(message_seqs(w.connection, session.id, MessageStatus.ACTIVE))
         _remove(session, w, sorted(queued.difference(seq for seq in seqs if seq is not None)))
         fresh = [n for n, seq in enumerate(seqs) if seq is None]

@@ -55,10 +55,10 @@ class Span:
     @cached_property
     def values(self) -> Mapping[str, Any]:
         """Attributes merged with those of its events as `event:attribute`; `gen_ai.*` of events also without prefix."""
-        told: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
         for event, attributes in self.events:
-            told |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}
-        return {**told, **self.attributes}
+            merged |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}
+        return {**merged, **self.attributes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +126,9 @@ def read_export(body: bytes, content_type: str) -> Export:
     for of_resource in request.resource_spans:
         resource = _values(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
-            for each in of_scope.spans:
-                if (problem := _problem(each)) is None:
-                    spans.append(_span(each, resource))
+            for raw in of_scope.spans:
+                if (problem := _problem(raw)) is None:
+                    spans.append(_span(raw, resource))
                 else:
                     refused.append(problem)
     return Export(tuple(spans), tuple(refused))
@@ -170,18 +170,18 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
     except (DecodeError, json_format.ParseError, *_UNREADABLE) as error:
         raise MessageError(f"this is no OTLP request for logs ({type(error).__name__})") from None
-    found = []
+    records = []
     for of_resource in request.resource_logs:
         for of_scope in of_resource.scope_logs:
-            for each in of_scope.log_records:
-                attributes = _values(each.attributes)
-                said = _value(each.body)
-                event = each.event_name or str(attributes.get("event.name") or "")
-                if event and len(each.span_id) == len(NO_SPAN) and each.ByteSize() <= MAX_SPAN_BYTES:
-                    inside = said if isinstance(said, dict) else {} if said is None else {"content": said}
-                    key = f"{each.trace_id.hex()}:{each.span_id.hex()}"
-                    found.append(LogRecord(key, event, {**inside, **attributes}))
-    return found
+            for raw in of_scope.log_records:
+                attributes = _values(raw.attributes)
+                logged = _value(raw.body)
+                event = raw.event_name or str(attributes.get("event.name") or "")
+                if event and len(raw.span_id) == len(NO_SPAN) and raw.ByteSize() <= MAX_SPAN_BYTES:
+                    inside = logged if isinstance(logged, dict) else {} if logged is None else {"content": logged}
+                    key = f"{raw.trace_id.hex()}:{raw.span_id.hex()}"
+                    records.append(LogRecord(key, event, {**inside, **attributes}))
+    return records
 
 
 def _take_out_large(request: Any) -> list[str]:
@@ -199,13 +199,13 @@ def _characters(value: Any) -> int:
     """Count the characters of all texts in a JSON value. Not recursive."""
     count, waiting = 0, [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            count += len(each)
-        elif isinstance(each, dict):
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
+        item = waiting.pop()
+        if isinstance(item, str):
+            count += len(item)
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
     return count
 
 
@@ -238,14 +238,14 @@ def _span(span: Any, resource: Mapping[str, Any]) -> Span:
 
 
 def _values(attributes: Iterable[Any]) -> dict[str, Any]:
-    return {each.key: _value(each.value) for each in attributes}
+    return {attribute.key: _value(attribute.value) for attribute in attributes}
 
 
 def _value(value: Any) -> Any:
     """Convert a value to JSON; bytes, which no convention uses, to None."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [_value(each) for each in value.array_value.values]
+        return [_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
         return _values(value.kvlist_value.values)
     return None if kind in (None, "bytes_value") else getattr(value, kind)

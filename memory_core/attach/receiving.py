@@ -117,8 +117,8 @@ class Receiver:
                     continue
                 if report is not None:
                     reports.append((report, refused))
-        for session_id, own in self._by_session(reports).items():
-            self._record(session_id, own)
+        for session_id, of_session in self._by_session(reports).items():
+            self._record(session_id, of_session)
         return refusals
 
     def _record(self, session_id: str, own: Sequence[tuple[Report, Refusals]]) -> None:
@@ -132,11 +132,11 @@ class Receiver:
             # If the session itself is refused (deleted, or not an attached agent's), separating the spans does not
             # help.
             alone = len(own) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
-            for each in own:
+            for pair in own:
                 if alone:
-                    each[1].add(_reason(error))
+                    pair[1].add(_reason(error))
                 else:
-                    self._record(session_id, [each])
+                    self._record(session_id, [pair])
 
     def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
         named = {report.trace: report.session for report, _ in reports if report.session is not None}
@@ -144,15 +144,15 @@ class Receiver:
         if unnamed:
             with self._database().read() as connection:
                 named |= sessions_of_traces(connection, unnamed)
-        found: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
+        by_session: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
         for report, refused in reports:
             session_id = report.session or named.get(report.trace)
             session_id = session_id or f"{report.service} {report.trace[:TRACE_DIGITS]}"
             if problem := unstorable(session_id):
                 refused.add(f"the name of its conversation {problem}")
             else:
-                found[session_id].append((report, refused))
-        return found
+                by_session[session_id].append((report, refused))
+        return by_session
 
     def _session(self, session_id: str) -> tuple[Session, Past]:
         if session_id not in self._sessions:
@@ -182,14 +182,14 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
     """
     with recording(session, past) as to:
         w = to.w
-        known = recorded_spans(w.connection, [report.key for report in reports])
-        fresh = {report.key: report for report in reports if report.key not in known}
+        recorded = recorded_spans(w.connection, [report.key for report in reports])
+        fresh = {report.key: report for report in reports if report.key not in recorded}
         ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
         meanwhile = _before_their_call(ordered)
-        held = {report.key for each in meanwhile.values() for report in each}
+        held = {report.key for operations in meanwhile.values() for report in operations}
         for report in ordered:
             if isinstance(report.what, Exchange):
-                before = [_event(session, w, each) for each in meanwhile.get(report.key, ())]
+                before = [_event(session, w, operation) for operation in meanwhile.get(report.key, ())]
                 to.exchange(report.what, before)
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
@@ -205,14 +205,14 @@ def _before_their_call(ordered: Sequence[Report]) -> Mapping[str, list[Report]]:
     for report in sorted(ordered, key=lambda report: report.began):
         if isinstance(report.what, Exchange) and report.what.messages:
             calls[report.trace].append(report)
-    found: dict[str, list[Report]] = defaultdict(list)
+    by_call: dict[str, list[Report]] = defaultdict(list)
     for report in ordered:
         if isinstance(report.what, MemoryOperation):
-            own = calls.get(report.trace, [])
-            place = bisect_left(own, report.ended, key=lambda call: call.began)
-            if place < len(own):
-                found[own[place].key].append(report)
-    return found
+            of_trace = calls.get(report.trace, [])
+            place = bisect_left(of_trace, report.ended, key=lambda call: call.began)
+            if place < len(of_trace):
+                by_call[of_trace[place].key].append(report)
+    return by_call
 
 
 def _event(session: Session, w: Writing, report: Report) -> Event:

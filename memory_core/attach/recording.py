@@ -178,10 +178,10 @@ class Recording:
                 captured=exchange.captured,
             )
         )
-        said = self._add(answer)
+        answer_seqs = self._add(answer)
         if prompt:
             recent = self._past().recent
-            recent.insert(0, [*places, *said])
+            recent.insert(0, [*places, *answer_seqs])
             del recent[LOOKED_BACK // 4 :]
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
@@ -265,23 +265,23 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
         if seq not in used:
             unused.setdefault(key, []).append(seq)
     for n in range(last):
-        if places[n] is None and (found := unused.get(asked[n])):
-            places[n] = found.pop()
+        if places[n] is None and (candidates := unused.get(asked[n])):
+            places[n] = candidates.pop()
     return places
 
 
 def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> list[list[int]]:
     """Return a session's recent prompts, each followed by its answer, newest first."""
     kinds = ("context_built", "model_called", "message_added")
-    found: list[list[int]] = []
+    prompts: list[list[int]] = []
     before = ""
     for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKED_BACK, newest_first=True)):
         if is_context(record.event):
-            found.append([seq for seq in places_of(record.event) if seq in hashes])
-        elif before == "model_called" and record.kind == "message_added" and found:  # an answer follows its call
-            found[-1].append(cast(MessageAdded, record.event).seq)
+            prompts.append([seq for seq in places_of(record.event) if seq in hashes])
+        elif before == "model_called" and record.kind == "message_added" and prompts:  # an answer follows its call
+            prompts[-1].append(cast(MessageAdded, record.event).seq)
         before = record.kind
-    return found[::-1]
+    return prompts[::-1]
 
 
 def _seen(
@@ -323,10 +323,10 @@ def _seen(
 
 def _in_order(seqs: Iterable[int]) -> Ranges:
     """Encode sequence numbers as ranges in the same order: (4, 2, 3) is ((4, 4), (2, 3))."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for seq in seqs:
-        if found and seq == found[-1][1] + 1:
-            found[-1] = (found[-1][0], seq)
+        if ranges and seq == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], seq)
         else:
-            found.append((seq, seq))
-    return tuple(found)
+            ranges.append((seq, seq))
+    return tuple(ranges)

@@ -113,11 +113,11 @@ def _of_event(attributes: Mapping[str, Any]) -> Any:
 def _objects(value: Any) -> Any:
     """Decode objects written as JSON; leave other text alone."""
     try:
-        found = decoded(value)
+        parsed = decoded(value)
     except MessageError:
         return value
-    inside = found if isinstance(found, list) else [found]
-    return found if inside and all(isinstance(each, Mapping) for each in inside) else value
+    inside = parsed if isinstance(parsed, list) else [parsed]
+    return parsed if inside and all(isinstance(item, Mapping) for item in inside) else value
 
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
@@ -154,15 +154,15 @@ def _content(entry: Mapping[str, Any]) -> Any:
 
 def written_out(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
     """Return a list flattened into attributes such as `prefix.0.role`; None if absent."""
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for name, value in values.items():
         if name.startswith(prefix) and name.count(".") < MAX_STEPS:
-            at, *path = found, *name[len(prefix) :].split(".")
+            at, *path = tree, *name[len(prefix) :].split(".")
             for step in path[:-1]:
                 inner = at.setdefault(step, {})
                 at = inner if isinstance(inner, dict) else {}
             at[path[-1]] = value
-    return _lists(found) if found and all(key.isdigit() for key in found) else None
+    return _lists(tree) if tree and all(key.isdigit() for key in tree) else None
 
 
 def _lists(found: dict[str, Any]) -> Any:

@@ -82,16 +82,16 @@ def read_span(span: Span) -> Report | None:
     Raises:
         MessageError: It matches no convention; the message names the attribute.
     """
-    found = _dialect(span)
-    if found is None:
+    match = _dialect(span)
+    if match is None:
         return None
-    dialect, operation = found
+    dialect, operation = match
     values = span.values
     if operation == "reply" or operation == "embed":
         what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
     else:
         what = _operation(span, dialect, operation)
-    named = (_name(each.get(name)) for each in (values, span.resource) for name in SESSION)
+    named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
     service = _name(span.resource.get("service.name")) or "agent"
     return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
 
@@ -156,10 +156,10 @@ def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage 
     answers = _read(values, dialect, "output", lambda given: messages_of(given, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
     if calls := _read(values, dialect, "calls", calls_of):
-        answers = [calls[0].with_parts([*(part for each in answers[:1] for part in each.parts), *calls[0].parts])]
+        answers = [calls[0].with_parts([*(part for answer in answers[:1] for part in answer.parts), *calls[0].parts])]
     for message in (*prompt, *answers):
         message.to_json()  # fails early on unstorable text: refuses this span, not its batch
-    first = next((each for each in answers if each.role is MessageRole.ASSISTANT), None)
+    first = next((answer for answer in answers if answer.role is MessageRole.ASSISTANT), None)
     parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
     return prompt, first.with_parts(parts) if first is not None and parts else None
 
@@ -169,8 +169,8 @@ def _read(values: Mapping[str, Any], dialect: Dialect, field: Field, read: Any) 
     if value is None:
         return []
     try:
-        found: list[ChatMessage] = read(value)
-        return found
+        messages: list[ChatMessage] = read(value)
+        return messages
     except MessageError as error:
         raise MessageError(f"{name} {str(error).rstrip('.')}") from None
 
@@ -184,7 +184,7 @@ def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperatio
     query = _get(values, dialect, "query")[1]
     records = _records(values, dialect)
     count = reported(_get(values, dialect, "count")[1])
-    scores = [each.score for each in records if each.score is not None]
+    scores = [record.score for record in records if record.score is not None]
     best = _number(_get(values, dialect, "best")[1])
     return MemoryOperation(
         kind=kind,
@@ -199,36 +199,36 @@ def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperatio
 
 def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord, ...]:
     """Return the records of an operation: with text, or ids only."""
-    own = _name(_get(values, dialect, "record")[1])
-    name, given = _get(values, dialect, "records")
-    if given is not None:
+    record_id = _name(_get(values, dialect, "record")[1])
+    name, raw = _get(values, dialect, "records")
+    if raw is not None:
         try:
-            entries = decoded(given)
+            entries = decoded(raw)
         except MessageError as error:
             raise MessageError(f"{name} {error}") from None
         entries = entries if isinstance(entries, list) else [entries]
         if len(entries) > MAX_RECORDS:
             raise MessageError(f"{name} has {len(entries):,} records, and at most {MAX_RECORDS:,} are kept")
-        only = own if len(entries) == 1 else None
+        only = record_id if len(entries) == 1 else None
         return tuple(_record(entry, only) for entry in entries)
     ids, texts = (_several(_get(values, dialect, field)[1]) for field in ("ids", "texts"))
     if ids or texts:
         longest = max(len(ids), len(texts))
-        pairs = zip(ids + [own] * (longest - len(ids)), texts + [None] * (longest - len(texts)), strict=True)
+        pairs = zip(ids + [record_id] * (longest - len(ids)), texts + [None] * (longest - len(texts)), strict=True)
         return tuple(MemoryRecord(_name(id), None if text is None else _words(text)) for id, text in pairs)
-    return (MemoryRecord(own, None),) if own is not None else ()
+    return (MemoryRecord(record_id, None),) if record_id is not None else ()
 
 
 def _record(entry: Any, only: str | None) -> MemoryRecord:
     """Parse a record in GenAI's, OpenInference's or Strands's schema."""
     if not isinstance(entry, Mapping):
         return MemoryRecord(only, _words(entry))
-    own = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
-    words = own.get("content")
+    fields = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
+    words = fields.get("content")
     return MemoryRecord(
-        id=_name(own.get("id")) or only,
+        id=_name(fields.get("id")) or only,
         words=None if words is None else _words(words),
-        score=_number(own.get("score")),
+        score=_number(fields.get("score")),
     )
 
 
@@ -242,10 +242,10 @@ def _several(given: Any) -> list[Any]:
 def _one(given: Any) -> Any:
     """Unwrap a single-element list; some emitters encode it as JSON. Names of several stores are joined."""
     try:
-        found = decoded(given)
+        parsed = decoded(given)
     except MessageError:
         return given
-    return ", ".join(map(str, found)) if isinstance(found, list) else found
+    return ", ".join(map(str, parsed)) if isinstance(parsed, list) else parsed
 
 
 def _words(value: Any) -> str:

@@ -37,10 +37,10 @@ def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
                 data.append(value.strip())
             elif line.lstrip().startswith(b"{"):  # a failing server may send bare JSON
                 data.append(line)
-        found = read_json(b"\n".join(data)) if data else None
+        parsed = read_json(b"\n".join(data)) if data else None
         # Some endpoints omit the blank line between events.
-        objects = objects_in([read_json(each) for each in data] if found is None and len(data) > 1 else found)
-        if failed and data and not any("error" in each for each in objects):
+        objects = objects_in([read_json(line) for line in data] if parsed is None and len(data) > 1 else parsed)
+        if failed and data and not any("error" in entry for entry in objects):
             objects = [{"error": objects[0] if objects else {"message": None}}]
         yield from objects
 
@@ -53,7 +53,7 @@ def is_complete(body: bytes) -> bool:
 
 def objects_in(value: Any) -> list[dict[str, Any]]:
     """Return a value's objects: itself, or those in a list."""
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, dict)]
 
 
 # -- chat completions ------------------------------------------------------------------------------
@@ -132,11 +132,11 @@ class _Calls:
         fresh: set[_Call] = set()
         for piece in pieces:
             kind = "custom" if piece.get("type") == "custom" or "custom" in piece else "function"
-            own = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
-            index, id, name = piece.get("index"), first_text(piece, "id", "call_id"), first_text(own, "name") or ""
+            fields = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
+            index, id, name = piece.get("index"), first_text(piece, "id", "call_id"), first_text(fields, "name") or ""
             index = index if isinstance(index, int | str) else None
-            given = own.get("arguments", own.get("input"))
-            text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+            arguments = fields.get("arguments", fields.get("input"))
+            text = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
             call = self._continued(index, id)
             beside = call in fresh and name != "" and (id is None or call is None or id != call.id)
             if call is None or beside or _starts(call, index, id, name, text):
@@ -158,21 +158,20 @@ class _Calls:
 
     def made(self) -> list[dict[str, Any]]:
         """Return the calls, ordered by index where present."""
-        told = [call for call in self._calls if call.name or call.arguments]
-        if all(isinstance(call.index, int) for call in told):
-            told.sort(key=lambda call: call.index)
-        return [call.made() for call in told]
+        calls = [call for call in self._calls if call.name or call.arguments]
+        if all(isinstance(call.index, int) for call in calls):
+            calls.sort(key=lambda call: call.index)
+        return [call.made() for call in calls]
 
 
 def _starts(call: _Call, index: Any, id: str | None, name: str, text: str) -> bool:
     """Return whether a piece starts a new call."""
-    own, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
-    if own and not moved:
+    same_id, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
+    if same_id and not moved:
         return False
-    if moved and not own:
+    if moved and not same_id:
         return id is not None or name != ""
-    if id is not None and call.id is not None:  # ids alone are unreliable: some endpoints change them per piece, some
-        # share one among calls
+    if id is not None and call.id is not None:  # unreliable: ids may change per piece, or be shared
         return name != "" and not (call.begun and name == call.name)
     return name != "" and call.complete and (text.strip() != "" or name != call.name)
 
@@ -196,8 +195,8 @@ class _Message:
 
     def made(self) -> dict[str, Any]:
         content: list[Any] = []
-        for is_text, found in groupby(self._content, lambda entry: isinstance(entry, str)):
-            entries = list(found)
+        for is_text, group in groupby(self._content, lambda entry: isinstance(entry, str)):
+            entries = list(group)
             content += ["".join(entries)] if is_text else entries
         return {
             "role": "assistant",
@@ -257,12 +256,12 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         if kind in _ENDS:
             last = event.get("response")
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            if isinstance(given := event.get("item"), dict):
-                item = _item(items, event.get("output_index"), given.get("id"))
-                item.item, item.done = given, kind.endswith("done")
-        elif found := _PIECE.fullmatch(kind):
+            if isinstance(new_item := event.get("item"), dict):
+                item = _item(items, event.get("output_index"), new_item.get("id"))
+                item.item, item.done = new_item, kind.endswith("done")
+        elif match := _PIECE.fullmatch(kind):
             item = _item(items, event.get("output_index"), event.get("item_id"))
-            call, item.name, text, came = found.groups()
+            call, item.name, text, came = match.groups()
             item.item = item.item or ({"type": call} if call else {})
             index = event.get("content_index")
             index = index if isinstance(index, int) else 0
@@ -297,5 +296,5 @@ def _size(value: Any) -> int:
     if isinstance(value, list):
         return sum(map(_size, value))
     if isinstance(value, dict):
-        return sum(_size(each) for name, each in value.items() if name not in ("id", "encrypted_content"))
+        return sum(_size(entry) for name, entry in value.items() if name not in ("id", "encrypted_content"))
     return len(value) if isinstance(value, str) else 0

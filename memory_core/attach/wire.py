@@ -36,8 +36,8 @@ _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
 
 def endpoint_of(path: str) -> tuple[Endpoint, str | None] | None:
     """Return the endpoint and deployment of a path; None if its calls are not recorded."""
-    found = _PATH.fullmatch(path.strip("/"))
-    return None if found is None else (cast(Endpoint, found[2]), found[1] and unquote(found[1]))
+    match = _PATH.fullmatch(path.strip("/"))
+    return None if match is None else (cast(Endpoint, match[2]), match[1] and unquote(match[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_exchange(
     purpose = "embed" if endpoint == "embeddings" else "reply"
     prompt = () if request is None else _prompt(endpoint, asked)
     captured = request is not None or purpose == "embed"
-    said = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
+    exchange = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
     try:
         answers = _answers(answered.body)
     except LimitError:
@@ -100,13 +100,13 @@ def read_exchange(
         problem = answered.problem or "its answer is in too many pieces to be read"
         answered = replace(answered, problem=problem)
     named = [asked.get("model"), deployment, *(answer.get("model") for answer in answers)]
-    model = storable_value(str(next(filter(None, named), said.model)))[:200]
-    said = replace(said, model=model, error=_problem(answered, answers))
+    model = storable_value(str(next(filter(None, named), exchange.model)))[:200]
+    exchange = replace(exchange, model=model, error=_problem(answered, answers))
     if answered.status is None or answered.status >= 400:
-        return said
+        return exchange
     input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
-    return replace(said, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
+    return replace(exchange, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def _answers(body: bytes) -> list[dict[str, Any]]:
@@ -154,14 +154,14 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
     if endpoint == "embeddings":
         return ()
     if endpoint == "responses":
-        front, given = asked.get("instructions"), asked.get("input")
+        front, entries = asked.get("instructions"), asked.get("input")
         instructions = front if isinstance(front, list) else [{"role": "system", "content": front}] if front else []
-        items = given if isinstance(given, list) else [] if given is None else [given]
+        items = entries if isinstance(entries, list) else [] if entries is None else [entries]
         return tuple(read_items(storable_value([*instructions, *items])))
-    given = asked.get("messages")
-    if not isinstance(given, list):
+    entries = asked.get("messages")
+    if not isinstance(entries, list):
         raise MessageError('the request has no list of "messages"')
-    return tuple(message for entry in given for message in read_message(storable_value(entry)))
+    return tuple(message for entry in entries for message in read_message(storable_value(entry)))
 
 
 # -- the answer ------------------------------------------------------------------------------------
@@ -176,11 +176,11 @@ def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | 
         choices = objects_in(whole.get("choices"))
         if not (choices and isinstance(choices[0].get("message"), dict)):
             choices = joined_chunks(answers)["choices"]
-        found = read_message(storable_value(choices[0]["message"])) if choices else []
+        messages = read_message(storable_value(choices[0]["message"])) if choices else []
     else:
         output = whole.get("output")
         output = output if isinstance(output, list) else joined_events(answers)["output"]
-        found = read_items(storable_value(output))
-    said = next((each for each in reversed(found) if each.role is MessageRole.ASSISTANT), None)
-    parts = [part for part in said.parts if not isinstance(part, ThinkingPart)] if said is not None else []
-    return said.with_parts(parts) if said is not None and parts else None
+        messages = read_items(storable_value(output))
+    reply = next((message for message in reversed(messages) if message.role is MessageRole.ASSISTANT), None)
+    parts = [part for part in reply.parts if not isinstance(part, ThinkingPart)] if reply is not None else []
+    return reply.with_parts(parts) if reply is not None and parts else None
