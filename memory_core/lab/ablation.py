@@ -80,7 +80,7 @@ def ask_both(
     Raises:
         ModelError: It did not answer.
     """
-    said: list[str] = []
+    answers: list[str] = []
     called: list[tuple[ToolCallPart, ...]] = []
     for line, messages in (("Asking with it", question.before), ("Asking without it", question.after)):
         progress(line)
@@ -93,6 +93,6 @@ def ask_both(
                 words.append(piece)
         finally:
             stream.close()
-        said.append("".join(words).strip())
+        answers.append("".join(words).strip())
         called.append(stream.tool_calls)
-    return Answers(model.name, said[0], said[1], (called[0], called[1]))
+    return Answers(model.name, answers[0], answers[1], (called[0], called[1]))

@@ -77,15 +77,15 @@ def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord 
     """Return the event that decided about a phrase; if it is the prompt itself, a person's change before it."""
     history, phrase = memory.log.history(), getattr(probe, "phrase", None)
     stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None
-    told = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
-    if told is not None and not is_context(told.event):
-        return told
+    decision = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
+    if decision is not None and not is_context(decision.event):
+        return decision
     before, built = history.turns[good].built, history.turns[turn].built
     if before is None or built is None:
-        return told
+        return decision
     since = [record for record in history.after(before.position) if record.position < built.position]
     changed = [record for record in since if record.actor == "user"]
-    return next((record for record in reversed(changed) if record.event.family not in ("messages", "calls")), told)
+    return next((record for record in reversed(changed) if record.event.family not in ("messages", "calls")), decision)
 
 
 def responsible_changes(
@@ -177,9 +177,9 @@ def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> 
             changes, pieces = part, 2
             continue
         rest = [[change for change in changes if change not in part] for part in parts] if pieces > 2 else []
-        left = next((left for left in rest if fails(left)), None)
-        if left is not None:
-            changes, pieces = left, pieces - 1
+        subset = next((subset for subset in rest if fails(subset)), None)
+        if subset is not None:
+            changes, pieces = subset, pieces - 1
         elif pieces >= len(changes):
             break
         else:

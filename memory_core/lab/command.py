@@ -24,9 +24,9 @@ def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentPar
     if parser is None:
         parser = argparse.ArgumentParser(prog="memory-inspector")
         add_commands(parser, required=True)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return int(given.run(given))
+        return int(options.run(options))
     except MemoryInspectorError as error:
         print(f"memory-inspector: {error}", file=sys.stderr)
         return 2
@@ -45,11 +45,11 @@ def _bisect(given: argparse.Namespace) -> int:
         raise FormatError("Give both --good and --bad, or neither to bisect over the turns of a session.")
     probe = _one(given)
     if given.good is None:
-        found = first_bad_turn(read_opened(given.conversation), probe, good=given.held, bad=given.failed)
-        print(f"Turn {found.turn}: {found.why}")
-        if found.event is not None:
-            print(f"Event {found.event.position}, {found.event.kind.replace('_', ' ')}, by {found.event.actor}.")
-        print(f"{found.looks} prompts looked at.")
+        result = first_bad_turn(read_opened(given.conversation), probe, good=given.held, bad=given.failed)
+        print(f"Turn {result.turn}: {result.why}")
+        if result.event is not None:
+            print(f"Event {result.event.position}, {result.event.kind.replace('_', ' ')}, by {result.event.actor}.")
+        print(f"{result.looks} prompts looked at.")
         return 0
     services = Services()
     recorded = read_recorded(given.conversation, services)

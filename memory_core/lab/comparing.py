@@ -74,7 +74,7 @@ def outcome_of(memory: Memory) -> Outcome:
                 number,
                 context_of(turn.built).total,
                 turn.cut_tokens,
-                sum(len(left) for left in _left(turn)),
+                sum(len(flush) for flush in _left(turn)),
                 len(called.get(number, ())),
             )
             for number, turn in sorted(turns.items())
@@ -148,16 +148,16 @@ def _other_flushes(
 ) -> list[str]:
     """Describe the first turn in which other messages left the queue."""
     for turn in range(1, upto + 1):
-        left = [[seq for flush in _left(each[turn]) for seq in flush] if turn in each else [] for each in turns]
-        if left[0] != left[1]:
-            told = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, left, strict=True)]
-            return [f"In turn {turn} {told[0]}, {told[1]}."]
+        gone = [[seq for flush in _left(log[turn]) for seq in flush] if turn in log else [] for log in turns]
+        if gone[0] != gone[1]:
+            texts = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, gone, strict=True)]
+            return [f"In turn {turn} {texts[0]}, {texts[1]}."]
     return []
 
 
 def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequence[PromptCut]) -> list[str]:
     """Describe the cuts that only one of two prompts has."""
-    said = []
+    texts = []
     keys = [
         {(cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) for cut in cuts}
         for cuts in (before, after)
@@ -166,19 +166,19 @@ def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequ
         for cut in cuts:
             if (cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) not in others:
                 part = "the queue" if cut.part.priority is None else cut.part.name
-                said.append(f"{name} cut {cut.tokens:,} tokens of {part}, as {cut.over_before:,} were over the limit.")
-    return said
+                texts.append(f"{name} cut {cut.tokens:,} tokens of {part}, as {cut.over_before:,} were over the limit.")
+    return texts
 
 
 def _other_contents(names: tuple[str, str], before: Prompt, after: Prompt) -> list[str]:
     """Describe the contents that only one of two prompts has, one sentence per part."""
-    said = []
+    sentences = []
     for diff in diff_prompts(before, after):
         part = "the queue" if diff.part.kind == "queue" else diff.part.name
         for name, only in ((names[0], diff.removed), (names[1], diff.added)):
             if only:
-                said.append(f"Only {name} has {_quoted(only)} in {part}.")
-    return said
+                sentences.append(f"Only {name} has {_quoted(only)} in {part}.")
+    return sentences
 
 
 def _quoted(only: Sequence[Difference]) -> str:

@@ -75,14 +75,14 @@ def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int
     wanted = [record for record in records if record.kind == "facts_curated" and record.actor == "user"]
     if not wanted:
         return {}
-    known = _versions(records)
-    texts = memory.log.texts({each.text for each in known.values.values()})
-    found = {}
+    versions = _versions(records)
+    texts = memory.log.texts({values.text for values in versions.values.values()})
+    by_position = {}
     for record in wanted:
-        made = _change_set(record, known, texts)
+        made = _change_set(record, versions, texts)
         if made is not None:
-            found[record.position] = made
-    return found
+            by_position[record.position] = made
+    return by_position
 
 
 def _versions(records: Iterable[EventRecord]) -> _Versions:
@@ -136,12 +136,12 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
     """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
     try:
         desk = memory.facts.desk(curated.block)
-        there = _found(curated, desk.facts())
-        if there is None:
+        matches = _found(curated, desk.facts())
+        if matches is None:
             return False
-        if gone := [there[place] for place, change in enumerate(curated.changes) if change.after is None]:
+        if gone := [matches[place] for place, change in enumerate(curated.changes) if change.after is None]:
             desk.erase(gone)
-        if steps := _steps(curated, there):
+        if steps := _steps(curated, matches):
             desk.apply(ChangeSet(curated.action, tuple(steps), curated.reason))  # type: ignore[arg-type]  # of the log
         return True
     except MemoryInspectorError:  # the block is missing here, or another fact has this text by now
@@ -150,15 +150,15 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
 
 def _found(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
     """Match a change set's facts by text; return them by index, or None if one is missing."""
-    there: dict[int, Fact] = {}
+    matches: dict[int, Fact] = {}
     for place, change in enumerate(curated.changes):
         if (before := change.before) is None:
             continue
         same = [fact for fact in facts if (fact.text, fact.state) == (before.text, before.state)]
-        if not (left := [fact for fact in same if fact not in there.values()]):
+        if not (unused := [fact for fact in same if fact not in matches.values()]):
             return None
-        there[place] = left[-1]
-    return there
+        matches[place] = unused[-1]
+    return matches
 
 
 def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
@@ -170,10 +170,10 @@ def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
         all."""
         if not curated.hands_on:
             return ()
-        left = [n for n, each in enumerate(curated.changes) if n in there and each.by is not None]
-        mine = [n for n in left if curated.changes[n].by == place or (curated.action == "split" and place in added)]
-        known = there[place].sources if place in there else ()
-        return tuple(sorted({source for n in mine for source in there[n].sources}.difference(known)))
+        replaced = [n for n, change in enumerate(curated.changes) if n in there and change.by is not None]
+        mine = [n for n in replaced if curated.changes[n].by == place or (curated.action == "split" and place in added)]
+        current = there[place].sources if place in there else ()
+        return tuple(sorted({source for n in mine for source in there[n].sources}.difference(current)))
 
     steps: list[Step] = []
     for place, change in enumerate(curated.changes):

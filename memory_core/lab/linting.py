@@ -89,16 +89,16 @@ def findings(
             measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
         except ConfigError:
             return False
-        left = {(other.rule, other.block) for other, _ in rule(measured)}
-        return (finding.rule, finding.block) not in left and _errors(measured) <= before
+        remaining = {(other.rule, other.block) for other, _ in rule(measured)}
+        return (finding.rule, finding.block) not in remaining and _errors(measured) <= before
 
-    found = []
+    results = []
     measured = _Measured(variant, counter, conversation)
     for rule in _RULES:
         for finding, remedies in rule(measured):
             changes = next((tuple(remedy) for remedy in remedies if mends(rule, finding, remedy)), ())
-            found.append(replace(finding, changes=changes))
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
+            results.append(replace(finding, changes=changes))
+    return tuple(sorted(results, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
 
 
 _Remedy = Sequence[Change]
@@ -150,7 +150,7 @@ def _protected(script: Script) -> dict[str, int]:
                 of_block.discard(change.before.text)
             if change.after is not None and change.after.state == "active":
                 of_block.add(change.after.text)
-    return {block: len(found) for block, found in texts.items()}
+    return {block: len(protected) for block, protected in texts.items()}
 
 
 class _Measured:
@@ -305,17 +305,17 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
 
 def _no_room(measured: _Measured) -> Iterator[_Found]:
     """Uncut texts leave less room than one fact or stored turn needs."""
-    left, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
+    remaining, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
-    if not names or not 0 < left < FACT_TOKENS:
+    if not names or not 0 < remaining < FACT_TOKENS:
         return
     blocks = {block.name: block for block in measured.blocks}
     yield _found(
         "no_room",
         "warning",
         f"{listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
-        f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
-        {"certain": measured.certain, "limit": measured.limit, "left": left, "fact_tokens": FACT_TOKENS},
+        f"cut, and the {remaining:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
+        {"certain": measured.certain, "limit": measured.limit, "left": remaining, "fact_tokens": FACT_TOKENS},
         measured.limit_leaving(measured.certain + FACT_TOKENS),
         *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
     )

@@ -62,12 +62,12 @@ class KeptOutputs:
     def find(self, key: str) -> ModelCall | None:
         """Return the cached call with this input hash."""
         with self._database.read() as connection:
-            found = read_output(connection, self._session_id, key)
-        if found is None:
+            stored = read_output(connection, self._session_id, key)
+        if stored is None:
             return None
-        output = ModelOutput(key, found.text, found.readable)
-        tokens = found.input_tokens, found.output_tokens
-        return ModelCall(found.purpose, found.model, *tokens, found.seconds, found.cost, output)
+        output = ModelOutput(key, stored.text, stored.readable)
+        tokens = stored.input_tokens, stored.output_tokens
+        return ModelCall(stored.purpose, stored.model, *tokens, stored.seconds, stored.cost, output)
 
     def keep(self, call: ModelCall) -> bool:
         """Cache a call's answer; False if messages were erased since, whose text it may repeat.
@@ -99,8 +99,8 @@ class _ByInput(ABC):
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         def make() -> tuple[str, ModelCall]:
-            found, call = self._model().ask(messages, answer, purpose=purpose)
-            return to_json(found), call
+            reply, call = self._model().ask(messages, answer, purpose=purpose)
+            return to_json(reply), call
 
         text, call = self._answer(input_key(self.name, messages, answer), messages, purpose, make)
         return answer.model_validate(json.loads(text)), call

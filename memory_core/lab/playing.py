@@ -63,8 +63,8 @@ class Played:
 
     def prompt(self, turn: int) -> Prompt | None:
         """Return a turn's last prompt; None if it has none."""
-        found = self.memory.log.history().turns.get(turn)
-        return self.memory.log.prompt(found.built) if found is not None and found.built is not None else None
+        record = self.memory.log.history().turns.get(turn)
+        return self.memory.log.prompt(record.built) if record is not None and record.built is not None else None
 
     def close(self) -> None:
         """Release the session; it cannot be read afterwards."""
@@ -155,40 +155,40 @@ class _Agent:
 
 def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by: Learning | None) -> list[str]:
     """Return caveats on how a live session may differ."""
-    said = []
+    caveats = []
     if not_made:
         changes = "1 change of facts" if not_made == 1 else f"{not_made:,} changes of facts"
-        said.append(f"{changes} could not be made again: facts that say the same are not there.")
+        caveats.append(f"{changes} could not be made again: facts that say the same are not there.")
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
-        said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
+        caveats.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
     learner = by.name if by is not None else "rules"
     for model in script.learners:
         if by is None or model != learner:
-            said.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
+            caveats.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
     if by is not None and memory.blocks.editable_by_agents and not script.editing:
-        said.append("What its agent would write into its memory is written by rules.")
+        caveats.append("What its agent would write into its memory is written by rules.")
     if by is not None:
-        said.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
+        caveats.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:
-        said.append("What the user's other sessions taught is not in it.")
+        caveats.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):
-        said.append(problem)
-    return said
+        caveats.append(problem)
+    return caveats
 
 
 def undelivered(memory: Memory) -> str | None:
     """Describe deliveries that did not reach their blocks; None if all did."""
-    left = memory.session.deliveries(states=("pending", "parked"))
-    if not left:
+    pending = memory.session.deliveries(states=("pending", "parked"))
+    if not pending:
         stored = any(attached.kind == "vector" for attached in memory.blocks)
         try:
             bare = memory.retrieval.under_other_embedders() if stored else 0
         except EmbedderError as error:
             return str(error)
         return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
-    reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
-    return f"{len(left)} deliveries were not done, so it learned less than it would.{reason}"
+    reason = next((f" {delivery.error}" for delivery in pending if delivery.error), "")
+    return f"{len(pending)} deliveries were not done, so it learned less than it would.{reason}"
 
 
 def _was(number: int) -> str:

@@ -118,12 +118,12 @@ def sent_turns(memory: Memory) -> list[SentTurn]:
 
 def _sent(memory: Memory, turn: int, built: EventRecord) -> SentTurn:
     prompt, pieces = memory.log.prompt(built), memory.log.pieces()
-    kept = [entry for part in prompt.parts for entry in part.kept]
-    seqs = {entry.ref.number for entry in kept if entry.ref.kind == "message"}
-    for entry in kept:
+    entries = [entry for part in prompt.parts for entry in part.kept]
+    seqs = {entry.ref.number for entry in entries if entry.ref.kind == "message"}
+    for entry in entries:
         unit = pieces.unit(entry.ref.number) if entry.ref.kind == "unit" else None
         seqs.update(expand(unit.seqs) if unit is not None else ())
-    texts = tuple(entry.words for entry in kept if entry.words)
+    texts = tuple(entry.words for entry in entries if entry.words)
     return SentTurn(turn, texts, {part.name: part.granted for part in prompt.parts}, frozenset(seqs))
 
 
@@ -176,7 +176,7 @@ def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
 
 def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
     if isinstance(probe, FactCites):
-        facts = (fact for each in memory.blocks if each.kind == "facts" for fact in memory.facts.read(each.name))
+        facts = (fact for block in memory.blocks if block.kind == "facts" for fact in memory.facts.read(block.name))
         cited = any((memory.session_id, probe.message) in fact.sources for fact in facts)
         why = (
             f"A fact cites message {probe.message}." if cited else _why(memory, Ref.of("message", probe.message), None)

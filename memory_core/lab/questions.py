@@ -41,7 +41,7 @@ def read_questions(text: str) -> tuple[Question, ...]:
     Raises:
         FormatError: A line has no arrow or an empty side, or there are too many.
     """
-    found = []
+    questions = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -52,10 +52,10 @@ def read_questions(text: str) -> tuple[Question, ...]:
             raise FormatError(f"Line {number} has no arrow: write “question → words of evidence”.")
         if not words.strip() or not evidence[0].strip():
             raise FormatError(f"Line {number} needs a question before its arrow, and words of evidence after it.")
-        found.append(Question(words.strip(), evidence[0].strip()))
-    if len(found) > MAX_QUESTIONS:
-        raise FormatError(f"{len(found):,} lines are too many; {MAX_QUESTIONS} are the most.")
-    return tuple(found)
+        questions.append(Question(words.strip(), evidence[0].strip()))
+    if len(questions) > MAX_QUESTIONS:
+        raise FormatError(f"{len(questions):,} lines are too many; {MAX_QUESTIONS} are the most.")
+    return tuple(questions)
 
 
 def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:

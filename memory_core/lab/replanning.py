@@ -89,11 +89,11 @@ class Replanned:
 
     def turns(self) -> list[PlayedTurn | None]:
         """Return each turn like a replayed one, without calls; None if its prompt is unknown."""
-        left: dict[int, int] = {}
+        flushed: dict[int, int] = {}
         for turn, seqs in self.flushes:
-            left[turn] = left.get(turn, 0) + len(seqs)
+            flushed[turn] = flushed.get(turn, 0) + len(seqs)
         return [
-            None if prompt.sent is None else PlayedTurn(turn, prompt.sent, prompt.cut or 0, left.get(turn, 0), 0)
+            None if prompt.sent is None else PlayedTurn(turn, prompt.sent, prompt.cut or 0, flushed.get(turn, 0), 0)
             for turn, prompt in self.last.items()
         ]
 
@@ -158,12 +158,12 @@ class Replanner:
     def _block(self, block: StoredBlock) -> "_Block":
         """Return the facts about a block that hold for any plan."""
         values, former = block_values(block), self._values.get(block.name)
-        own = self._base.get(block.name)
-        same_kind = own is not None and own.type == block.type and former is not None
+        old = self._base.get(block.name)
+        same_kind = old is not None and old.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
         searched = changed <= _SEARCHED if block.type == "vector" else not changed
         text = None
-        if block.type == "static" and not (same_kind and block.name in self._edited and own and own.text == block.text):
+        if block.type == "static" and not (same_kind and block.name in self._edited and old and old.text == block.text):
             text = self._static(block)
         return _Block(
             name=block.name,
@@ -195,24 +195,24 @@ class Replanner:
         assert ask.recorded is not None
         key = ask.recorded.position, block.name
         if key not in self._orders:
-            found = self._pieces(ask, block, part, ask.recorded)
-            whole = found is not None and sum(piece.tokens for piece in found.pieces) == part.tokens - block.frame
-            self._orders[key] = found if whole else None  # ignore inconsistent sizes
+            pieces = self._pieces(ask, block, part, ask.recorded)
+            whole = pieces is not None and sum(piece.tokens for piece in pieces.pieces) == part.tokens - block.frame
+            self._orders[key] = pieces if whole else None  # ignore inconsistent sizes
         return self._orders[key]
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
         sizes = self.sizes
         if block.kind == "facts" and block.values.get("show", "all") == "all":
-            known, pieces = self._facts(part.refs, recorded)
-            return _Pieces(pieces, facts_cut_order(known, ask.question)) if len(known) == len(part.refs) else None
+            facts, pieces = self._facts(part.refs, recorded)
+            return _Pieces(pieces, facts_cut_order(facts, ask.question)) if len(facts) == len(part.refs) else None
         if block.kind == "vector" and part.search is not None:
             best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
             return self._units(best) if len(best) == len(part.refs) else None
         if part.in_order is None:
             return None
         if block.kind == "graph":
-            told = [sizes.relation_tokens(ref.number, recorded.position) for ref in part.in_order]
-            pieces = tuple(Piece(ref, size or 0) for ref, size in zip(part.in_order, told, strict=True))
+            tokens = [sizes.relation_tokens(ref.number, recorded.position) for ref in part.in_order]
+            pieces = tuple(Piece(ref, size or 0) for ref, size in zip(part.in_order, tokens, strict=True))
             return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
         if block.kind == "summary":
             texts = [sizes.texts.get(ref.hash, "") for ref in part.in_order]
@@ -223,19 +223,19 @@ class Replanner:
     def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
         """Return the listed facts with known text, oldest first, and their pieces; cached for prompts that share the
         list."""
-        found, of = self._listed.get(refs), recorded.facts
-        if found is None or found[0] is not of:
+        cached, of = self._listed.get(refs), recorded.facts
+        if cached is None or cached[0] is not of:
             facts = [self.sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
-            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
-            found = of, known, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
-            self._listed[refs] = found
-        return found[1:]
+            present = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
+            cached = of, present, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in present)
+            self._listed[refs] = cached
+        return cached[1:]
 
     def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
-        found = [(number, self.sizes.unit(number)) for number in best_first]
-        if any(unit is None for _, unit in found):
+        units = [(number, self.sizes.unit(number)) for number in best_first]
+        if any(unit is None for _, unit in units):
             return None
-        pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in found if unit is not None)
+        pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in units if unit is not None)
         return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
 
     def units_found(
@@ -258,7 +258,7 @@ class Replanner:
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None
         granted: list[int] = []
-        left, ended = budget or 0, everything
+        room, ended = budget or 0, everything
         for number, _, _, score, _ in search.candidates:
             unit = self.sizes.unit(number)
             if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
@@ -269,9 +269,9 @@ class Replanner:
             if all(seq in queued for seq in unit[0]):
                 continue
             if top_k is None:
-                if unit[1] <= left:
+                if unit[1] <= room:
                     granted.append(number)
-                    left -= unit[1]
+                    room -= unit[1]
             else:
                 granted.append(number)
                 if len(granted) == top_k:
@@ -350,7 +350,7 @@ class _Run:
         self._blocks = [block for block in blocks if block.enabled]
         self._plain = [block for block in self._blocks if not block.fills]
         self._filling = _cut_last([block for block in self._blocks if block.fills], config.truncation_order)
-        self._watched = [({ref.number for ref in each if ref.kind == "message"}, each) for each in watched]
+        self._watched = [({ref.number for ref in carriers if ref.kind == "message"}, carriers) for carriers in watched]
         self._asked_about, self._refs = asked_about, refs
         self._queue: deque[SizedMessage] = deque()
         self._queued: set[int] = set()
@@ -415,8 +415,8 @@ class _Run:
         recorded = self._sizes.flushes
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
-        there = self._planner.left[self._left : self._left + len(seqs)]
-        self._in_order = self._in_order and there == seqs[: len(there)]
+        expected = self._planner.left[self._left : self._left + len(seqs)]
+        self._in_order = self._in_order and expected == seqs[: len(expected)]
         self._left += len(seqs)
         self.flushes.append((self._turn, seqs))
 
@@ -470,8 +470,8 @@ class _Run:
 
     def _same_units(self, block: _Block, recorded: Recorded) -> bool:
         """Return whether a vector block holds its recorded units; with one unit per message, batches do not matter."""
-        each = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
-        return each and self._in_order and self._left == self._planner.left_after[recorded.flushes]
+        single = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
+        return single and self._in_order and self._left == self._planner.left_after[recorded.flushes]
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
@@ -496,14 +496,14 @@ class _Run:
 
     def _cut(self, ask: Ask, contents: Mapping[str, _Content | None], frame: int, unknown: list[str]) -> None:
         guessed: list[str] = []
-        known = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
+        pairs = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
         unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
-        never_cut = sum(content.tokens for block, content in known if not block.priority)
+        never_cut = sum(content.tokens for block, content in pairs if not block.priority)
         if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is not cut
-            names = [*unknown, *(block.name for block, _ in known if block.priority)]
+            names = [*unknown, *(block.name for block, _ in pairs if block.priority)]
             self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
             return
-        parts = [self._part(block, content, ask) for block, content in known]
+        parts = [self._part(block, content, ask) for block, content in pairs]
         queue = tuple(self._queue)
 
         trimmed: dict[str, frozenset[Ref]] = {}
@@ -514,15 +514,15 @@ class _Run:
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
             if then is not None and then.over == over and then.kept:
                 trimmed[part.name] = then.kept
-                left = Piece(next(iter(then.kept)), then.granted - part.frame)
-                return replace(part, pieces=(left,))
+                remainder = Piece(next(iter(then.kept)), then.granted - part.frame)
+                return replace(part, pieces=(remainder,))
             if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
                 guessed.append(part.name)
             return None
 
         unordered = {
             part.name: as_it_was_trimmed
-            for (block, content), part in zip(known, parts, strict=True)
+            for (block, content), part in zip(pairs, parts, strict=True)
             if not part.cut_order and part.priority and not block.whole and content.refs and block.kind != "static"
         }
         # Blocks are cut before the queue, so the queue's cut depends only on blocks that are never cut.
@@ -537,19 +537,19 @@ class _Run:
             when_over=self._config.when_over,
             truncators={} if unknown else unordered,
         )
-        kept = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
+        remaining = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
         if unsure:
-            kept = set()
+            remaining = set()
         granted = {part.name: frozenset(piece.ref for piece in part.pieces) for part in plan.granted}
         granted |= {name: refs for name, refs in trimmed.items() if granted[name]}
         tokens = {part.name: part.granted for part in plan.granted}
         names = [*unknown, *guessed]
         if names:
-            names += [block.name for block, _ in known if block.name not in granted]
+            names += [block.name for block, _ in pairs if block.name not in granted]
             granted = {name: refs for name, refs in granted.items() if name not in guessed}
-            self._note(ask, None, None, None, kept, contents, granted, names, tokens)
+            self._note(ask, None, None, None, remaining, contents, granted, names, tokens)
         else:
-            self._note(ask, plan.total, plan.asked - plan.total, plan.over_by, kept, contents, granted, (), tokens)
+            self._note(ask, plan.total, plan.asked - plan.total, plan.over_by, remaining, contents, granted, (), tokens)
 
     def _part(self, block: _Block, content: _Content, ask: Ask) -> Part:
         pieces: _Pieces | None = content.pieces

@@ -73,11 +73,11 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     Turns without a prompt get one, after the user's message.
     """
     turns = memory.log.history().turns.values()
-    told = sorted((each for each in _told(memory) if upto is None or _position(each) <= upto), key=_position)
-    again = {record.at for record, step in told if step is not None and step.curated is not None}
+    pairs = sorted((pair for pair in _told(memory) if upto is None or _position(pair) <= upto), key=_position)
+    again = {record.at for record, step in pairs if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
-        steps=tuple(_with_prompts(_together(told))),
+        steps=tuple(_with_prompts(_together(pairs))),
         by_people=sum(
             (upto is None or record.position <= upto) and not (record.event.family == "facts" and record.at in again)
             for turn in turns
@@ -97,7 +97,7 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
         if state is not None:
             yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
     curated = curated_facts(memory, history.records)
-    for record in history.after(max((each.position for each in history.records if _empties(each)), default=0)):
+    for record in history.after(max((record.position for record in history.records if _empties(record)), default=0)):
         if record.position in curated:
             place = (record.position,)
             yield record, Step("curate", record.at, positions=place, curated=curated[record.position])

@@ -125,8 +125,8 @@ class Sizes:
         """Return the tokens of a relation's text at a position; None if it was erased."""
         words = self.pieces.relation(id, position) if self.pieces is not None else None
         keys = (words.subject, words.predicate, words.object) if words is not None else ()
-        told = [self.texts[key] for key in keys if key in self.texts]
-        return self.counter.text(" ".join(told)) if len(told) == 3 else None
+        texts = [self.texts[key] for key in keys if key in self.texts]
+        return self.counter.text(" ".join(texts)) if len(texts) == 3 else None
 
     def unit(self, number: int) -> tuple[tuple[int, ...], int] | None:
         """Return a stored unit's messages and tokens; None if its size in prompts differs from its text's."""
@@ -148,7 +148,7 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
     for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
-    stored = (each for each in memory.session.messages() if pieces is not None and pieces.message(each.seq))
+    stored = (message for message in memory.session.messages() if pieces is not None and pieces.message(message.seq))
     steps: list[Put | Ask | Flush] = []
     attached: set[int] = set()
     turn, latest = 0, ""
@@ -278,12 +278,12 @@ def _hashes(pieces: Pieces | None, prompts: Iterable[Recorded], kinds: Mapping[s
     """Return the hashes of texts that determine trim order."""
     if pieces is None:
         return set()
-    found = {words.content for worded in tuple(pieces.fact_words.values()) for _, words in worded}
+    hashes = {words.content for worded in tuple(pieces.fact_words.values()) for _, words in worded}
     for prompt in prompts:
         for name, part in prompt.parts.items():
             if kinds.get(name) == "summary":
-                found |= {ref.hash for ref in part.refs if ref.kind == "text"}
+                hashes |= {ref.hash for ref in part.refs if ref.kind == "text"}
             elif kinds.get(name) == "graph":
-                told = (pieces.relation(ref.number, prompt.position) for ref in part.refs)
-                found |= {key for words in told if words for key in (words.subject, words.predicate, words.object)}
-    return found
+                items = (pieces.relation(ref.number, prompt.position) for ref in part.refs)
+                hashes |= {key for words in items if words for key in (words.subject, words.predicate, words.object)}
+    return hashes

@@ -61,7 +61,7 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
         raise ConfigError(f"{MAX_STRUCK} events are struck at a time; these are {len(wanted)}.")
     steps = list(script.steps)
     for position in wanted:
-        record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+        record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
         if record is None or record.kind not in _PLAYED:
             raise ConfigError(f"There is nothing at position {position} of the log that could be struck.")
         _strike(steps, record, history)
@@ -76,12 +76,12 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     if record.kind not in SET_BY_PEOPLE or record.actor != "user":
         return ()
     now, event, history = variant_of(memory), record.event, memory.log.history()
-    found: list[Change] = []
+    reset: list[Change] = []
     if record.kind == "configuration_changed":
         settings = now.config.model_dump(mode="json")
         before, after = getattr(event, "before", {}), getattr(event, "after", {})
-        found = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
-        return tuple(change for change in found if change.setting not in ("recipe", "recipe_parameters"))
+        reset = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
+        return tuple(change for change in reset if change.setting not in ("recipe", "recipe_parameters"))
     name = str(getattr(event, "block", ""))
     then = next((block for block in history.blocks_at(record.position - 1) if block.name == name), None)
     block = next((block for block in now.blocks if block.name == name), None)
@@ -90,12 +90,12 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     values = block_values(block)
     for setting, value in getattr(event, "settings", {}).items():
         if values.get(setting) == value and setting in then.settings:
-            found.append(Change(f"{name}.{setting}", value, then.settings[setting]))
+            reset.append(Change(f"{name}.{setting}", value, then.settings[setting]))
     keys = [key for key in (getattr(event, "before", None), getattr(event, "after", None)) if key]
     texts = memory.log.texts(keys)
     if len(texts) == 2 and values["text"] == texts[keys[1]] and block.type == "static":
-        found.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
-    return tuple(found)
+        reset.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
+    return tuple(reset)
 
 
 def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
@@ -105,13 +105,13 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         step = steps[number]
         at = step.positions.index(record.position)
         gone = _with_results(step.messages, at)
-        kept = [n for n in range(len(step.messages)) if n not in gone]
+        remaining = [n for n in range(len(step.messages)) if n not in gone]
         steps[number] = replace(
             step,
-            messages=tuple(step.messages[n] for n in kept),
-            positions=tuple(step.positions[n] for n in kept),
+            messages=tuple(step.messages[n] for n in remaining),
+            positions=tuple(step.positions[n] for n in remaining),
         )
-        if not kept:
+        if not remaining:
             del steps[number]
         return
     if record.kind == "facts_curated" or (record.kind == "flush_planned" and flush_of(record).trigger != "over_budget"):
@@ -123,14 +123,14 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         tool = getattr(record.event, "tool", "")
         before = max((p for step in steps[:number] for p in step.positions), default=0)
         made = [r for r in history.after(before) if r.kind == "tool_called" and r.position < record.position]
-        place = sum(getattr(each.event, "tool", "") == tool for each in made)
+        place = sum(getattr(other.event, "tool", "") == tool for other in made)
         same = [n for n, name in enumerate(calls) if name == tool]
         if place >= len(same):
             raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
         steps[number] = replace(steps[number], unmade=steps[number].unmade | {same[place]})
         return
     # Until the next of its kind: the very next put would repeat it, and nothing would change.
-    until = next((each.position for each in history.after(record.position) if each.kind == record.kind), None)
+    until = next((later.position for later in history.after(record.position) if later.kind == record.kind), None)
     held: Held = "flush" if record.kind == "flush_planned" else "condensing"
     begun = _last_before(steps, record.position)
     ended = len(steps) if until is None else _last_before(steps, until)
@@ -142,8 +142,8 @@ def _last_before(steps: Sequence[Step], position: int) -> int:
     """Return the index of the step that led to an event."""
     before = [
         n
-        for n, each in enumerate(steps)
-        if each.does not in ("ask", "curate") and each.positions and each.positions[0] < position
+        for n, step in enumerate(steps)
+        if step.does not in ("ask", "curate") and step.positions and step.positions[0] < position
     ]
     if not before:
         raise ConfigError(f"What led to position {position} of the log is not there any more.")
@@ -158,7 +158,7 @@ def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
 
 
 def _step_with(steps: Sequence[Step], position: int) -> int:
-    found = next((n for n, step in enumerate(steps) if position in step.positions), None)
-    if found is None:
+    index = next((n for n, step in enumerate(steps) if position in step.positions), None)
+    if index is None:
         raise ConfigError(f"What happened at position {position} of the log is not played: there is nothing to strike.")
-    return found
+    return index

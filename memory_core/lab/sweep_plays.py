@@ -49,7 +49,7 @@ def _measured(
     memory: Memory, phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]
 ) -> dict[Measure, Range | None]:
     outcome, last, verdicts = outcome_of(memory), memory.log.history().latest_turn, evaluate(memory, probes)
-    found: dict[Measure, float | None] = {
+    values: dict[Measure, float | None] = {
         "watched": sum(memory.trace(phrase, turn=last).reached for phrase in phrases) if phrases else None,
         "probes": sum(verdict.held for verdict in verdicts) if probes else None,
         "sent": outcome.average,
@@ -60,7 +60,7 @@ def _measured(
         "stable": stable_share(memory),
         "recall": _recall(memory, probes, questions),  # last, as its questions add prompts to the log
     }
-    return {measure: None if value is None else Range(value, value) for measure, value in found.items()}
+    return {measure: None if value is None else Range(value, value) for measure, value in values.items()}
 
 
 def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Question]) -> float | None:
@@ -69,5 +69,5 @@ def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Questio
     if not total:
         return None
     asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
-    found = sum(verdict.held for verdict in evaluate(memory, asked))
-    return (found + evidence_found(memory, questions)) / total
+    holding = sum(verdict.held for verdict in evaluate(memory, asked))
+    return (holding + evidence_found(memory, questions)) / total

@@ -64,8 +64,8 @@ class Cell:
 
     def known(self, measure: Measure) -> Range | None:
         """Return a measure's exact value; None if it is unknown or a range."""
-        found = self.measures.get(measure)
-        return found if found is not None and found.known else None
+        bounds = self.measures.get(measure)
+        return bounds if bounds is not None and bounds.known else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class Sweep:
         """
         rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.known("sent")) is not None
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
-        found: list[Cell] = []
+        front: list[Cell] = []
         best = float("-inf")
         for cell, _, good in sorted(rated, key=lambda each: (each[1], -each[2], each[0].y, each[0].x)):
             if good > best:
-                found.append(cell)
+                front.append(cell)
                 best = good
-        return tuple(found)
+        return tuple(front)
 
 
 def values_around(value: float, step: float, least: float, most: float, count: int = 4) -> tuple[float, ...]:
@@ -165,7 +165,7 @@ def sweep(
         ConfigError: See `check_size`.
     """
     total = check_size((x, y))
-    followed = [*watched, *(carriers for _, each in probes for carriers in each)]
+    followed = [*watched, *(carriers for _, of_probe in probes for carriers in of_probe)]
     blocks = tuple(dict.fromkeys(probe.block for probe, _ in probes if isinstance(probe, BlockTokens)))
     free = _calls_no_model(variant)
     cells: list[Cell] = []
@@ -210,18 +210,18 @@ def _measured(
     questions: int,
 ) -> dict[Measure, Range | None]:
     turns = plan.turns()
-    known = [turn for turn in turns if turn is not None]
-    whole = len(known) == len(turns)
+    complete = [turn for turn in turns if turn is not None]
+    whole = len(complete) == len(turns)
     last = plan.prompts[-1].watched[:watched] if plan.prompts else ()
     placed = list(_placed(probes, watched))
     held = [_held(plan, probe, at, blocks) for probe, at in placed]
-    cut, read = sum(turn.cut for turn in known), sum(turn.sent for turn in known)
+    cut, read = sum(turn.cut for turn in complete), sum(turn.sent for turn in complete)
     flushes = float(len(plan.flushes))
     return {
         "watched": Range(last.count("prompt"), last.count("prompt") + last.count("unknown")) if watched else None,
         "probes": Range(held.count(True), held.count(True) + held.count(None)) if probes else None,
         "recall": _recall(plan, placed, questions),
-        "sent": Range(average(known), average(known)) if whole else None,
+        "sent": Range(average(complete), average(complete)) if whole else None,
         "cut": Range(cut, cut) if whole else None,
         "flushes": Range(flushes, flushes) if plan.whole else None,
         "calls": Range(0, 0) if free else None,
@@ -264,7 +264,7 @@ def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence
             return False
         if isinstance(probe, BlockTokens):
             granted = [prompt.granted[blocks.index(probe.block)] for prompt in asked]
-            if any(each is not None and each < probe.at_least for each in granted):
+            if any(tokens is not None and tokens < probe.at_least for tokens in granted):
                 return False
             return None if None in granted else True
         states = [prompt.watched[places[0]] for prompt in asked]
@@ -282,7 +282,7 @@ def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
 
 
 def _goodness(cell: Cell, measure: Measure) -> float | None:
-    found = cell.known(measure)
-    if found is None:
+    value = cell.known(measure)
+    if value is None:
         return None
-    return found.low if measure in BETTER_HIGH else -found.low
+    return value.low if measure in BETTER_HIGH else -value.low

@@ -139,7 +139,7 @@ def _stored(name: str, type: str, settings: Mapping[str, Any], text: str | None)
 
 def _written_by_people(memory: Memory, name: str) -> str | None:
     """Return a block's last stored text not written by its agent, or None."""
-    by_people = [each.text for each in memory.blocks.revisions(name) if each.actor != "agent"]
+    by_people = [revision.text for revision in memory.blocks.revisions(name) if revision.actor != "agent"]
     return by_people[-1] if by_people else None
 
 
