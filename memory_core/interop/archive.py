@@ -118,9 +118,7 @@ class Unpacking:
 def unpacking(
     data: bytes, labels: Mapping[str, str], *, filename: str, optional: Collection[str] = ()
 ) -> Iterator[Unpacking]:
-    """Open an archive with the members in `labels` (descriptions by name); the first identifies the format.
-
-    `optional` members may be missing.
+    """Open an archive with the members in `labels` (descriptions by name), `optional` ones may be missing.
 
     Raises:
         FormatError: The archive is truncated, damaged, too large, or lacks these members.
@@ -148,9 +146,7 @@ def unpacking(
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
         check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
-        Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # sizes as declared; the actual
-        # ones are checked while
-        # reading
+        Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # sizes as declared
         budget = Budget(filename, bytes=most, items=MAX_LINES)
         yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
 
@@ -189,7 +185,7 @@ def check_complete(names: Collection[str], labels: Mapping[str, str], *, filenam
 
 def _complete_members(data: bytes) -> set[str]:
     """Return the intact members, scanned from the front: a truncated archive has lost its directory."""
-    found: set[str] = set()
+    names: set[str] = set()
     position = 0
     while len(data) >= position + _LOCAL_HEADER.size:
         header = _LOCAL_HEADER.unpack_from(data, position)
@@ -203,8 +199,8 @@ def _complete_members(data: bytes) -> set[str]:
         position = start + name_length + extra_length + packed
         if position > len(data):
             break
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
 def _large_size(extra: bytes) -> int:

@@ -172,7 +172,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     manifest = {"format": FORMAT, "version": VERSION, "members": members}
     packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
-    if len(data) > MAX_BYTES or sum(each["lines"] for each in members.values()) > MAX_LINES:
+    if len(data) > MAX_BYTES or sum(member["lines"] for member in members.values()) > MAX_LINES:
         raise FormatError(
             f"The session is too large for a bundle: it would have {len(data) // 1_000_000:,} MB, and could not be "
             f"opened again. The most is {MAX_BYTES // (1024 * 1024)} MB."
@@ -199,14 +199,14 @@ def read_bundle(data: bytes, name: str) -> Bundle:
             member = f"{field_name}.jsonl"
             if member in left_out:
                 continue
-            told, wrong, unread = manifest.members.get(member), None, archive.lines(member)
+            expected, wrong, unread = manifest.members.get(member), None, archive.lines(member)
             try:
                 lines[field_name] = _stage(unread, model, member, staged, checks, name)
             except WrongRowsError as error:
                 wrong = error
                 archive.by_line = False
                 deque(unread, maxlen=0)  # reads the rest, to verify checksums
-            if told is None or told.sha256 != archive.digests[member]:
+            if expected is None or expected.sha256 != archive.digests[member]:
                 raise problem(name, f"is damaged: {label} were changed since it was written.")
             if wrong is None and field_name == "session" and lines["session"] != 1:
                 raise problem(name, f"holds {lines['session']} sessions. A bundle has one.")
@@ -282,11 +282,11 @@ def import_bundle(
                 raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
         session_id, at = str(uuid.uuid4()), time.time() if now is None else now
         imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
-        told = event_copy(imported, bundle.turns, at, "user")
+        copy = event_copy(imported, bundle.turns, at, "user")
         pieces = Pieces(database, step)
         store_session(
             pieces,
-            replace(rows, events=Stream(lambda: chain(rows.events, [told]))),
+            replace(rows, events=Stream(lambda: chain(rows.events, [copy]))),
             session_id,
             title=bundle.title if title is None else title,
             user_id=user,
@@ -301,8 +301,8 @@ def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: Pieces) -> di
     """Return the text of stored units, built from their messages."""
     pieces.count(0)  # a chance for `step` to abort
     messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})
-    said = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
-    return {number: parse_unit(told).to_json() for number, told in said.items() if told}
+    sources = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
+    return {number: parse_unit(parts).to_json() for number, parts in sources.items() if parts}
 
 
 def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: float | None = None) -> bool:
@@ -369,12 +369,12 @@ def _previewed(name: str, staged: Staging, checks: RowChecks, lines: Mapping[str
 def _manifest(data: bytes, filename: str) -> _Manifest:
     Budget(filename).take_json(data)
     try:
-        told: Any = json.loads(data)
+        parsed: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise problem(filename, "is not a conversation: its manifest cannot be read.") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
         raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
-    version = told.get("version")
+    version = parsed.get("version")
     if isinstance(version, int) and version > VERSION:
         shown = version if version < 10_000 else "from far ahead"
         raise problem(

@@ -158,9 +158,9 @@ class RowChecks:
     # -- rows ------------------------------------------------------------------------------------
 
     def _check_session(self, session: SessionCopy) -> None:
-        given = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
+        settings = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
         _possible("config", lambda: MemoryConfig(**session.config))
-        _possible("constructor", lambda: MemoryConfig(**given))
+        _possible("constructor", lambda: MemoryConfig(**settings))
         self._session = session
 
     def _check_block(self, block: BlockCopy) -> None:
@@ -224,8 +224,8 @@ class RowChecks:
         _require(right_hash(words), "hash: it is not the one of these words")
 
     def _require_seq(self, field: str, *seqs: int) -> None:
-        there = all(seq < self._session.next_seq for seq in seqs)
-        _require(there, f"{field}: there never was a message of this number")
+        exist = all(seq < self._session.next_seq for seq in seqs)
+        _require(exist, f"{field}: there never was a message of this number")
 
     def _require_flush(self, flush: int | None) -> None:
         _require((flush or 0) <= self._session.flushes, "flush: there never was one of this number")
@@ -263,8 +263,7 @@ class RowChecks:
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
         elif isinstance(event, DeliveryQueued):
             _require(bool(event.seqs), "data.seqs: it queues no message")
-        elif isinstance(event, FactsCurated):  # messages of other sessions may be named too, so only their number is
-            # limited
+        elif isinstance(event, FactsCurated):  # may name other sessions' messages: only count them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
         elif isinstance(event, EntityChanged | RelationChanged):
             spans += _check_changed(event)
@@ -281,8 +280,8 @@ class RowChecks:
             elif number not in numbers["facts"]:
                 self._strangers.add(number)
         # Facts from the user's other sessions may be missing here and are known only by id.
-        known = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
-        _require(known, "data: it is about a fact there never was")
+        acceptable = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
+        _require(acceptable, "data: it is about a fact there never was")
         _require(len(self._strangers) <= MAX_NUMBERED, "data: the log names too many facts")
 
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
@@ -335,14 +334,14 @@ def _check_text(text: str, what: str) -> None:
 
 
 def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
-    known = BUILT_IN.get(kind)
-    given = {**current_settings(dict(settings)), "name": name}
-    if known is None:
-        given = {key: value for key, value in given.items() if key in BaseMemoryBlock.model_fields}
-        _possible("settings", lambda: BaseMemoryBlock[Any](**given))
+    block_class = BUILT_IN.get(kind)
+    values = {**current_settings(dict(settings)), "name": name}
+    if block_class is None:
+        values = {key: value for key, value in values.items() if key in BaseMemoryBlock.model_fields}
+        _possible("settings", lambda: BaseMemoryBlock[Any](**values))
     else:
         extra = {"static_content": ""} if kind == "static" else {}
-        _possible("settings", lambda: known(**{**given, **extra}))
+        _possible("settings", lambda: block_class(**{**values, **extra}))
 
 
 def _is_unit(vector: VectorCopy) -> bool:
@@ -432,12 +431,12 @@ def _checked_event(copy: EventCopy) -> Event:
         text = json.dumps(copy.data, ensure_ascii=False)
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
-    known = KINDS.get(copy.kind)
+    event_class = KINDS.get(copy.kind)
     try:
-        read = copy.data if known is None else known.as_read(copy.data)
+        read = copy.data if event_class is None else event_class.as_read(copy.data)
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
-    if known is None or not {each.name for each in fields(known)} >= set(read):
+    if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
         text = json.dumps(read, ensure_ascii=False)

@@ -56,9 +56,9 @@ class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
         values = {**current_settings(self.settings), "name": self.name}
         if self.type == StaticMemoryBlock.kind:
             return StaticMemoryBlock(**{**values, "static_content": decode(self.text or "")})
-        known = BUILT_IN.get(self.type)
-        if known is not None:
-            return known(**values)
+        block_class = BUILT_IN.get(self.type)
+        if block_class is not None:
+            return block_class(**values)
         plugin = offered(self.type)
         return plugin.make(**values) if plugin is not None else None
 
@@ -92,8 +92,8 @@ def is_configuration(value: Any) -> bool:
 
 
 def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
-    told = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
-    file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
+    entries = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
+    file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": entries}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -123,13 +123,13 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
     blocks, stored, skipped = [], [], []
     try:
         MemoryConfig(**file.settings)
-        for each in file.blocks:
-            block = each.make()
+        for entry in file.blocks:
+            block = entry.make()
             if block is None:
-                skipped.append(f'The block "{each.name}" is left out: no package here offers {each.type}.')
+                skipped.append(f'The block "{entry.name}" is left out: no package here offers {entry.type}.')
             else:
                 blocks.append(block)
-                stored.append(each)
+                stored.append(entry)
     except (ConfigError, TypeError) as error:
         raise problem(name, f"is an impossible configuration: {error}.") from error
     if len({block.name for block in blocks}) != len(blocks):
@@ -146,20 +146,20 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
     listed = list(blocks)
     imports, foreign, made = {"Memory"}, set[str](), []
     for block in listed:
-        known = BUILT_IN.get(block.type) or _own_class(block.type)
-        problem = _left_out(block, known)
-        if known is None or problem:
+        block_class = BUILT_IN.get(block.type) or _own_class(block.type)
+        problem = _left_out(block, block_class)
+        if block_class is None or problem:
             made.append(f"# The block {block.name!r} is left out: {problem}.")
             continue
         if block.type in BUILT_IN:
-            imports.add(known.__name__)
+            imports.add(block_class.__name__)
         else:
-            foreign.add(f"from {known.__module__} import {known.__name__}")
-        arguments = _arguments(block, known)
-        if "llm" in known.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
-            told = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
-            made.append(f"# With llm=... for the block {block.name!r}, also: {told}")
-        made.append(call(known.__name__, arguments) + ",")
+            foreign.add(f"from {block_class.__module__} import {block_class.__name__}")
+        arguments = _arguments(block, block_class)
+        if "llm" in block_class.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
+            keywords = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
+            made.append(f"# With llm=... for the block {block.name!r}, also: {keywords}")
+        made.append(call(block_class.__name__, arguments) + ",")
     of_user = any(block.settings.get("scope") == "user" for block in listed)
     arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
     different = config.model_dump(mode="json", exclude_defaults=True)
@@ -172,11 +172,11 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
 
 def _own_class(type_name: str) -> type[Block] | None:
     """Return the loaded block class of this name, such as `my_package.blocks.Tally`."""
-    found = list(BaseMemoryBlock.__subclasses__())
-    for each in found:  # grows during iteration
-        if f"{each.__module__}.{each.__qualname__}" == type_name:
-            return each
-        found += each.__subclasses__()
+    classes = list(BaseMemoryBlock.__subclasses__())
+    for candidate in classes:  # grows during iteration
+        if f"{candidate.__module__}.{candidate.__qualname__}" == type_name:
+            return candidate
+        classes += candidate.__subclasses__()
     return None
 
 

@@ -189,20 +189,20 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
     if (memory := read_reference_memory(text, filename=filename)) is not None:
-        return [(said.place, {"text": f"{said.entity}: {said.text}", "topics": [said.entity]})
-                for said in memory.observations]  # fmt: skip
+        return [(observed.place, {"text": f"{observed.entity}: {observed.text}", "topics": [observed.entity]})
+                for observed in memory.observations]  # fmt: skip
     values = read_values(text, filename=filename)
     if len(values) > 1:  # one fact per line
         return [(value.place, value.value) for value in values]
-    found: Located | None = values[0]
+    rows: Located | None = values[0]
     if isinstance(values[0].value, dict) and "text" not in values[0].value:
-        found = values[0].member("facts")
-        if found is None or not isinstance(found.value, list):
+        rows = values[0].member("facts")
+        if rows is None or not isinstance(rows.value, list):
             raise problem(filename, 'is not a list of facts: the object has no list called "facts".')
-    assert found is not None
-    if isinstance(found.value, dict):
-        return [(found.place, found.value)]
-    return ((element.place, element.value) for element in found.elements())
+    assert rows is not None
+    if isinstance(rows.value, dict):
+        return [(rows.place, rows.value)]
+    return ((element.place, element.value) for element in rows.elements())
 
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
@@ -307,8 +307,8 @@ def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
             duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue
         places[key] = fact.place
-        said = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
-        new.append(New(fact.text, **said))
+        values = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
+        new.append(New(fact.text, **values))
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
         change=ChangeSet("import", tuple(new)) if new else None,
@@ -326,16 +326,16 @@ def _same(text: str, key: str | None) -> tuple[str, str]:
 
 
 def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> str:
-    said = []
+    clauses = []
     if file.problems:
         first, more = file.problems[0], len(file.problems) - 1
-        said.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
+        clauses.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
         if more:
-            said.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
+            clauses.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
     if duplicates:
-        said.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
+        clauses.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
     if importable == total:
-        said.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
+        clauses.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
     else:
-        said.append(f"{importable:,} of {total:,} can be imported.")
-    return " ".join(said)
+        clauses.append(f"{importable:,} of {total:,} can be imported.")
+    return " ".join(clauses)

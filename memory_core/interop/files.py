@@ -93,10 +93,10 @@ def read_file(name: str, data: bytes) -> Preview:
             return Preview(name, "configuration", configuration=read_configuration(text, name))
         if is_chat_store(value):
             stored = read_chat_store(value, filename=name)
-            return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+            return Preview(name, "chat_store", tuple(conversation.listed for conversation in stored), _stored=stored)
         if is_agent_file(value):
             stored = read_agent_file(value, filename=name)
-            return Preview(name, "agent_file", tuple(each.listed for each in stored), _stored=stored)
+            return Preview(name, "agent_file", tuple(conversation.listed for conversation in stored), _stored=stored)
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
@@ -123,15 +123,15 @@ def read_path(path: Path) -> Preview:
 
 def check_files(path: Path) -> None:
     """Raise `FormatError` if a file or one of its logs is a pipe or device, whose reading might never end."""
-    for each in (path, Path(f"{path}-wal"), Path(f"{path}-journal")):
-        if each.exists() and not (each.is_file() or each.is_dir()):
-            raise problem(each.name, "is no file, but a pipe or a device.")
+    for candidate in (path, Path(f"{path}-wal"), Path(f"{path}-journal")):
+        if candidate.exists() and not (candidate.is_file() or candidate.is_dir()):
+            raise problem(candidate.name, "is no file, but a pipe or a device.")
 
 
 def _tables(data: bytes | Path, name: str) -> Preview:
     stored = read_table(data, filename=name, others=lambda table: _of_frameworks(table, name))
-    kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
-    return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
+    kind: Kind = "agent_store" if any(conversation.converted for conversation in stored) else "chat_table"
+    return Preview(name, kind, tuple(conversation.listed for conversation in stored), _stored=stored)
 
 
 def _notes(name: str, stored: StoredConversation) -> Preview:

@@ -57,14 +57,14 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
     read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects").rglob("*")]
-    if any(each.exists() and not (each.is_file() or each.is_dir()) for each in read):  # reading a pipe might never end
+    if any(path.exists() and not (path.is_file() or path.is_dir()) for path in read):  # reading a pipe might never end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:
         store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
             with pack_sizes(git / "objects") as sizes:
                 bounded = _BoundedStore(store, sizes)
-                found = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
+                history = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
             notes = bounded.notes
         finally:
             store.close()
@@ -72,11 +72,11 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
         return FileHistory({}, ("its git repository has no commits",))
     except Exception as error:  # the library may raise anything on hostile input
         return FileHistory({}, (f"its git history cannot be read ({type(error).__name__})",))
-    for path, versions in found.items():
+    for path, versions in history.items():
         if len(versions) > MAX_VERSIONS:
             notes.append(f"of {path} the newest {MAX_VERSIONS} of {len(versions):,} versions are imported")
             del versions[:-MAX_VERSIONS]
-    return FileHistory(found, tuple(notes))
+    return FileHistory(history, tuple(notes))
 
 
 class _BoundedStore:
@@ -90,13 +90,13 @@ class _BoundedStore:
 
     @property
     def notes(self) -> list[str]:
-        found = list(self.ends)
+        sentences = list(self.ends)
         if self._too_large:
             several = "versions are" if self._too_large > 1 else "version is"
-            found.append(f"{self._too_large:,} {several} too large to be read")
+            sentences.append(f"{self._too_large:,} {several} too large to be read")
         if self._full:
-            found.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
-        return found
+            sentences.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
+        return sentences
 
     def __contains__(self, id: bytes) -> bool:
         return id in self._store
@@ -105,9 +105,9 @@ class _BoundedStore:
         size = self._sizes.largest(id)
         Budget("object", bytes=MAX_OBJECT_BYTES).take(bytes=size)
         self._unpacked.take(bytes=size)
-        found = self._store[id]
-        self._unpacked.take(bytes=max(0, found.raw_length() - size))
-        return found
+        data = self._store[id]
+        self._unpacked.take(bytes=max(0, data.raw_length() - size))
+        return data
 
     def text(self, id: bytes, text_of: TextOf) -> str | None:
         """Return a blob's text; None if it is not text, or exceeds a limit."""
@@ -127,11 +127,11 @@ class _BoundedStore:
 
 
 def _versions(store: _BoundedStore, newest: bytes, wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
-    found: dict[str, list[TextVersion]] = {}
+    by_path: dict[str, list[TextVersion]] = {}
     for path, blob, commit in _changes(store, newest, wanted):
         if (text := store.text(blob, text_of)) is not None:
-            found.setdefault(path, []).append(TextVersion(text, _written(commit)))
-    return {path: versions[::-1] for path, versions in found.items()}
+            by_path.setdefault(path, []).append(TextVersion(text, _written(commit)))
+    return {path: versions[::-1] for path, versions in by_path.items()}
 
 
 def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[str, bytes, Any]]:
@@ -147,7 +147,7 @@ def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tupl
 def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[Any, dict[str, bytes]]]:
     """Yield each commit with its files along first parents, newest first; `store.ends` is the reason for stopping
     early."""
-    known: dict[tuple[bytes, str], dict[str, bytes]] = {}
+    cache: dict[tuple[bytes, str], dict[str, bytes]] = {}
     read, parents, commits = 0, [newest], Budget("history", items=MAX_COMMITS)
     while parents:
         if read and parents[0] not in store:
@@ -156,7 +156,7 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
         try:
             commits.take(items=1)
             commit = store[parents[0]]
-            files = _files(store, commit.tree, wanted, "", known)
+            files = _files(store, commit.tree, wanted, "", cache)
         except LimitError:
             store.ends.append(f"the newest {read:,} commits are read")
             return
@@ -171,35 +171,35 @@ def _files(
     """Return the wanted files' blob ids by path; `known` caches folders."""
     if (tree, prefix) in known:
         return known[tree, prefix]
-    found: dict[str, bytes] = {}
+    ids: dict[str, bytes] = {}
     for entry in store[tree].items():
         name = entry.path.decode("utf-8", "replace")
         if name not in wanted:
             continue
         inside = wanted[name]
         if inside is not None and entry.mode == 0o040000:
-            found |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
+            ids |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
         elif inside is None and entry.mode & 0o170000 == 0o100000:
-            found[f"{prefix}{name}"] = entry.sha
+            ids[f"{prefix}{name}"] = entry.sha
     if prefix:  # not the root tree, which differs in nearly every commit
-        known[tree, prefix] = found
-    return found
+        known[tree, prefix] = ids
+    return ids
 
 
 def _nested(paths: Collection[str]) -> Tree:
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path in paths:
         *folders, name = path.split("/")
-        inside = found
+        inside = tree
         for folder in folders:
             inside = inside.setdefault(folder, {})
         inside[name] = None
-    return found
+    return tree
 
 
 def _written(commit: Any) -> Written:
     """Return a commit's time, author (without mail address) and message."""
     author = commit.author.decode("utf-8", "replace").partition("<")[0]
     reason = next(iter(commit.message.decode("utf-8", "replace").strip().splitlines()), "")
-    said = f"{one_line(author) or 'somebody'}, {commit.id[:7].decode()}: {one_line(reason) or 'no message'}"
-    return Written(float(commit.commit_time), said)
+    label = f"{one_line(author) or 'somebody'}, {commit.id[:7].decode()}: {one_line(reason) or 'no message'}"
+    return Written(float(commit.commit_time), label)

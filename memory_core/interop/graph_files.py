@@ -62,7 +62,7 @@ class GraphFile:
     @property
     def isolated(self) -> int:
         """Return the number of entities without relations, which are not imported."""
-        joined = {normal_name(end) for each in self.relations for end in (each.subject, each.object)}
+        joined = {normal_name(end) for relation in self.relations for end in (relation.subject, relation.object)}
         return sum(normal_name(entity.name) not in joined for entity in self.entities)
 
 
@@ -84,22 +84,22 @@ def write_graph(graph: Graph, form: str) -> str:
 
 def file_of(graph: Graph, name: str = "graph") -> GraphFile:
     """Return the active entities, with current and ended relations between them."""
-    there = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
+    active = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
     return GraphFile(
         name,
         tuple(
             FileEntity(_plain(entity.name), entity.type, tuple(_plain(alias) for alias in entity.aliases))
-            for entity in there.values()
+            for entity in active.values()
         ),
         tuple(
             FileRelation(
-                _plain(there[relation.subject].name),
+                _plain(active[relation.subject].name),
                 _plain(relation.predicate),
-                _plain(there[relation.object].name),
+                _plain(active[relation.object].name),
                 "ended" if relation.state == "ended" else "active",
             )
             for _, relation in sorted(graph.relations.items())
-            if relation.state in _STATES and {relation.subject, relation.object} <= there.keys() and relation.predicate
+            if relation.state in _STATES and {relation.subject, relation.object} <= active.keys() and relation.predicate
         ),
     )
 
@@ -127,14 +127,14 @@ def named_relations(file: GraphFile) -> list[NamedRelation]:
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     return [
         NamedRelation(
-            each.subject,
-            each.predicate,
-            each.object,
-            types.get(normal_name(each.subject), "other"),
-            types.get(normal_name(each.object), "other"),
-            ended=each.state == "ended",
+            relation.subject,
+            relation.predicate,
+            relation.object,
+            types.get(normal_name(relation.subject), "other"),
+            types.get(normal_name(relation.object), "other"),
+            ended=relation.state == "ended",
         )
-        for each in file.relations
+        for relation in file.relations
     ]
 
 
@@ -199,11 +199,11 @@ class _Checking:
         """Return the entity at one end of a relation, by id or name."""
         if end in self._names:
             return self._names[end]
-        known = self._entities.get(normal_name(clean_name(end)))
-        if known is None:
+        entity = self._entities.get(normal_name(clean_name(end)))
+        if entity is None:
             self._wrong(place, f"a relation names {_shown(end)}, which is no entity of this file")
             raise AssertionError
-        return known.name
+        return entity.name
 
     def _name(self, place: Place, value: Any, of: str) -> str:
         what = "predicate" if of == "a relation" else "name"
@@ -238,8 +238,8 @@ def _write_json(file: GraphFile) -> str:
         for entity in file.entities
     ]
     relations = [
-        {"subject": ids[each.subject], "predicate": each.predicate, "object": ids[each.object], "state": each.state}
-        for each in file.relations
+        {"subject": ids[edge.subject], "predicate": edge.predicate, "object": ids[edge.object], "state": edge.state}
+        for edge in file.relations
     ]
     head = json.dumps({"format": _FORMAT, "version": 1})[:-1]
     lists = (("entities", entities), ("relations", relations))
@@ -281,8 +281,8 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     Missing ends of relations become entities; self-relations and overlong names are dropped.
     """
     entities: dict[str, FileEntity] = {}
-    for given, kind in memory.entities:
-        _add_entity(entities, given, kind)
+    for name_there, kind in memory.entities:
+        _add_entity(entities, name_there, kind)
     relations: dict[FileRelation, None] = {}
     for subject, predicate, object in memory.relations:
         ends = [_add_entity(entities, end) for end in (subject, object)]
@@ -303,10 +303,10 @@ def _add_entity(entities: dict[str, FileEntity], name: str, kind: str = "other")
 
 
 def _elements(top: Located, member: str, name: str) -> Iterable[Located]:
-    found = top.member(member)
-    if found is None or not isinstance(found.value, list):
+    elements = top.member(member)
+    if elements is None or not isinstance(elements.value, list):
         raise problem(name, f'is not a graph: it holds no list "{member}".')
-    for row in found.elements():
+    for row in elements.elements():
         if not isinstance(row.value, dict):
             raise problem(name, "this is no object.", place=row.place)
         yield row
@@ -337,11 +337,11 @@ def _write_graphml(file: GraphFile) -> str:
     lines = [_GRAPHML]
     for entity in file.entities:
         aliases = [json.dumps(list(entity.aliases), ensure_ascii=False)] if entity.aliases else []
-        given = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
-        lines.append(f'<node id="{ids[entity.name]}">{_data(given)}</node>\n')
-    for each in file.relations:
-        ends = f'source="{ids[each.subject]}" target="{ids[each.object]}"'
-        lines.append(f"<edge {ends}>{_data((('predicate', each.predicate), ('state', each.state)))}</edge>\n")
+        values = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
+        lines.append(f'<node id="{ids[entity.name]}">{_data(values)}</node>\n')
+    for relation in file.relations:
+        ends = f'source="{ids[relation.subject]}" target="{ids[relation.object]}"'
+        lines.append(f"<edge {ends}>{_data((('predicate', relation.predicate), ('state', relation.state)))}</edge>\n")
     return "".join([*lines, "</graph>\n</graphml>\n"])
 
 
@@ -359,12 +359,12 @@ def _write_cypher(file: GraphFile) -> str:
     lines = [_HEAD]
     for entity in file.entities:
         aliases = ", ".join(map(_quoted, entity.aliases))
-        given = f"SET a.type = '{entity.type}', a.aliases = [{aliases}]"
-        lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {given};")
-    for each in file.relations:
-        ends = f"(a:Entity {{name: {_quoted(each.subject)}}}), (b:Entity {{name: {_quoted(each.object)}}})"
-        values = f"{{predicate: {_quoted(each.predicate)}, state: '{each.state}'}}"
-        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(each.predicate)} {values}]->(b);")
+        assignment = f"SET a.type = '{entity.type}', a.aliases = [{aliases}]"
+        lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {assignment};")
+    for relation in file.relations:
+        ends = f"(a:Entity {{name: {_quoted(relation.subject)}}}), (b:Entity {{name: {_quoted(relation.object)}}})"
+        values = f"{{predicate: {_quoted(relation.predicate)}, state: '{relation.state}'}}"
+        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(relation.predicate)} {values}]->(b);")
     return "\n".join([*lines, ""])
 
 

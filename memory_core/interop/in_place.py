@@ -124,7 +124,7 @@ def _reference_memory(path: Path) -> dict[_Name, _Part]:
         return {}
     if memory is None:
         return {}
-    facts = [MirroredFact((f"{said.entity}: {said.text}",)) for said in memory.observations]
+    facts = [MirroredFact((f"{observed.entity}: {observed.text}",)) for observed in memory.observations]
     relations = named_relations(graph_of(memory, path.name))
     return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), " ".join(memory.notes))}
 
@@ -138,8 +138,8 @@ def _beginning(path: Path, size: int) -> bytes:
 
 
 def _bring_conversation(preview: Preview, number: int, session: Session) -> bool:
-    found = preview.conversation(number)
-    return mirror(session, found.messages, archived=found.archived, blocks=found.blocks)
+    conversation = preview.conversation(number)
+    return mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
 
 
 def _bring_facts(facts: Sequence[MirroredFact], session: Session) -> bool:
@@ -147,8 +147,8 @@ def _bring_facts(facts: Sequence[MirroredFact], session: Session) -> bool:
 
 
 def _bring_graph(facts: Sequence[MirroredFact], relations: Sequence[NamedRelation], session: Session) -> bool:
-    told, related = mirror_facts(session, facts), mirror_relations(session, relations)
-    return told or related
+    facts_changed, related = mirror_facts(session, facts), mirror_relations(session, relations)
+    return facts_changed or related
 
 
 def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: Services) -> str:
@@ -203,7 +203,7 @@ class StoreFollower:
             followed = json.loads(place)
             stores.setdefault(Path(followed["path"]), {})[session_id] = tuple(followed["name"])
         changed = 0
-        problems = {session: told for session, told in self.problems.items() if session in opened}
+        problems = {session: reason for session, reason in self.problems.items() if session in opened}
         for path, sessions in stores.items():
             now = fingerprint(path), list(sessions)
             if self._seen.get(path) == now:
@@ -241,7 +241,7 @@ def fingerprint(path: Path) -> object:
     try:
         if path.is_dir():
             return folder_fingerprint(path)
-        found = [Path(f"{path}{ending}") for ending in _BESIDE]
-        return [(about.st_size, about.st_mtime_ns) for each in found if each.exists() and (about := each.stat())]
+        paths = [Path(f"{path}{ending}") for ending in _BESIDE]
+        return [(about.st_size, about.st_mtime_ns) for file in paths if file.exists() and (about := file.stat())]
     except (OSError, FormatError) as error:  # reported when it is read
         return type(error).__name__

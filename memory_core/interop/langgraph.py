@@ -60,19 +60,19 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
     """Return a thread at its newest checkpoint; messages only in its ancestors are archived."""
     line = [_decoded(*row, filename=filename, budget=connection.budget) for row in _line(connection, table, thread)]
     last = line[-1]
-    given = _given(last.state)
-    found: dict[str, tuple[Any, float | None]] = {}
+    inputs = _given(last.state)
+    entries: dict[str, tuple[Any, float | None]] = {}
     for checkpoint in line:
-        for entry in [*_messages(checkpoint.state), *(given if checkpoint is last else ())]:
+        for entry in [*_messages(checkpoint.state), *(inputs if checkpoint is last else ())]:
             key = _key(entry)
-            found[key] = entry, found[key][1] if key in found else checkpoint.at
-    newest = {_key(entry): None for entry in [*_messages(last.state), *given]}
-    left = [key for key in found if key not in newest]
-    read = [(key, message) for key in [*left, *newest] for message in _read(found[key][0])]
+            entries[key] = entry, entries[key][1] if key in entries else checkpoint.at
+    newest = {_key(entry): None for entry in [*_messages(last.state), *inputs]}
+    older = [key for key in entries if key not in newest]
+    read = [(key, message) for key in [*older, *newest] for message in _read(entries[key][0])]
     notes = []
-    if left:
+    if older:
         notes.append(
-            f"{'1 message' if len(left) == 1 else f'{len(left):,} messages'} of earlier checkpoints had left the "
+            f"{'1 message' if len(older) == 1 else f'{len(older):,} messages'} of earlier checkpoints had left the "
             "thread’s state: archived here"
         )
     others = [name for name in last.state if name != "messages" and not name.startswith(_INTERNAL)]
@@ -82,7 +82,7 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
         thread,
         tuple(message for _, message in read),
         frozenset(n for n, (key, _) in enumerate(read) if key not in newest),
-        tuple(found[key][1] for key, _ in read),
+        tuple(entries[key][1] for key, _ in read),
         notes=tuple(notes),
     )
 
@@ -153,8 +153,8 @@ def _unpacker(filename: str, budget: Budget) -> Unpack:
 
 
 def _messages(state: Mapping[str, Any]) -> Sequence[Any]:
-    found = state.get("messages")
-    return found if isinstance(found, list) else ()
+    messages = state.get("messages")
+    return messages if isinstance(messages, list) else ()
 
 
 def _given(state: Mapping[str, Any]) -> Sequence[Any]:

@@ -50,8 +50,8 @@ def read_agent_file(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
 
 
 def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversation:
-    given = agent.get("messages")
-    entries = [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
+    raw = agent.get("messages")
+    entries = [entry for entry in raw if isinstance(entry, dict)] if isinstance(raw, list) else []
     in_context = agent.get("in_context_message_ids")
     current = {str(id) for id in in_context} if isinstance(in_context, list) else None
     archived = {n for n, entry in enumerate(entries) if current is not None and str(entry.get("id")) not in current}
@@ -74,8 +74,8 @@ def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversat
 
 def _compiled(entries: Sequence[Mapping[str, Any]], archived: set[int]) -> int | None:
     """Return the index of the system message that Letta compiled from instructions and blocks."""
-    found = (n for n, entry in enumerate(entries) if entry.get("role") == "system" and n not in archived)
-    return next(found, None)
+    candidates = (n for n, entry in enumerate(entries) if entry.get("role") == "system" and n not in archived)
+    return next(candidates, None)
 
 
 def _message(entry: Mapping[str, Any]) -> ChatMessage | MessageError:
@@ -107,10 +107,10 @@ def _parts(content: Sequence[Any]) -> Iterator[Any]:
 def _blocks(agent: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[MirroredBlock]:
     """Yield the blocks named by the agent, in its order, then those embedded in it."""
     by_id = {str(block.get("id")): block for block in file.get("blocks") or []}
-    own = [by_id[str(id)] for id in agent.get("block_ids") or [] if str(id) in by_id]
-    own += [block for block in agent.get("memory_blocks") or [] if isinstance(block, dict)]
+    blocks = [by_id[str(id)] for id in agent.get("block_ids") or [] if str(id) in by_id]
+    blocks += [block for block in agent.get("memory_blocks") or [] if isinstance(block, dict)]
     names = BlockNames()
-    for block in own:
+    for block in blocks:
         limit, described = block.get("limit"), block.get("description")
         text, _ = storable(block.get("value"))
         yield MirroredBlock(
@@ -145,5 +145,5 @@ def _left_out(agent: Mapping[str, Any], file: Mapping[str, Any], *, compiled: bo
 
 def _context_window(agent: Mapping[str, Any]) -> int | None:
     model = agent.get("llm_config")
-    found = agent.get("context_window_limit") or (model.get("context_window") if isinstance(model, dict) else None)
-    return found if isinstance(found, int) and 0 < found <= MAX_TOKENS else None
+    limit = agent.get("context_window_limit") or (model.get("context_window") if isinstance(model, dict) else None)
+    return limit if isinstance(limit, int) and 0 < limit <= MAX_TOKENS else None

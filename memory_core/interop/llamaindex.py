@@ -38,18 +38,18 @@ def read_chat_store(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
     """
     store = _store_of(value)
     if isinstance(store, dict):
-        found = []
+        conversations = []
         for key, messages in store.items():
             if not isinstance(messages, list):
                 raise problem(filename, f"cannot be imported: “{one_line(key)}” is not a list of messages.")
-            found.append(StoredConversation(key, tuple(messages)))
+            conversations.append(StoredConversation(key, tuple(messages)))
     else:
         rows = [row for row in store or [] if isinstance(row, dict) and isinstance(row.get("key"), str)]
-        found = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
-    found = [conversation for conversation in found if conversation.messages]
-    if not found:
+        conversations = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
+    conversations = [conversation for conversation in conversations if conversation.messages]
+    if not conversations:
         raise problem(filename, "is a chat store without messages.")
-    return tuple(found)
+    return tuple(conversations)
 
 
 def read_table(
@@ -76,16 +76,16 @@ def read_table(
             if not tables:
                 ours = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_OUR_TABLE,)).fetchone()
                 raise problem(filename, _not_theirs(ours is not None))
-            found = [
-                replace(each, key=f"{each.key} ({table})") if len(tables) > 1 else each
+            conversations = [
+                replace(conversation, key=f"{conversation.key} ({table})") if len(tables) > 1 else conversation
                 for table in tables
-                for each in _read_table(connection, table)
+                for conversation in _read_table(connection, table)
             ]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise problem(filename, f"cannot be read: it is a damaged SQLite database ({error}).") from error
-    if not found:
+    if not conversations:
         raise problem(filename, f"has no messages in its table {tables[0]}.")
-    return tuple(found)
+    return tuple(conversations)
 
 
 def write_chat_store(conversations: Mapping[str, Sequence[ChatMessage]]) -> str:
@@ -106,15 +106,15 @@ def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
 
 
 def _by_key(rows: Iterator[tuple[str, Any, Any, Any]]) -> list[StoredConversation]:
-    found: dict[str, list[tuple[Any, bool, float | None]]] = {}
+    by_key: dict[str, list[tuple[Any, bool, float | None]]] = {}
     for key, data, status, timestamp in rows:
-        found.setdefault(key, []).append((data, status == "archived", seconds_of(timestamp)))
-    return [_conversation(key, messages) for key, messages in found.items()]
+        by_key.setdefault(key, []).append((data, status == "archived", seconds_of(timestamp)))
+    return [_conversation(key, messages) for key, messages in by_key.items()]
 
 
 def _conversation(key: str, rows: list[tuple[Any, bool, float | None]]) -> StoredConversation:
-    messages, left, times = zip(*rows, strict=True)
-    archived = frozenset(index for index, gone in enumerate(left) if gone)
+    messages, archived_flags, times = zip(*rows, strict=True)
+    archived = frozenset(index for index, gone in enumerate(archived_flags) if gone)
     notes = (_ARCHIVED.format("1 message is" if len(archived) == 1 else f"{len(archived):,} messages are"),)
     return StoredConversation(key, messages, archived, times, notes=notes if archived else ())
 

@@ -162,8 +162,8 @@ class _Writing:
         self._note_settings("", config.model_dump(mode="json"), _SETTINGS)
         turned = {old: new for old, new in self._priorities.items() if old != new}
         if turned:
-            told = ", ".join(f"{old} is {new} there" for old, new in sorted(turned.items()))
-            self._note(f"LlamaIndex cuts the smallest priority number first, so priorities are turned round: {told}.")
+            pairs = ", ".join(f"{old} is {new} there" for old, new in sorted(turned.items()))
+            self._note(f"LlamaIndex cuts the smallest priority number first, so priorities are turned round: {pairs}.")
         made = [code for block in self._blocks if (code := self._block(block)) is not None]
         inside = textwrap.indent("".join(f"{code},\n" for code in made), "    ")
         arguments["memory_blocks"] = f"[\n{inside}]" if made else "[]"
@@ -242,8 +242,8 @@ class _Writing:
             same, reason = without.get(other, (value, ""))
             if value != same if other == name else settings[other] == needed:
                 by_reason.setdefault(reason, []).append(f"{name}={value!r}")
-        for reason, told in by_reason.items():
-            self._note(f"{whose}{', '.join(told)} {'has' if len(told) == 1 else 'have'} no counterpart: {reason}.")
+        for reason, parts in by_reason.items():
+            self._note(f"{whose}{', '.join(parts)} {'has' if len(parts) == 1 else 'have'} no counterpart: {reason}.")
 
     def _note(self, words: str) -> None:
         self.notes.append(textwrap.fill(words, WIDTH, initial_indent="# note: ", subsequent_indent="#   "))
@@ -255,7 +255,7 @@ class _Writing:
 def _turned(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> dict[int, int]:
     """Map priorities, except 0, to LlamaIndex's inverted order."""
     made: list[BaseMemoryBlock[Any]] = [block for stored in blocks if (block := stored.make()) is not None]
-    known = sorted({block.priority for block in made if block.priority and block.enabled})
+    priorities = sorted({block.priority for block in made if block.priority and block.enabled})
     if config.truncation_order == "smallest_first":
-        return {priority: priority for priority in known}
-    return dict(zip(known, reversed(known), strict=True))
+        return {priority: priority for priority in priorities}
+    return dict(zip(priorities, reversed(priorities), strict=True))

@@ -118,7 +118,7 @@ class Located:
         return self._path if self._alone else f"line {self._line}, {self._path}"
 
     def elements(self) -> "list[Located]":
-        return [replace(self, value=each, _path=f"{self._path}[{n}]") for n, each in enumerate(self.value)]
+        return [replace(self, value=element, _path=f"{self._path}[{n}]") for n, element in enumerate(self.value)]
 
     def member(self, key: str) -> "Located | None":
         """Return an object's member under `key`."""
@@ -137,7 +137,7 @@ def read_values(text: str, *, filename: str) -> list[Located]:
     if not text.startswith(("[", "{"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
     Budget(filename).take_json(text)
-    found: list[tuple[Any, int]] = []
+    values: list[tuple[Any, int]] = []
     line, counted = 1, 0
     while position < len(text):
         line += text.count("\n", counted, position)
@@ -145,11 +145,11 @@ def read_values(text: str, *, filename: str) -> list[Located]:
         try:
             value, end = _decode(text, position, filename)
         except json.JSONDecodeError as error:
-            by_line = bool(found) or _is_one_value_a_line(text, filename)
+            by_line = bool(values) or _is_one_value_a_line(text, filename)
             raise _syntax_problem(text, filename, position, line, error, by_line=by_line) from error
-        found.append((value, line))
+        values.append((value, line))
         position = _after_space(text, end)
-    return [Located(value, line, _alone=len(found) == 1) for value, line in found]
+    return [Located(value, line, _alone=len(values) == 1) for value, line in values]
 
 
 def _after_space(text: str, position: int) -> int:

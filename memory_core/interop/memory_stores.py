@@ -38,22 +38,22 @@ def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
     Raises:
         sqlite3.Error: The file is damaged.
     """
-    found: dict[str, list[MirroredFact]] = {}
+    by_user: dict[str, list[MirroredFact]] = {}
     with opened(path, filename=path.name) as connection:
         for name in tables_with(connection, _MEM0):
             chains = _chains(connection, name).values()
-            found["memories"] = [
+            by_user["memories"] = [
                 MirroredFact(texts, active=not deleted)
-                for _, told, deleted in chains
-                if (texts := tuple(filter(None, map(_one_line, told))))
+                for _, words, deleted in chains
+                if (texts := tuple(filter(None, map(_one_line, words))))
             ]
         for name in tables_with(connection, _AGNO):
             for _, memory, topics, user in _agno_rows(connection, name):
                 text, named = _one_line(_said(memory)), decoded(topics)
                 if text:
                     about = each_topic([str(topic) for topic in named]) if isinstance(named, list) else ()
-                    found.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
-    return {name: facts for name, facts in found.items() if facts}
+                    by_user.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
+    return {name: facts for name, facts in by_user.items() if facts}
 
 
 def _one_line(text: Any) -> str:
@@ -67,16 +67,16 @@ def _mem0(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Place, d
 
 def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, list[str], bool]]:
     """Return by memory id: last row number, texts, and whether it was deleted."""
-    found: dict[str, tuple[int, list[str], bool]] = {}
+    chains: dict[str, tuple[int, list[str], bool]] = {}
     query = f"SELECT rowid, memory_id, old_memory, new_memory, event FROM {quoted(table)} ORDER BY rowid"
     for row, memory, old, new, event in connection.execute(query):
-        _, texts, _ = found.get(str(memory), (0, [], False))
+        _, texts, _ = chains.get(str(memory), (0, [], False))
         deleted = event == "DELETE"
         text = None if deleted and texts else (old if deleted else new) or ""
         if text and texts[-1:] != [text]:  # Mem0 records metadata changes as updates with equal text
             texts.append(text)
-        found[str(memory)] = row, texts or [""], deleted
-    return found
+        chains[str(memory)] = row, texts or [""], deleted
+    return chains
 
 
 def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator[tuple[Place, dict[str, Any]]]:

@@ -96,12 +96,12 @@ def folder_fingerprint(folder: Path) -> object:
     files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
     root = _repository(folder)
     git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
-    return files, [each.stat().st_mtime_ns for each in git if each.exists()]
+    return files, [entry.stat().st_mtime_ns for entry in git if entry.exists()]
 
 
 def _repository(folder: Path) -> Path | None:
     """Return the git repository at the folder or its nearest ancestor."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").is_dir()), None)
 
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
@@ -169,7 +169,7 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
     Raises:
         FormatError: Two files share a path, or one path lies inside another.
     """
-    found: dict[str, zipfile.ZipInfo] = {}
+    by_path: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         name = info.filename.replace("\\", "/")
         path = PurePosixPath(name)
@@ -180,20 +180,20 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
             left_out["its path leads out of the folder"] += 1
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             left_out["a link, or no ordinary file"] += 1
-        elif path.as_posix() in found:
+        elif path.as_posix() in by_path:
             raise problem(filename, f"holds {shortened(path.as_posix(), 80)} twice. Pack the folder again.")
         else:
-            found[path.as_posix()] = info
-    ordered = sorted(path.replace("/", "\0") for path in found)  # sorts a folder's contents right after it
+            by_path[path.as_posix()] = info
+    ordered = sorted(path.replace("/", "\0") for path in by_path)  # sorts a folder's contents right after it
     for outer, inner in pairwise(ordered):
         if inner.startswith(f"{outer}\0"):
             shown = shortened(outer.replace("\0", "/"), 80)
             raise problem(filename, f"holds {shown} as a file and as a folder. Pack the folder again.")
-    tops = {PurePosixPath(path).parts[0] for path in found if not path.startswith("__MACOSX/")}
+    tops = {PurePosixPath(path).parts[0] for path in by_path if not path.startswith("__MACOSX/")}
     top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
-    if top and all("/" in path for path in found) and top != ".git/":
-        return {path.removeprefix(top): info for path, info in found.items() if path.startswith(top)}
-    return found
+    if top and all("/" in path for path in by_path) and top != ".git/":
+        return {path.removeprefix(top): info for path, info in by_path.items() if path.startswith(top)}
+    return by_path
 
 
 def _changed(info: zipfile.ZipInfo) -> float | None:

@@ -149,9 +149,9 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
     several = len(values) > 1
     return [
         _Source(title + (f" (branch {branch})" if branch else ""), messages)
-        for number, found in enumerate(values, 1)
-        for title in [_title(found.value) or (f"{name} {number}" if several else name)]
-        for branch, messages in enumerate(_conversations_of(found, filename))
+        for number, located in enumerate(values, 1)
+        for title in [_title(located.value) or (f"{name} {number}" if several else name)]
+        for branch, messages in enumerate(_conversations_of(located, filename))
     ]
 
 
@@ -238,8 +238,8 @@ def _path(tree: Located, end: str) -> list[Located]:
         ids.append(step)
         step = tree.value[step].get("parent")
     members = (tree.member(id) for id in reversed(ids))
-    said = [each.member("message") for each in members if each is not None]
-    return [each for each in said if each is not None and _was_said(each.value)]
+    messages = [node.member("message") for node in members if node is not None]
+    return [message for message in messages if message is not None and _was_said(message.value)]
 
 
 def _was_said(message: Any) -> bool:
@@ -251,8 +251,8 @@ def _was_said(message: Any) -> bool:
 
 def _title(value: Any) -> str | None:
     """Return an object's title for its conversation."""
-    given = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
-    return one_line(given) if isinstance(given, str) else None
+    title = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
+    return one_line(title) if isinstance(title, str) else None
 
 
 def one_line(text: str) -> str:
@@ -267,13 +267,13 @@ def _read(source: _Source, filename: str) -> Conversation:
     left_out: Counter[str] = Counter()
     calls: set[str] = set()
     refused: tuple[Located, MessageError] | None = None
-    for index, found in enumerate(source.messages):
-        line = found.place if isinstance(found.place, int) else None
+    for index, located in enumerate(source.messages):
+        line = located.place if isinstance(located.place, int) else None
         try:
-            value, replaced = storable(found.value)
+            value, replaced = storable(located.value)
             read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
-            refused = refused or (found, error)
+            refused = refused or (located, error)
             skipped.append(Skipped(line, index, str(error).removesuffix(".")))
             continue
         if not read:

@@ -59,9 +59,9 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
         if _is_entity(row):
             name, kind = _text(row["name"]), _text(row.get("entityType"))
             entities.setdefault(name, kind)
-            said = row.get("observations")
-            texts = [_text(each) for each in (said if isinstance(said, list) else [said])]
-            observations += [Observed(place, name, each) for each in texts if each]
+            raw = row.get("observations")
+            texts = [_text(entry) for entry in (raw if isinstance(raw, list) else [raw])]
+            observations += [Observed(place, name, observation) for observation in texts if observation]
         elif _is_relation(row):
             relations.append((_text(row["from"]), _text(row.get("relationType")) or "related to", _text(row["to"])))
         elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # not a marker of the file format

@@ -82,8 +82,7 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
             connection.set_authorizer(_only_reading)
             try:
                 if uploaded and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                    raise sqlite3.DatabaseError("its pages do not fit together")  # pages that are referenced twice may
-                    # multiply the output
+                    raise sqlite3.DatabaseError("its pages do not fit together")  # a page used twice may fill a disk
                 yield connection
             except sqlite3.OperationalError:
                 budget.take()  # if the deadline caused the interrupt, raise that error
@@ -162,8 +161,8 @@ def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> lis
 def decoded(data: Any) -> Any:
     """Decode a value's JSON, even if nested in a JSON string; None if invalid."""
     try:
-        found = json.loads(data)
-        return json.loads(found) if isinstance(found, str) and found[:1] in ("[", "{") else found
+        parsed = json.loads(data)
+        return json.loads(parsed) if isinstance(parsed, str) and parsed[:1] in ("[", "{") else parsed
     except (ValueError, TypeError, RecursionError):
         return None
 

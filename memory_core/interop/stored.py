@@ -91,12 +91,12 @@ class BlockNames:
         text = str(storable(wanted)[0]) if isinstance(wanted, str) else ""
         name = " ".join(text.replace("<", "‹").replace(">", "›").split()) or "Block"
         number = 1
-        found = name = f"{name} block" if name in RESERVED_NAMES else name
-        while found in self._taken:
+        candidate = name = f"{name} block" if name in RESERVED_NAMES else name
+        while candidate in self._taken:
             number += 1
-            found = f"{name} {number}"
-        self._taken.add(found)
-        return found
+            candidate = f"{name} {number}"
+        self._taken.add(candidate)
+        return candidate
 
 
 def counted(names: Sequence[str], shown: int = 5) -> str:
