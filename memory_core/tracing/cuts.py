@@ -41,12 +41,12 @@ def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
         NotFoundError: The log lacks the prompt, or the prompt lacks the cut.
     """
     position, number = ref.cut
-    record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+    record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
     cuts = context_of(record).cuts if record is not None and is_context(record.event) else ()
     if record is None or not 1 <= number <= len(cuts):
         raise NotFoundError(f"There is no cut {number} of a prompt at position {position} of this session's log.")
     cut: Mapping[str, Any] = cuts[number - 1]
-    refs = [each for each in spread(cut["refs"]) if each.kind != "day"]  # a date line carries no information by itself
+    refs = [ref for ref in spread(cut["refs"]) if ref.kind != "day"]  # a date line carries no information by itself
     if cut["part"] == QUEUE:  # turns of the queue are named by their first message
         refs = [Ref.of("message", seq) for seq in pieces.left_out(record)]
     return FoundCut(record, cut["part"], cut["rule"], int(cut["tokens"]), tuple(refs), _decided(record, cut))

@@ -90,8 +90,8 @@ class Effects:
         """
         facts = [Ref.of("fact", id) for id in self._of_block(self._life.facts, block)]
         relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]
-        found = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
-        refs = dict.fromkeys((*found, *reversed(facts), *reversed(relations)))
+        block_refs = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
+        refs = dict.fromkeys((*block_refs, *reversed(facts), *reversed(relations)))
         effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
         left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
         return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
@@ -121,16 +121,15 @@ class Effects:
             return block, later
         then = [record for record in records if record.position <= moment.position]
         if of_fact:
-            kept, _ = fact_kept(self._life, id, then)
-            return block, fact_shown(self._life, moment, block, id) if kept.verdict == "passed" else kept
+            state, _ = fact_kept(self._life, id, then)
+            return block, fact_shown(self._life, moment, block, id) if state.verdict == "passed" else state
         return block, relation_gone(self._life, id, then) or relation_shown(moment, block, id)
 
     def _unit(self, ref: Ref) -> tuple[str, Stage] | None:
         block = self._in.get(ref)
         if block is None:
             return None
-        *_, end = unit_shown(self._moment, block, ref.number, None)  # the embedder is irrelevant: the search named the
-        # unit
+        *_, end = unit_shown(self._moment, block, ref.number, None)  # the search named it: any embedder
         return block, end
 
     def _other(self, ref: Ref) -> tuple[str, Stage] | None:

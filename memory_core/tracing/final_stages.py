@@ -146,11 +146,11 @@ def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) ->
 
     `embedder`: model of its vector; None without a vector.
     """
-    there = moment.blocks.get(block)
+    past_block = moment.blocks.get(block)
     end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
     away = end is not None and end.rule in AWAY
-    if there is not None and moment.record is not None and not away:
-        search = found(moment, there, number, embedder)
+    if past_block is not None and moment.record is not None and not away:
+        search = found(moment, past_block, number, embedder)
         yield search
         if search.verdict != "passed":
             return
@@ -167,8 +167,8 @@ def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
     """Return the ref by which a prompt holds or cuts a block's text; the first if several."""
     refs = [ref for ref, name in moment.held.items() if name == block.name]
     refs += [ref for ref, cut in moment.cut.items() if cut.part == block.name]
-    own = Ref.of("text", block.text) if block.text else None
-    return next((ref for ref in refs if ref.kind == "text"), own)
+    text_ref = Ref.of("text", block.text) if block.text else None
+    return next((ref for ref in refs if ref.kind == "text"), text_ref)
 
 
 def text_shown(moment: Moment, block: PastBlock) -> Stage:

@@ -73,10 +73,7 @@ class Fixes:
     held: bool
     """Whether that has the information already."""
     offered: tuple[Fix, ...]
-    """Fixes without losses first, then fewest tokens lost, then least invasive.
-
-    Empty if the information is in the prompt already.
-    """
+    """Fixes by tokens lost, then least invasive; empty if the prompt has the information already."""
 
 
 def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> Fixes:
@@ -92,7 +89,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
         return Fixes(now, now is not None, ())
     offered: list[Fix] = []
     for fix in trying.candidates():
-        if any((each.kind, each.block, each.fact) == (fix.kind, fix.block, fix.fact) for each in offered):
+        if any((other.kind, other.block, other.fact) == (fix.kind, fix.block, fix.fact) for other in offered):
             continue
         if fix.kind not in ("teach", "write") and len(offered) >= MAX_TRIED:
             continue
@@ -110,8 +107,8 @@ def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
     assert fix.foretold is not None
     before, after = now.context.plan, fix.foretold.context.plan
     losses = {part.name: lost for part in before.granted if (lost := _lost(part, after.granted))}
-    kept = {message.seq for message in after.queue}
-    if left_out := sum(message.tokens for message in before.queue if message.seq not in kept):
+    remaining = {message.seq for message in after.queue}
+    if left_out := sum(message.tokens for message in before.queue if message.seq not in remaining):
         losses[QUEUE] = left_out
     if not losses:
         return fix
@@ -125,7 +122,7 @@ def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
 def _lost(part: Granted, after: Sequence[Granted]) -> int:
     """Return the tokens of a part's pieces missing from a later prompt; a text's new version replaces its old one."""
     old = {piece.ref for piece in part.pieces}
-    then = {piece.ref: piece for each in after if each.name == part.name for piece in each.pieces}
+    then = {piece.ref: piece for other in after if other.name == part.name for piece in other.pieces}
     reworded = sum(then[ref].tokens for ref in then.keys() - old if ref.kind in ("text", "content"))
     return max(0, sum(piece.tokens for piece in part.pieces if piece.ref not in then) - reworded)
 
@@ -338,12 +335,12 @@ class _Trying:
 
 def _label(name: str, settings: Mapping[str, Any]) -> str:
     """Format search settings for a button."""
-    said = []
+    clauses = []
     if "similarity_threshold" in settings:
-        said.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
+        clauses.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
     if "similarity_top_k" in settings:
-        said.append(f"bring back {settings['similarity_top_k']} results{'' if said else f' in {name}'}")
-    label = " and ".join(said)
+        clauses.append(f"bring back {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
+    label = " and ".join(clauses)
     return label[:1].upper() + label[1:]
 
 

@@ -96,14 +96,13 @@ class Life:
     def number(self, kind: str, id: int) -> int:
         """Return the number of a fact or relation in its block, from 1; ids are the database's."""
         if id not in self.numbered.get(kind, {}):  # the log has grown since
-            known = tuple((self.facts if kind == "fact" else self.relations).items())  # copied, as another thread may
-            # extend it
-            firsts = sorted(((own[0], each) for each, own in known if own), key=lambda pair: pair[0].position)
+            items = tuple((self.facts if kind == "fact" else self.relations).items())  # copied: threads may add
+            firsts = sorted(((logs[0], id) for id, logs in items if logs), key=lambda pair: pair[0].position)
             counts: Counter[str | None] = Counter()
             numbers = {}
-            for first, each in firsts:
+            for first, item_id in firsts:
                 counts[first.event.about] += 1
-                numbers[each] = counts[first.event.about]
+                numbers[item_id] = counts[first.event.about]
             self.numbered[kind] = numbers
         return self.numbered[kind].get(id, id)
 
@@ -130,8 +129,7 @@ class GrowingLife:
         """Read new events. Lists of earlier results grow as well; their readers ignore later events."""
         with self._lock:
             first = history.records[0] if history.records else None
-            if first is not self._first or history.position < self._position:  # texts were erased, so the log was
-                # rewritten
+            if first is not self._first or history.position < self._position:  # texts were erased: a new log
                 self._life, self._first, self._position = Life((), frozenset(), session_id), first, 0
             _read_on(self._life, history.after(self._position))
             self._position = history.position

@@ -69,9 +69,9 @@ class Phrase:
         """
         line = " ".join(text.split())
         content = dict.fromkeys(stem for word in words(line) for stem in stems(word))
-        found = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
+        sentences = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
         needles = dict.fromkeys(needle for stem in content if (needle := _beginning(stem)))
-        return cls(line, tuple(sentence for sentence in found if sentence), tuple(needles)[:MAX_NEEDLES])
+        return cls(line, tuple(sentence for sentence in sentences if sentence), tuple(needles)[:MAX_NEEDLES])
 
     @cached_property
     def scattered(self) -> "Phrase":
@@ -116,8 +116,8 @@ class Phrase:
             return True
         if not self.sentences:  # only stop words or signs
             return bool(self._signs) and self._signs in visible(" ".join(text.split())).casefold()
-        there = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
-        return all(any(wanted <= sentence for sentence in there) for wanted in self.sentences)
+        sentences = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
+        return all(any(wanted <= sentence for sentence in sentences) for wanted in self.sentences)
 
     @cached_property
     def _symbols(self) -> Set[str]:
@@ -161,7 +161,7 @@ class _Held:
         """Return whether it has a word, possibly inflected, alone or (`parts`) within a longer one."""
         if word.in_runs:
             return word.text in self._folded
-        if not all(each in self._folded for each in word.beginnings):  # fast check without tokenising the text
+        if not all(prefix in self._folded for prefix in word.beginnings):  # fast check without tokenising the text
             return False
         if word.text in self._words or (bool(word.stems) and self._stems >= word.stems):
             return True
@@ -181,13 +181,13 @@ class _Held:
 
     @cached_property
     def _words(self) -> Set[str]:
-        found: set[str] = set()
+        result: set[str] = set()
         for form in self._forms:
-            found |= _symbols(form)
-            found.update(word.casefold() for word in words(form))
-            found.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
-            found.update(part for word in tuple(found) if word.count(",") + word.count(".") for part in _listed(word))
-        return found
+            result |= _symbols(form)
+            result.update(word.casefold() for word in words(form))
+            result.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
+            result.update(part for word in tuple(result) if word.count(",") + word.count(".") for part in _listed(word))
+        return result
 
     @cached_property
     def _stems(self) -> frozenset[str]:

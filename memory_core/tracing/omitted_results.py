@@ -37,8 +37,8 @@ class Prompts:
                 self._sent.append((sent, record))
                 if record.event.span is not None:
                     self._of_trace[_trace(record.event.span)].append((sent, record))
-        for each in (self._sent, *self._of_trace.values()):
-            each.sort(key=lambda pair: (pair[0], pair[1].position))
+        for prompts in (self._sent, *self._of_trace.values()):
+            prompts.sort(key=lambda pair: (pair[0], pair[1].position))
 
     def after(self, event: MemorySearched) -> EventRecord | None:
         """Return the prompt after a search: the next of its trace, else of the session."""
@@ -65,7 +65,7 @@ def unsent(
 
     `records`: the log up to the requested moment; `words` returns the text of a hash, `said_in` a prompt's whole text.
     """
-    prompts, found = Prompts(records), {}
+    prompts, omitted = Prompts(records), {}
     for search in searches:
         event: Any = search.event
         sent = prompts.after(event) if search.kind == MemorySearched.kind and event.results else None
@@ -73,11 +73,11 @@ def unsent(
             continue
         text = said_in(sent)
         in_text = _folded(text)
-        told = [(n, own) for n, (_, key, _, _) in enumerate(event.results) if key and (own := words(key))]
-        missing = tuple(n for n, own in told if not _says(text, in_text, own))
+        results = [(n, text_of) for n, (_, key, _, _) in enumerate(event.results) if key and (text_of := words(key))]
+        missing = tuple(n for n, result in results if not _says(text, in_text, result))
         if missing:
-            found[search.position] = Unsent(search, sent, missing)
-    return found
+            omitted[search.position] = Unsent(search, sent, missing)
+    return omitted
 
 
 def says(text: str, words: str) -> bool:

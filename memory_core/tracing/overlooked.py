@@ -72,20 +72,20 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
             flips[event.fact] += 1
             del aside[facts[event.fact]]
     uses: dict[RefKind, Mapping[int, Use]] = {"fact": usage.facts, "unit": usage.turns, "relation": usage.relations}
-    kept = {kind: usage.kept.get(kind, frozenset()) for kind in uses}
+    active = {kind: usage.kept.get(kind, frozenset()) for kind in uses}
     cut = [
         (Ref.of(kind, number), use.asked, use.cut)
         for kind, counted in uses.items()
         for number, use in counted.items()
-        if use.cut and number in kept[kind]
+        if use.cut and number in active[kind]
     ]
     return Overlooked(
         empty_searches=tuple(sorted(searches, key=lambda each: -each.turn)),
         unused={
-            kind: tuple(Ref.of(kind, number) for number in sorted(kept[kind] - counted.keys(), reverse=True))
+            kind: tuple(Ref.of(kind, number) for number in sorted(active[kind] - counted.keys(), reverse=True))
             for kind, counted in uses.items()
         },
-        kept={kind: len(numbers) for kind, numbers in kept.items()},
+        kept={kind: len(numbers) for kind, numbers in active.items()},
         flipped=tuple((Ref.of("fact", fact), times) for fact, times in flips.most_common()),
         cut=tuple(sorted(cut, key=lambda each: -each[2])),
     )

@@ -42,25 +42,25 @@ class Presence:
     """Log position of the view."""
 
     def at(self, turn: int) -> TurnPresence | None:
-        return next((each for each in self.turns if each.turn == turn), None)
+        return next((cell for cell in self.turns if cell.turn == turn), None)
 
     def last_in(self, turn: int) -> TurnPresence | None:
         """Return the last turn up to this one whose prompt had it."""
-        return next((each for each in reversed(self.turns) if each.turn <= turn and each.state == "prompt"), None)
+        return next((cell for cell in reversed(self.turns) if cell.turn <= turn and cell.state == "prompt"), None)
 
     def dropped(self) -> Iterator[TurnPresence]:
         """Yield each turn whose prompt lost it."""
         was_in = False
-        for each in self.turns:
-            if each.state == "none":
+        for cell in self.turns:
+            if cell.state == "none":
                 continue
-            if was_in and each.state != "prompt":
-                yield each
-            was_in = each.state == "prompt"
+            if was_in and cell.state != "prompt":
+                yield cell
+            was_in = cell.state == "prompt"
 
     def dropped_after(self, turn: int) -> TurnPresence | None:
         """Return the turn after this one whose prompt lost it; None if none did."""
-        return next((each for each in self.dropped() if each.turn > turn), None)
+        return next((cell for cell in self.dropped() if cell.turn > turn), None)
 
 
 def presence_in(trace: Trace, turn: int) -> TurnPresence:
@@ -74,5 +74,5 @@ def presence_in(trace: Trace, turn: int) -> TurnPresence:
         return TurnPresence(turn, "before", trace.sentence)
     if any(stage.rule == "not_sent" for stage in decided):
         return TurnPresence(turn, "out", trace.sentence)
-    kept = any(stage.verdict == "waiting" or STAGES.index(stage.name) >= _KEPT for stage in decided)
-    return TurnPresence(turn, "memory" if kept else "lost", trace.sentence)
+    stored = any(stage.verdict == "waiting" or STAGES.index(stage.name) >= _KEPT for stage in decided)
+    return TurnPresence(turn, "memory" if stored else "lost", trace.sentence)

@@ -45,8 +45,8 @@ class Records:
     def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
         """Return the searches that the prompt followed."""
         prompts, prompt = Prompts(then), self.moment.record
-        found = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
-        return [record for record in found if prompts.after(cast(MemorySearched, record.event)) is prompt]
+        searches = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
+        return [record for record in searches if prompts.after(cast(MemorySearched, record.event)) is prompt]
 
     def _track(
         self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord, searches: list[EventRecord]
@@ -85,7 +85,7 @@ class Records:
             return None
         if not record.versions:
             return record.found[0] if self._says(phrase, record.found_words) else None
-        return next((each.record for each in record.versions if self._says(phrase, each.words)), None)
+        return next((version.record for version in record.versions if self._says(phrase, version.words)), None)
 
     def _end(self, record: StoreRecord, words: str, searches: list[EventRecord]) -> Iterator[Stage]:
         """Yield the stages retrieved before the prompt, and in the prompt."""
@@ -93,8 +93,8 @@ class Records:
         if moment.record is None:
             yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn:,}.", rule="no_prompt")
             return
-        own = [search for search in searches if store_name(search.event) == record.store]
-        hit = next((search for search in reversed(own) if search in record.found), None)
+        of_store = [search for search in searches if store_name(search.event) == record.store]
+        hit = next((search for search in reversed(of_store) if search in record.found), None)
         if says(self.said_in(moment.record), words):
             if hit is not None:
                 yield self._found(record, hit)
@@ -105,11 +105,11 @@ class Records:
             where = f"the search of {record.store}{self._question(hit)}"
             text = f"Found by {where}, and yet not in {moment.prompt}: no message has its words. Why is not known here."
             yield stage("prompt", "lost", text, moment.record, rule="found_not_sent", knowledge="observed")
-        elif own:
-            missed: Any = own[-1].event
+        elif of_store:
+            missed: Any = of_store[-1].event
             number = "nothing" if missed.count == 0 else "other records" if missed.results else "what is not known"
-            text = f"Not found: the search of {record.store}{self._question(own[-1])} returned {number}."
-            yield _reported("found", "lost", text, own[-1], "not_returned")
+            text = f"Not found: the search of {record.store}{self._question(of_store[-1])} returned {number}."
+            yield _reported("found", "lost", text, of_store[-1], "not_returned")
         else:
             text = f"Not looked for: no search of {record.store} was reported before {moment.prompt}."
             yield _reported("found", "lost", text, moment.record, "no_search")
@@ -145,7 +145,7 @@ def _words_of(record: StoreRecord) -> Iterable[str]:
 def _same(store: Store | None, ever: StoreRecord) -> StoreRecord | None:
     """Return the record's state at the moment; None before its first event. Records without ids are matched by their
     writes."""
-    for each in store.records if store is not None else ():
-        if each.id == ever.id and (each.id is not None or each.versions[0].record is ever.versions[0].record):
-            return each
+    for other in store.records if store is not None else ():
+        if other.id == ever.id and (other.id is not None or other.versions[0].record is ever.versions[0].record):
+            return other
     return None

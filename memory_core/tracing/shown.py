@@ -22,12 +22,12 @@ def shown_page(
     start: int | None,
 ) -> Page:
     """Build the page of some turns of a history; `trace` returns the trace to a turn's prompt."""
-    said = _messages(log, history, set(turns))
+    messages = _messages(log, history, set(turns))
     shown = [
         ShownTurn(
             record=history.turns[turn],
             said=tuple(
-                (role, None if message is None else message_text(message)) for role, message in said.get(turn, ())
+                (role, None if message is None else message_text(message)) for role, message in messages.get(turn, ())
             ),
             prompt=log.prompt(built) if (built := history.turns[turn].built) is not None else None,
             trace=trace(turn) if trace is not None else None,
@@ -46,9 +46,9 @@ def _messages(log: SessionLog, history: History, turns: set[int]) -> Mapping[int
         if record.kind == "message_added" and record.turn in turns
     ]
     texts = log.texts(event.content for _, event in added)
-    found: dict[int, list[tuple[str, ChatMessage | None]]] = {}
+    by_turn: dict[int, list[tuple[str, ChatMessage | None]]] = {}
     for turn, event in added:
         text = texts.get(event.content)
         message = None if text is None else ChatMessage.from_json(text)
-        found.setdefault(turn, []).append((event.role, message))
-    return found
+        by_turn.setdefault(turn, []).append((event.role, message))
+    return by_turn

@@ -82,27 +82,27 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
     """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
-    known: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
+    knowledge: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
         late = f"Said by {who} in turn {added.turn:,}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
-    said = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
-                 knowledge=known, turn=added.turn, tokens=event.tokens)  # fmt: skip
+    first = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
+                  knowledge=knowledge, turn=added.turn, tokens=event.tokens)  # fmt: skip
     if moment.observed:  # an attached agent's queue is unknown
-        return [said]
+        return [first]
     if event.pinned:
-        return [said, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
+        return [first, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
     if left is None or left.position > moment.position:
-        return [said, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
+        return [first, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
     queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn:,}.", added)
     gone: Any = left.event
     flush = getattr(gone, "flush", None)
     if left.kind == "session_reset":
         text = f"Forgotten in turn {left.turn:,}, when the queue was reset: no block is given what leaves so."
-        return [said, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
+        return [first, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
     if flush is None:
         text = f"Taken out of the queue in turn {left.turn:,}, when it was replaced: no block is given what leaves so."
-        return [said, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
+        return [first, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
     text = (
         f"Flushed in turn {left.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
         f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
@@ -112,7 +112,7 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
         text = f"Flushed in turn {left.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
     flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
-    return [said, queued, flushed]
+    return [first, queued, flushed]
 
 
 def in_prompt(moment: Moment, seq: int) -> Stage:
@@ -229,11 +229,11 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
         error: Any = failed.event
         text = f"{block} could not be read for {moment.prompt}: {_clause(error.error)}."
         return stage("prompt", "lost", text, failed, rule="block_failed")
-    there = moment.blocks.get(block)
-    if there is None:
+    past_block = moment.blocks.get(block)
+    if past_block is None:
         text = f"{block} was not there for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_removed")
-    if not there.settings.get("enabled", True):
+    if not past_block.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_off")
     return None

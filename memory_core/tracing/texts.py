@@ -40,21 +40,20 @@ class Version:
 
 def versions(records: Iterable[EventRecord], block: str) -> list[Version]:
     """Return all texts of the block with this name, oldest first, without their words."""
-    found: list[Version] = []
+    history: list[Version] = []
     for record in records:
         event: Any = record.event
         if event.about != block:
             continue
         if record.kind == "block_edited" and event.after and event.after != event.before:
-            found.append(Version(event.revision, event.after, record))
-        elif record.kind == "summary_rewritten" and found:
-            last = found[-1]
+            history.append(Version(event.revision, event.after, record))
+        elif record.kind == "summary_rewritten" and history:
+            last = history[-1]
             if last.revision == event.revision and last.record.kind == "block_edited" and last.record.actor == "engine":
-                found[-1] = replace(last, record=record, seqs=event.seqs)  # its text change is a separate, earlier
-                # event
+                history[-1] = replace(last, record=record, seqs=event.seqs)  # its text change came before
             else:
-                found[-1] = replace(last, later=(*last.later, *event.seqs))
-    return found
+                history[-1] = replace(last, later=(*last.later, *event.seqs))
+    return history
 
 
 def pieces_of(kind: str, text: str, stored: str | None) -> dict[Ref, str]:
@@ -98,21 +97,21 @@ def saying(phrase: Phrase, pieces: Mapping[Ref, str]) -> list[Ref]:
     alone = [ref for ref, words in pieces.items() if phrase.said_in(words)]
     if alone:
         return alone
-    there = {ref: set(stems(words)) for ref, words in pieces.items()}
-    parts = [ref for ref, own in there.items() if any(part <= own for part in phrase.sentences)]
-    return parts or [max(there, key=lambda ref: len(phrase.stems & there[ref]))]
+    stems_of = {ref: set(stems(words)) for ref, words in pieces.items()}
+    parts = [ref for ref, present in stems_of.items() if any(part <= present for part in phrase.sentences)]
+    return parts or [max(stems_of, key=lambda ref: len(phrase.stems & stems_of[ref]))]
 
 
 def carrying(phrase: Phrase, pieces: Mapping[Ref, str], *, all_of_it: bool = False) -> list[Ref]:
     """Return the pieces that carry a phrase; of a whole message (`all_of_it`), also those made of its words."""
-    said = saying(phrase, pieces)
-    if said or not phrase.stems:
-        return said
-    there = {ref: frozenset(stems(words)) for ref, words in pieces.items()}
+    literal = saying(phrase, pieces)
+    if literal or not phrase.stems:
+        return literal
+    stems_of = {ref: frozenset(stems(words)) for ref, words in pieces.items()}
     return [
         ref
-        for ref, own in there.items()
-        if carries(own, phrase.stems) or (all_of_it and own and carries(phrase.stems, own))
+        for ref, present in stems_of.items()
+        if carries(present, phrase.stems) or (all_of_it and present and carries(phrase.stems, present))
     ]
 
 
@@ -146,11 +145,11 @@ def made_of(found: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
 
 def stretch(seqs: Ranges) -> str:
     """Format ranges: `message 7`, or `messages 5 to 8 and 11`; long lists are abbreviated."""
-    said = [str(first) if first == last else f"{first} to {last}" for first, last in seqs[:MAX_RANGES]]
+    ranges = [str(first) if first == last else f"{first} to {last}" for first, last in seqs[:MAX_RANGES]]
     if len(seqs) > MAX_RANGES:
-        said.append("others")
+        ranges.append("others")
     noun = "message" if len(seqs) == 1 and seqs[0][0] == seqs[0][1] else "messages"
-    return f"{noun} {' and '.join(filter(None, [', '.join(said[:-1]), said[-1]]))}"
+    return f"{noun} {' and '.join(filter(None, [', '.join(ranges[:-1]), ranges[-1]]))}"
 
 
 # -- stages ----------------------------------------------------------------------------------------
@@ -202,7 +201,7 @@ def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | Non
             text = f"{text}, as version {first} had"
         return stage("kept", "passed", f"{text}.", newest.record, knowledge="observed", revision=last)
     before = next(version.pieces for version in reversed(found[: found.index(gone)]) if version.known)
-    phrase, new = Phrase.of(before[ref]), [words for each, words in gone.pieces.items() if each not in before]
+    phrase, new = Phrase.of(before[ref]), [words for piece, words in gone.pieces.items() if piece not in before]
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:
         text = f'Worded otherwise in turn {gone.record.turn:,}, version {gone.revision} of {block.name}: "{instead}"'

@@ -170,12 +170,12 @@ class SessionTracer:
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        cells, found = _still_valid(history, known, end), []
+        cells, presences = _still_valid(history, known, end), []
         for turn in turns:
             if turn not in cells:
                 cells[turn] = presence_in(trace(turn), turn)
-            found.append(cells[turn])
-        return Presence(target, asked, tuple(found), end)
+            presences.append(cells[turn])
+        return Presence(target, asked, tuple(presences), end)
 
     def carriers(self, target: str | Ref) -> frozenset[Ref]:
         """Return all messages, facts, relations, stored units and texts that ever carried it.
@@ -187,9 +187,9 @@ class SessionTracer:
         gathering = self._gathering(self._log.history())
         followed = gathering.ever(target)
         tracks = gathering.tracks(followed, None, gathering.life(followed))
-        found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
+        refs = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
         versions = gathering.versions_saying(_typed(target)) if isinstance(target, str) else set()
-        return frozenset(found | versions | {Ref.of("message", seq) for seq in followed.messages})
+        return frozenset(refs | versions | {Ref.of("message", seq) for seq in followed.messages})
 
     def page(
         self,
@@ -325,7 +325,7 @@ def _typed(phrase: str) -> str:
 
 def _still_valid(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
     """Return reusable turns of an earlier result: all but its last, unless something was erased since."""
-    if known is None or known.position > end or any(each.kind in _ERASING for each in history.after(known.position)):
+    if known is None or known.position > end or any(item.kind in _ERASING for item in history.after(known.position)):
         return {}
     return {cell.turn: cell for cell in known.turns[:-1]}
 
@@ -337,8 +337,8 @@ def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
         return []
     scope = user_scope(session.user_id)
     with session.database.read() as connection:
-        found = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
-    others = [record for record in found if record.session_id != session.id]
+        records = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
+    others = [record for record in records if record.session_id != session.id]
     return sorted(others, key=lambda record: record.position)
 
 
@@ -373,17 +373,17 @@ class _Gathering:
 
     def _load(self, keys: Iterable[str]) -> None:
         wanted = {key for key in keys if key not in self._texts}
-        found = self._log.texts(wanted) if wanted else {}
-        self._texts.update((key, found.get(key)) for key in wanted)
+        texts = self._log.texts(wanted) if wanted else {}
+        self._texts.update((key, texts.get(key)) for key in wanted)
 
     def words_at(self, refs: Iterable[Ref], position: int) -> dict[Ref, str]:
         """Return the texts of refs in one read; of a unit, those of its messages."""
         keys = {ref: self._keys(ref, position) for ref in refs}
-        self._load(key for each in keys.values() for key in each)
-        found = {
-            ref: self._joined(ref, [text for key in each if (text := self.words(key))]) for ref, each in keys.items()
+        self._load(key for hashes in keys.values() for key in hashes)
+        texts = {
+            ref: self._joined(ref, [text for key in parts if (text := self.words(key))]) for ref, parts in keys.items()
         }
-        return {ref: words for ref, words in found.items() if words}
+        return {ref: words for ref, words in texts.items() if words}
 
     def _keys(self, ref: Ref, position: int) -> list[str]:
         """Return the hashes of a ref's texts."""
@@ -436,15 +436,15 @@ class _Gathering:
         """Return all versions of a block's text, with pieces."""
         if name not in self._versions:
             kind = self._history.kinds(self._history.position).get(name, "custom")
-            found = versions(self._history.records, name)
-            self._load(version.text for version in found)
-            self._versions[name] = with_words(found, kind, self.words)
+            history = versions(self._history.records, name)
+            self._load(version.text for version in history)
+            self._versions[name] = with_words(history, kind, self.words)
         return self._versions[name]
 
     def versions_saying(self, phrase: str) -> set[Ref]:
         """Return the pieces that say a phrase, in all versions of all blocks."""
         wanted, names = Phrase.of(phrase), self._history.blocks_ever(self._history.position)
-        return {ref for name in names for each in self.versions(name) for ref in saying(wanted, each.pieces)}
+        return {ref for name in names for version in self.versions(name) for ref in saying(wanted, version.pieces)}
 
     # -- targets --------------------------------------------------------------------------------------
 
@@ -472,8 +472,8 @@ class _Gathering:
         return followed, self._nearest_by_words(wanted) or nearest
 
     def _carries(self, followed: Followed) -> bool:
-        found = followed.messages or followed.facts or followed.relations or followed.texts
-        return bool(found) or any(True for _ in self._record_tracks(followed))
+        items = followed.messages or followed.facts or followed.relations or followed.texts
+        return bool(items) or any(True for _ in self._record_tracks(followed))
 
     def _with_all_words(self, wanted: Phrase) -> Followed | None:
         """Return one item with all words of a phrase in any order, preferring the newest message up to the prompt."""
@@ -507,7 +507,7 @@ class _Gathering:
             for version in reversed(self.versions(name)):
                 if refs := saying(wanted, version.pieces):
                     return refs[0], name
-        given = {
+        parts = {
             ref: str(part["name"])
             for turn in self._history.turns.values()
             for record in turn.contexts
@@ -515,10 +515,10 @@ class _Gathering:
             for ref in spread(part["refs"])
             if ref.kind == "content"
         }
-        self._load(ref.hash for ref in given)
-        holding = (ref for ref in reversed(given) if wanted.said_in(content_text(ref, self.words(ref.hash))))
+        self._load(ref.hash for ref in parts)
+        holding = (ref for ref in reversed(parts) if wanted.said_in(content_text(ref, self.words(ref.hash))))
         ref = next(holding, None)
-        return ref, given[ref] if ref is not None else None
+        return ref, parts[ref] if ref is not None else None
 
     def _nearest_by_words(self, wanted: Phrase) -> Nearest | None:
         """Return the message with most words of a phrase, if each word occurs in some message; else None."""
@@ -559,20 +559,20 @@ class _Gathering:
 
     def _texts_saying(self, wanted: Phrase) -> dict[tuple[str, Ref], Matched]:
         """Return pieces of current block texts that say a phrase, and a requested piece of other sessions."""
-        found: dict[tuple[str, Ref], Matched] = {
+        matches: dict[tuple[str, Ref], Matched] = {
             (block.name, ref): "words"
             for block in self._moment.blocks.values()
             if block.text
             for ref in saying(wanted, pieces_of(block.kind, block.text, self.words(block.text)))
         }
-        given = {ref: name for ref, name in self._moment.held.items() if ref.kind == "content"}
-        given |= {ref: cut.part for ref, cut in self._moment.cut.items() if ref.kind == "content"}
-        self._load(ref.hash for ref in given)
-        for ref, name in given.items():
+        contents = {ref: name for ref, name in self._moment.held.items() if ref.kind == "content"}
+        contents |= {ref: cut.part for ref, cut in self._moment.cut.items() if ref.kind == "content"}
+        self._load(ref.hash for ref in contents)
+        for ref, name in contents.items():
             stored = self.words(ref.hash)
             if stored is not None and origin_of(stored) is not None and wanted.said_in(content_text(ref, stored)):
-                found[name, ref] = "words"
-        return found
+                matches[name, ref] = "words"
+        return matches
 
     def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
         """Return at most `MAX_CARRIERS`: in the prompt first, then cut from it, then newest."""
@@ -592,14 +592,14 @@ class _Gathering:
         """
         whole = self.picked(ref)
         read = (words, words.partition(": ")[2])  # a stored line of a prompt starts with its speaker
-        wanted = next((each for each in map(Phrase.of, read) if each.said_in(self.asked)), None)
+        wanted = next((phrase for phrase in map(Phrase.of, read) if phrase.said_in(self.asked)), None)
         if wanted is None:
             raise NotFoundError("What is followed does not say these words.")
         self.asked = wanted.text
         if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):
             copies = self._matching(wanted, MAX_SAID)
             return replace(copies, texts={**copies.texts, **whole.texts})
-        saying = {seq: each for seq, each in whole.messages.items() if wanted.said_in(self._message(seq) or "")}
+        saying = {seq: entry for seq, entry in whole.messages.items() if wanted.said_in(self._message(seq) or "")}
         messages = saying or whole.messages
         return replace(whole, phrase=wanted, messages=messages, all_of_it=False, parts=True)
 
@@ -691,8 +691,8 @@ class _Gathering:
         states = [state for seq in seqs if (state := self._state(seq)) is not None]
         self._load(state.added.content for state in states)
         texts = {state.added.seq: self._message(state.added.seq) or "" for state in states}
-        found = [seq for seq, text in texts.items() if phrase.carried_by(text)]
-        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
+        carriers = [seq for seq, text in texts.items() if phrase.carried_by(text)]
+        return sorted(carriers, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
@@ -704,28 +704,28 @@ class _Gathering:
         then = self._moment.position
         states = [] if self._pieces is None else self._pieces.messages_with(holding)
         states.sort(key=lambda state: (state.record.position > then, -state.record.position))
-        found: list[int] = []
+        seqs: list[int] = []
         for start in range(0, len(states), 200):
             part = [state.added for state in states[start : start + 200]]
             self._load(added.content for added in part)
             for added in part:
                 if wanted.said_in(self._message(added.seq) or ""):
-                    found.append(added.seq)
-                    if len(found) == most:
-                        return found
-        return found
+                    seqs.append(added.seq)
+                    if len(seqs) == most:
+                        return seqs
+        return seqs
 
     @cached_property
     def _worded(self) -> dict[int, list[tuple[int, str]]]:
         """Text hash of every fact, including the user's other sessions, by start position."""
-        own = self._pieces.fact_words if self._pieces is not None else {}
-        found = {id: [(position, words.content) for position, words in worded] for id, worded in own.items()}
+        own_words = self._pieces.fact_words if self._pieces is not None else {}
+        hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:
             words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
             if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
                 fact: int = getattr(record.event, "fact", 0)
-                found.setdefault(fact, []).append((record.position, words))
-        return found
+                hashes.setdefault(fact, []).append((record.position, words))
+        return hashes
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:
         worded = self._worded
@@ -733,10 +733,10 @@ class _Gathering:
         return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
     def _relations_saying(self, wanted: Phrase) -> list[int]:
-        known = tuple(self._pieces.relations) if self._pieces is not None else ()  # copied, as another thread may
-        # extend it
+        # copied, as another thread may add
+        snapshot = tuple(self._pieces.relations) if self._pieces is not None else ()
         then, ever = self._moment.position, 2**62
-        return [id for id in known if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
+        return [id for id in snapshot if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
 
     def _says(self, wanted: Phrase, key: str) -> bool:
         """Return whether a text says a phrase, with a fast pre-check by word prefixes."""
@@ -796,8 +796,8 @@ class _Gathering:
         records: Iterable[EventRecord] = self._history.records
         if elsewhere := self._elsewhere:
             records = merge(records, elsewhere, key=lambda record: record.position)
-        seqs = {seq for each in followed for seq in each.messages}
-        units = {number for each in followed for number in each.units}
+        seqs = {seq for one in followed for seq in one.messages}
+        units = {number for one in followed for number in one.units}
         return read_life(records, seqs, units=units, session_id=self._session.id)
 
     def tracks(self, followed: Followed, target: Ref | None, life: Life) -> tuple[Track, ...]:
@@ -820,8 +820,8 @@ class _Gathering:
         """Assemble the trace."""
         tracks = self.tracks(followed, target, life)
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
-        found = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
-        return replace(found, nearest=nearest, more=more, scattered=self._scattered)
+        trace = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
+        return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
         """Trace a cut: each of its entries, and other carriers of the same."""
@@ -831,17 +831,17 @@ class _Gathering:
                 followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
             except NotFoundError:  # fully erased
                 followed.append((ref, None, ""))
-        life = self.life(*(each for _, each, _ in followed if each is not None))
-        entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
+        life = self.life(*(target for _, target, _ in followed if target is not None))
+        entries = tuple(self._entry(ref, target, words, life) for ref, target, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
         shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
-        tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
+        tracks = [track for entry in entries for track in (entry.own, *entry.others) if track is not None]
         different = tuple({track.carrier.key: track for track in tracks}.values())
-        said = {each.seq: each for entry in entries for each in entry.said}
+        messages = {message.seq: message for entry in entries for message in entry.said}
         asked = "\n".join(entry.words for entry in entries)
         shown = ranked(different, target)[:MAX_TRACKS]
-        found = self._trace(asked, target, tuple(said[seq] for seq in sorted(said, reverse=True)), shown, life)
-        return replace(found, cut=shown_cut, more=len(different) - len(shown))
+        trace = self._trace(asked, target, tuple(messages[seq] for seq in sorted(messages, reverse=True)), shown, life)
+        return replace(trace, cut=shown_cut, more=len(different) - len(shown))
 
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()
@@ -878,21 +878,21 @@ class _Gathering:
         return None
 
     def _said(self, followed: Followed) -> tuple[Said, ...]:
-        found: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
-        found += [(record, "read") for record in followed.read]
-        said = []
-        for record, matched in found:
+        sources: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
+        sources += [(record, "read") for record in followed.read]
+        messages = []
+        for record, matched in sources:
             event: Any = record.event
-            said.append(Said(event.seq, record.turn, event.role, matched))
-        return tuple(sorted(said, key=lambda said: -said.seq))
+            messages.append(Said(event.seq, record.turn, event.role, matched))
+        return tuple(sorted(messages, key=lambda said: -said.seq))
 
     def _answers(self) -> Collection[tuple[EventRecord, str]]:
         """Return the assistant messages after the prompt, in its turn."""
-        record, found = self._moment.record, []
+        record, answers = self._moment.record, []
         for later in self._history.after(record.position) if record is not None else ():
             if record is None or later.turn != record.turn or later.kind == record.kind:
                 break
             if getattr(later.event, "role", None) == MessageRole.ASSISTANT:
                 text = self._message(getattr(later.event, "seq", 0))
-                found += [(later, text)] if text else []
-        return found
+                answers += [(later, text)] if text else []
+        return answers

@@ -109,8 +109,8 @@ class Tracing:
 
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
-        left = self.followed.left.get(seq)
-        way = way_in(self.history, self.life, self.moment, added, left)
+        removal = self.followed.left.get(seq)
+        way = way_in(self.history, self.life, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
@@ -126,17 +126,17 @@ class Tracing:
             text = f"{way[-1].text} No block takes what leaves the queue."
             yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))
         else:
-            gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", left)
+            gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", removal)
             yield Track(carrier, (*way, gone))
         for block in learners:
-            yield from self._of_block(block, seq, way, left)
+            yield from self._of_block(block, seq, way, removal)
 
     def _learners(self, seq: int) -> list[PastBlock]:
         """Return learning blocks, and those that received a message before they were disabled or removed."""
-        there = self.moment.blocks
-        ever = self.history.blocks_ever(self.moment.position) | dict(there)
+        blocks = self.moment.blocks
+        ever = self.history.blocks_ever(self.moment.position) | dict(blocks)
         return [
-            block for block in ever.values() if self._was_due(block, seq) or (block.name in there and _learns(block))
+            block for block in ever.values() if self._was_due(block, seq) or (block.name in blocks and _learns(block))
         ]
 
     def _was_due(self, block: PastBlock, seq: int) -> bool:
@@ -145,8 +145,8 @@ class Tracing:
 
     def _of_block(self, block: PastBlock, seq: int, way: list[Stage], left: EventRecord | None) -> Iterable[Track]:
         added, _ = self.followed.messages[seq]
-        given = delivery(self.history, self.life, self.moment, block, added, left)
-        before = [*way, given]
+        delivered = delivery(self.history, self.life, self.moment, block, added, left)
+        before = [*way, delivered]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
             units = {n: r for n, r in self.life.units[seq].items() if r.event.about == block.name}
@@ -177,13 +177,13 @@ class Tracing:
             if any(record.event.about == block.name for record in self.life.summarised[seq]):
                 yield from self._of_summary(block, seq, before)
                 return
-        elif given.verdict == "passed":
+        elif delivered.verdict == "passed":
             yield self._custom(block, carrier, before)
             return
-        if given.verdict != "passed":
+        if delivered.verdict != "passed":
             yield Track(carrier, tuple(before))
             return
-        yield Track(carrier, (*before, self._nothing(block, seq, given)))
+        yield Track(carrier, (*before, self._nothing(block, seq, delivered)))
 
     def _carries(self, track: Track) -> bool:
         followed, words = self.followed, track.carrier.words
@@ -202,13 +202,13 @@ class Tracing:
         for record in reversed(self.life.nothing[seq]):
             event: Any = record.event
             if event.block == block.name and record.position <= self.moment.position:
-                code, fact, said = event.reason_for(seq)
+                code, fact, text_hash = event.reason_for(seq)
                 rule, reason = NOTHING[code]
-                own = self.words(said) if said else None
+                quoted = self.words(text_hash) if text_hash else None
                 number = None if fact is None else self.life.number("fact", fact)
                 text = f"Never {verb}: {reason.format(fact=number)}."
-                if own:
-                    text = f'{text[:-1]}; it said: "{own}".'
+                if quoted:
+                    text = f'{text[:-1]}; it said: "{quoted}".'
                 return stage(
                     "learned",
                     "lost",
@@ -279,9 +279,9 @@ class Tracing:
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
-        kept, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
-        stages.append(kept)
-        if kept.verdict != "passed":
+        state, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
+        stages.append(state)
+        if state.verdict != "passed":
             return Track(carrier, tuple(stages)), successor
         end = fact_shown(self.life, self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
@@ -300,8 +300,8 @@ class Tracing:
         for seq in sources:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
-                left = self.followed.left.get(seq)
-                way = way_in(self.history, self.life, self.moment, added, left)
+                removal = self.followed.left.get(seq)
+                way = way_in(self.history, self.life, self.moment, added, removal)
                 # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
@@ -336,13 +336,13 @@ class Tracing:
         number = self.life.number("relation", id)
         carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq, number=number)
         stages = list(before or [])
-        told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
-        if told.position > self.moment.position:
-            return Track(carrier, (*stages, relation_later(self.moment, id, told)))
-        text = f"Learned as relation {number:,} of {name} in turn {told.turn:,}."
-        if told.kind == "relation_confirmed":
-            text = f"Known already as relation {number:,} of {name}, confirmed in turn {told.turn:,}."
-        stages.append(stage("learned", "passed", text, told, relation=id))
+        first = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
+        if first.position > self.moment.position:
+            return Track(carrier, (*stages, relation_later(self.moment, id, first)))
+        text = f"Learned as relation {number:,} of {name} in turn {first.turn:,}."
+        if first.kind == "relation_confirmed":
+            text = f"Known already as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
+        stages.append(stage("learned", "passed", text, first, relation=id))
         gone = relation_gone(self.life, id, records)
         if gone is not None:
             return Track(carrier, (*stages, gone))
@@ -379,26 +379,26 @@ class Tracing:
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
-            said = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
-            yield Track(carrier, (*before, stage("learned", "lost", said, read, rule="learned_later")))
+            sentence = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
+            yield Track(carrier, (*before, stage("learned", "lost", sentence, read, rule="learned_later")))
             return
-        there = self._versions_then(block.name)
+        history = self._versions_then(block.name)
         learned = read_into(block, read)
         reads = {record.position for record in self.life.summarised[seq]}
         whole = self.followed.all_of_it or self.followed.parts
-        for version in (*there[-1:], *(each for each in reversed(there[:-1]) if each.record.position in reads)):
+        for version in (*history[-1:], *(older for older in reversed(history[:-1]) if older.record.position in reads)):
             refs = carrying(self.followed.phrase, version.pieces, all_of_it=whole)
             for ref in refs:
-                own = replace(carrier, ref=ref, words=version.pieces[ref])
-                yield self._sentence(block, own, [*before, learned])
+                piece = replace(carrier, ref=ref, words=version.pieces[ref])
+                yield self._sentence(block, piece, [*before, learned])
             if refs:
                 return
         record = self.life.revisions.get((block.name, block.revision), read)
-        said = f"Left out: version {block.revision} of {block.name} does not have its words."
-        if there and not there[-1].known:
-            said = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
-        lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
-        if all(version.known for version in there):  # read, but no version ever had any of it
+        sentence = f"Left out: version {block.revision} of {block.name} does not have its words."
+        if history and not history[-1].known:
+            sentence = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
+        lost = stage("kept", "lost", sentence, record, rule="left_out", knowledge="observed", revision=block.revision)
+        if all(version.known for version in history):  # read, but no version ever had any of it
             yield Track(carrier, (*before, replace(lost, name="learned")))
         else:
             yield Track(carrier, (*before, replace(learned, verdict="unknown"), lost))
@@ -411,27 +411,27 @@ class Tracing:
             stored = self.words(ref.hash)
             carrier = Carrier("block", name, ref, content_text(ref, stored), matched)
             origin = origin_of(stored) if stored is not None else None
-            own = f"Given by {name}: what it was made of, only the block knows."
-            learned = stage("learned", "passed", own, knowledge="observed")
+            sentence = f"Given by {name}: what it was made of, only the block knows."
+            learned = stage("learned", "passed", sentence, knowledge="observed")
             if origin is not None:
-                there = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
-                learned = stage("learned", "passed", there)
+                sentence = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
+                learned = stage("learned", "passed", sentence)
             end = self._given(name, ref, "brought by" if origin is not None else "in the text of")
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
         asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
-            said = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
-            return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
+            sentence = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
+            return Track(carrier, (stage("learned", "lost", sentence, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
 
     def _sentence(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
         """Build the track of a piece of text, from its first version."""
         ref = carrier.ref or Ref("")
-        kept = kept_in(block, self._versions_then(block.name), ref)
-        stages = [*before, *([kept] if kept is not None else [])]
-        if kept is not None and kept.verdict == "lost":
+        kept_stage = kept_in(block, self._versions_then(block.name), ref)
+        stages = [*before, *([kept_stage] if kept_stage is not None else [])]
+        if kept_stage is not None and kept_stage.verdict == "lost":
             return Track(carrier, tuple(stages))
         return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
 

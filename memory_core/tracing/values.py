@@ -143,14 +143,14 @@ class CutEntry:
     @property
     def otherwise(self) -> str:
         """Describe in one sentence where else the information is. Plain text."""
-        found = [track.decisive for track in self.others]
-        kept = next((stage for stage in found if stage is not None and stage.name in ("found", "prompt")), None)
-        if kept is not None:
-            return kept.text
-        own = self.own.decisive if self.own is not None else None
+        stages = [track.decisive for track in self.others]
+        stored = next((stage for stage in stages if stage is not None and stage.name in ("found", "prompt")), None)
+        if stored is not None:
+            return stored.text
+        own_stage = self.own.decisive if self.own is not None else None
         stays = (
             f" It stays in {self.own.carrier.block or 'the queue'}."
-            if self.own and own and own.name == "prompt"
+            if self.own and own_stage and own_stage.name == "prompt"
             else ""
         )
         return f"Nothing else in memory carries it.{stays}"
@@ -179,7 +179,7 @@ class CutTrace:
     def sentence(self) -> str:
         """Describe the cut's rule and numbers, and how much of it the prompt says anyway. Plain text."""
         shown, otherwise = len(self.entries), " otherwise" if self.its_own else ""
-        held = sum(any(track.reached for track in (each.own, *each.others) if track) for each in self.entries)
+        held = sum(any(track.reached for track in (entry.own, *entry.others) if track) for entry in self.entries)
         alone = shown + self.more == 1
         whole = "it" if alone else f"the first {shown}" if self.more else "them"
         says = f"{self.prompt} says {whole}{otherwise}"
@@ -241,10 +241,10 @@ class Trace:
 
         Starts with a note if it was not said literally.
         """
-        own = next((track for track in self.tracks if track.carrier.ref == self.target), None)
-        by_itself = own is not None and own.carrier.kind in ("text", "block") and own.carrier.seq is None
-        learned = own if by_itself else self.tracks[0] if self.tracks and not self.said else None
-        first = next((each.text for each in learned.stages if each.name == "learned"), "") if learned else ""
+        picked = next((track for track in self.tracks if track.carrier.ref == self.target), None)
+        by_itself = picked is not None and picked.carrier.kind in ("text", "block") and picked.carrier.seq is None
+        learned = picked if by_itself else self.tracks[0] if self.tracks and not self.said else None
+        first = next((stage.text for stage in learned.stages if stage.name == "learned"), "") if learned else ""
         return " ".join(filter(None, [self.scattered, first, said_by(self.said)]))
 
     @property
@@ -291,20 +291,20 @@ MAX_TURNS_NAMED = 6
 
 def said_by(said: Sequence[Said]) -> str:
     """Describe speakers and turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
-    if said and all(each.matched == "read" for each in said):
-        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(each.role for each in reversed(said)))
+    if said and all(message.matched == "read" for message in said):
+        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(said)))
         return f"Its messages were said by {by} in {_turns(said)}."
     turns: dict[str, list[Said]] = {}
-    for each in reversed(said):  # in order of the first mention
-        turns.setdefault(SPEAKERS.get(each.role, each.role), []).append(each)
+    for message in reversed(said):  # in order of the first mention
+        turns.setdefault(SPEAKERS.get(message.role, message.role), []).append(message)
     speakers: dict[str, list[str]] = {}
-    for who, own in turns.items():
-        speakers.setdefault(_turns(own), []).append(who)
+    for who, spoken in turns.items():
+        speakers.setdefault(_turns(spoken), []).append(who)
     return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if said else ""
 
 
 def _turns(said: Sequence[Said]) -> str:
-    turns = sorted({each.turn for each in said})
+    turns = sorted({message.turn for message in said})
     named = [f"{turn:,}" for turn in turns[:MAX_TURNS_NAMED]]
     if len(turns) > len(named):
         named.append(f"{len(turns) - len(named)} more")

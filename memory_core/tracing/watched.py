@@ -45,7 +45,7 @@ def watch(session: Session, target: str | Ref) -> None:
 def unwatch(session: Session, target: str | Ref) -> None:
     """Stop watching an item; no error if it was not watched."""
     with session.writing() as w:
-        w.session.watched = _encoded(kept for kept in _decoded(w.session.watched) if kept != target)
+        w.session.watched = _encoded(other for other in _decoded(w.session.watched) if other != target)
 
 
 def _encoded(targets: Iterable[str | Ref]) -> str | None:

@@ -101,7 +101,7 @@ def target_name(trace: Trace) -> str:
 def matched(trace: Trace) -> str:
     """Describe how a phrase was matched; empty for a picked ref."""
     how = {"words": "Matched by words."}
-    kinds = {said.matched for said in trace.said} if trace.target is None else set()
+    kinds = {message.matched for message in trace.said} if trace.target is None else set()
     return how.get(next(iter(kinds), ""), "")
 
 

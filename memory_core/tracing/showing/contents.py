@@ -139,11 +139,11 @@ class _Writing:
 
     def _entries(self, entries: Iterable[Entry]) -> list[Any]:
         """Return the index of each entry, with its score if it has one."""
-        found: list[Any] = []
+        places: list[Any] = []
         for entry in entries:
             place = self._entry(_words(entry), entry.tokens, entry.turn, entry.role)
-            found.append(place if entry.score is None else [place, round(entry.score, 3)])
-        return found
+            places.append(place if entry.score is None else [place, round(entry.score, 3)])
+        return places
 
     def _entry(self, words: str | None, tokens: int | None, turn: int | None, role: str | None) -> int:
         return self.entries.place([self.text(words), tokens, turn, role if role in _ROLES else None])
@@ -182,16 +182,16 @@ def _words(entry: Entry) -> str | None:
     """Return an entry's text; of a stored turn, with its speakers."""
     if entry.words is None or len(entry.messages) < 2:
         return entry.words
-    told = [(parse_message(message).speaker or str(message.role), message_text(message)) for message in entry.messages]
-    return "\n".join(f"{who}: {words}" for who, words in told if words)
+    lines = [(parse_message(message).speaker or str(message.role), message_text(message)) for message in entry.messages]
+    return "\n".join(f"{who}: {words}" for who, words in lines if words)
 
 
 def shortened(text: str) -> str:
     """Truncate a text to `MAX_CHARACTERS`, noting how many were cut."""
     if len(text) <= MAX_CHARACTERS:
         return text
-    kept = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
-    return f"{kept} … ({len(text) - len(kept):,} more characters are not on this page.)"
+    beginning = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
+    return f"{beginning} … ({len(text) - len(beginning):,} more characters are not on this page.)"
 
 
 def with_texts(contents: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
