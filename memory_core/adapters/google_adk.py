@@ -110,7 +110,7 @@ class InspectedMemoryService(BaseMemoryService):
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return matching facts, then matching turns, best first."""
         return SearchMemoryResponse(
-            memories=await asyncio.to_thread(self._found, self.of(app_name, user_id), query),
+            memories=await asyncio.to_thread(self._search_once, self.of(app_name, user_id), query),
         )
 
     def user_said(self, app_name: str, user_id: str, words: str) -> None:
@@ -134,12 +134,12 @@ class InspectedMemoryService(BaseMemoryService):
             # ADK only passes finished events: they are ready to be learned and searched.
             self._learning[memory.session_id] = self._learners.submit(_learn, memory)
 
-    def _found(self, memory: Memory, query: str) -> list[MemoryEntry]:
+    def _search_once(self, memory: Memory, query: str) -> list[MemoryEntry]:
         self._wait_for_learning(memory)
         asked = _position(memory), query
         before, entries = self._answered.get(memory.session_id, (None, []))
         if asked != before or asked[0] is None:  # ADK repeats the search before each call of a turn
-            entries = _found(memory, query)
+            entries = _search(memory, query)
             self._answered[memory.session_id] = asked, entries
         return list(entries)
 
@@ -245,7 +245,7 @@ def _learn(memory: Memory) -> None:
         if any(delivery.outcome == "waiting" and delivery.error is None for delivery in served):
             # Another worker is delivering what the previous put made due; it delivers this as well.
             memory.deliver(timeout=memory.session.config.delivery_timeout)
-        _found(memory, "What is new?")  # embeds the new facts in the background
+        _search(memory, "What is new?")  # embeds the new facts in the background
 
 
 def _position(memory: Memory) -> int | None:
@@ -256,7 +256,7 @@ def _position(memory: Memory) -> int | None:
         return last_position(connection, memory.session_id)
 
 
-def _found(memory: Memory, query: str) -> list[MemoryEntry]:
+def _search(memory: Memory, query: str) -> list[MemoryEntry]:
     entries = [
         MemoryEntry(id=f"fact-{hit.fact.id}", content=_content("model", hit.fact.text), author="memory")
         for hit in memory.facts.search(query)

@@ -23,9 +23,9 @@ class GraphTool:
 
     name: str
     description: str
-    takes: Schema
+    arguments: Schema
     """JSON schema by argument; all arguments are required."""
-    gives: Schema
+    result: Schema
     """JSON schema by field of the structured result."""
     reads: bool = False
     destroys: bool = False
@@ -36,11 +36,11 @@ class GraphTool:
 
     @property
     def input_schema(self) -> Schema:
-        return _draft_07(_object(self.takes))
+        return _draft_07(_object(self.arguments))
 
     @property
     def output_schema(self) -> Schema:
-        return _draft_07(_object(self.gives, closed=True))
+        return _draft_07(_object(self.result, closed=True))
 
 
 def _text(description: str | None = None) -> Schema:
@@ -168,12 +168,12 @@ class GraphTools:
             NotFoundError: Unknown tool or entity.
             MessageError: An argument is missing, has the wrong type, holds more than `MAX_TEXTS` or cannot be
                 stored; nothing was changed.
-            StoreError: the database cannot be reached.
+            StoreError: The database cannot be reached.
         """
         tool = next((candidate for candidate in TOOLS if candidate.name == name), None)
         if tool is None:
             raise NotFoundError(f"Tool {name[:40]} not found")
-        if wrong := _wrong(_object(tool.takes), dict(arguments), ""):
+        if wrong := _violation(_object(tool.arguments), dict(arguments), ""):
             raise MessageError(f"Invalid arguments for tool {name}: {wrong}")
         if (texts := _texts(arguments)) > MAX_TEXTS:
             raise MessageError(f"Invalid arguments for tool {name}: {texts:,} texts; a call has at most {MAX_TEXTS:,}")
@@ -181,17 +181,17 @@ class GraphTools:
 
     def _answered(self, tool: GraphTool, arguments: Mapping[str, Any]) -> Answer:
         name = tool.name
-        result = self._calls[name](*(_only(schema, arguments[field]) for field, schema in tool.takes.items()))
-        if tool.gives == _DONE:
+        result = self._calls[name](*(_declared(schema, arguments[field]) for field, schema in tool.arguments.items()))
+        if tool.result == _DONE:
             message = f"{name.removeprefix('delete_').capitalize()} deleted successfully"
             return Answer(message, {"success": True, "message": message})
-        return Answer(self.text(result), result if tool.reads else {next(iter(tool.gives)): result})
+        return Answer(self.text(result), result if tool.reads else {next(iter(tool.result)): result})
 
     def graph(self) -> str:
         """Return the whole graph as JSON, for the resource."""
         return self.text(self._graph.read_graph())
 
-    def bring(self, data: bytes, *, filename: str) -> None:
+    def import_jsonl(self, data: bytes, *, filename: str) -> None:
         """Add the entities and relations of a reference server's file that are missing here.
 
         Raises:
@@ -227,7 +227,7 @@ def _texts(value: Any) -> int:
 _KINDS: Mapping[str, Any] = {"string": str, "array": list, "object": dict}
 
 
-def _wrong(schema: Schema, value: Any, place: str) -> str | None:
+def _violation(schema: Schema, value: Any, place: str) -> str | None:
     """Return a message about the first value that violates its schema, or None."""
     if not isinstance(value, _KINDS[schema["type"]]):
         return f"expected {schema['type']} at {place or 'the arguments'}"
@@ -235,18 +235,18 @@ def _wrong(schema: Schema, value: Any, place: str) -> str | None:
         at = f"{place}.{name}".lstrip(".")
         if name not in value:
             return f"expected {inner['type']} at {at}, and there is none"
-        if wrong := _wrong(inner, value[name], at):
+        if wrong := _violation(inner, value[name], at):
             return wrong
     for number, item in enumerate(value) if schema["type"] == "array" else ():
-        if wrong := _wrong(schema["items"], item, f"{place}[{number}]"):
+        if wrong := _violation(schema["items"], item, f"{place}[{number}]"):
             return wrong
     return None
 
 
-def _only(schema: Schema, value: Any) -> Any:
+def _declared(schema: Schema, value: Any) -> Any:
     """Strip the fields that a schema does not declare."""
     if schema["type"] == "array":
-        return [_only(schema["items"], item) for item in value]
+        return [_declared(schema["items"], item) for item in value]
     if schema["type"] == "object":
-        return {name: _only(inner, value[name]) for name, inner in schema["properties"].items()}
+        return {name: _declared(inner, value[name]) for name, inner in schema["properties"].items()}
     return value

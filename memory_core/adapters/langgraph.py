@@ -87,13 +87,13 @@ class InspectedStore(BaseStore):
                 result = None if fact is None else Item(**_item(fact))
                 asked.append(FactsAsked([fact] if fact else [], key=key))
             elif isinstance(op, SearchOp):
-                hits = self._found(op)
+                hits = self._search(op)
                 result = [SearchItem(**_item(fact), score=score) for fact, score in hits]
                 asked.append(FactsAsked([fact for fact, _ in hits], _beginning(op.namespace_prefix), op.query or None))
             elif isinstance(op, ListNamespacesOp):
                 result = self._namespaces(op)
             else:
-                items[key_of([*op.namespace, op.key])] = self._kept(op)
+                items[key_of([*op.namespace, op.key])] = self._to_put(op)
             results.append(result)
         if asked:
             self.memory.facts.record_reads(BLOCK, asked)
@@ -104,7 +104,7 @@ class InspectedStore(BaseStore):
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _kept(self, op: PutOp) -> Kept | None:
+    def _to_put(self, op: PutOp) -> Kept | None:
         if op.ttl is not None:
             raise MessageError("This store keeps an item until it is deleted: put it without a ttl.")
         if op.value is None:
@@ -116,7 +116,7 @@ class InspectedStore(BaseStore):
         words = texts or get_text_at_path(value, "$")
         return Kept("\n".join(words), value, SEARCHED if texts else UNSEARCHED)
 
-    def _found(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
+    def _search(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
         """Return the items of a search with their scores, best first; then those without a score, newest first."""
         beginning = _beginning(op.namespace_prefix)
         of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from memory_core.adapters import framework
-from memory_core.adapters.asking import Asking
+from memory_core.adapters.prompt_detector import PromptDetector
 from memory_core.adapters.prompts import keep, reading
 from memory_core.config import Settings
 from memory_core.errors import ConfigError
@@ -40,7 +40,7 @@ class InspectedMemory(BaseMemory):
     """Database URL without a password; None: taken from `MEMORY_INSPECTOR_DATABASE_URL`."""
 
     _memory: Memory = PrivateAttr()
-    _asking: Asking = PrivateAttr()
+    _asking: PromptDetector = PrivateAttr()
 
     def __init__(self, memory: Memory | None = None, **stored: Any) -> None:
         """Wrap a memory. LlamaIndex passes `stored` to restore a serialised context.
@@ -57,7 +57,7 @@ class InspectedMemory(BaseMemory):
             url = None if engine.url.password else engine.url.render_as_string()
             super().__init__(session_id=memory.session_id, database=url)
         self._memory = memory
-        self._asking = Asking(memory)
+        self._asking = PromptDetector(memory)
 
     @property
     def memory(self) -> Memory:

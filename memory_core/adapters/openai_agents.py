@@ -104,13 +104,13 @@ def _is_item(item: Any) -> bool:
 
 def _after(items: Sequence[Mapping[str, Any]], taken: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
     """Return the items after those stored already, which a memory section may precede."""
-    wanted = [_said(item) for item in taken]
+    wanted = [_identity(item) for item in taken]
     for start in range(len(items) - len(taken) + 1):
-        if [_said(item) for item in items[start : start + len(taken)]] == wanted:
+        if [_identity(item) for item in items[start : start + len(taken)]] == wanted:
             return items[start + len(taken) :]
     return items
 
 
-def _said(item: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(item: Mapping[str, Any]) -> tuple[Any, ...]:
     [message] = messages_from_items([item])
     return message.role, message.parts, message.tool_call_id

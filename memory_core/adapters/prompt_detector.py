@@ -8,7 +8,7 @@ from memory_core.memory import Memory
 from memory_core.messages import MessageRole
 
 
-class Asking:
+class PromptDetector:
     """Detects which contexts of one memory are prompts. Frameworks also read memory to inspect it, or after storing the
     answer; recording those would show prompts that no model received."""
 
