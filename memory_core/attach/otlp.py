@@ -259,7 +259,7 @@ def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "s
                 span.pop("links", None)
                 span.pop("parentSpanId", None)
                 for name in ("traceId", "spanId"):
-                    span[name] = base64.b64encode(_unhexed(span.get(name))).decode()
+                    span[name] = base64.b64encode(_decode_hex(span.get(name))).decode()
     return request
 
 
@@ -271,7 +271,7 @@ def _one_by_one(request: Any) -> Iterator[Any]:
                 yield {"resourceSpans": [{**of_resource, "scopeSpans": [{**of_scope, "spans": [span]}]}]}
 
 
-def _unhexed(id: Any) -> bytes:
+def _decode_hex(id: Any) -> bytes:
     """Decode a hex id; invalid ones become empty, and their span is refused."""
     try:
         return bytes.fromhex(id)

@@ -32,7 +32,7 @@ from memory_core.store.writing import Writing
 TRACE_DIGITS = 8
 """Leading hex digits of the trace id in a generated session name."""
 
-MAX_OPEN = 256
+MAX_CACHED_SESSIONS = 256
 """Maximum cached sessions; the oldest is evicted."""
 
 
@@ -159,7 +159,7 @@ class Receiver:
             session = self._opened(session_id)
             attach(session, source="spans")
             self._sessions[session_id] = session, Past()
-            if len(self._sessions) > MAX_OPEN:
+            if len(self._sessions) > MAX_CACHED_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
 

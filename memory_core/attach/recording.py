@@ -26,7 +26,7 @@ from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 
-LOOKED_BACK = 64
+LOOKBACK_EVENTS = 64
 """Number of recent events searched for earlier prompts: about fifteen calls, so that agents may alternate."""
 
 MAX_SIZES = 20_000
@@ -159,8 +159,8 @@ class Recording:
         Raises:
             MessageError: A message cannot be stored.
         """
-        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _apart(message)]
-        answer = [self._new(_apart(exchange.answer)[-1])] if exchange.answer is not None else []
+        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _split_reasoning(message)]
+        answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
         if prompt:
@@ -182,7 +182,7 @@ class Recording:
         if prompt:
             recent = self._past().recent
             recent.insert(0, [*places, *answer_seqs])
-            del recent[LOOKED_BACK // 4 :]
+            del recent[LOOKBACK_EVENTS // 4 :]
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
         """Return the sequence number of each prompt message, adding new ones, and the number of leading system
@@ -214,7 +214,7 @@ class Recording:
         return NewMessage(uuid4().hex, message, json, self._sizes[key])
 
 
-def _apart(message: ChatMessage) -> list[ChatMessage]:
+def _split_reasoning(message: ChatMessage) -> list[ChatMessage]:
     """Split a message into its reasoning and the rest.
 
     Answers are recorded without reasoning, and agents may resend or omit it: split, the rest is stored once and each
@@ -275,7 +275,7 @@ def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) 
     kinds = ("context_built", "model_called", "message_added")
     prompts: list[list[int]] = []
     before = ""
-    for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKED_BACK, newest_first=True)):
+    for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKBACK_EVENTS, newest_first=True)):
         if is_context(record.event):
             prompts.append([seq for seq in places_of(record.event) if seq in hashes])
         elif before == "model_called" and record.kind == "message_added" and prompts:  # an answer follows its call

@@ -59,7 +59,7 @@ def messages_of(given: Any, role: str) -> list[ChatMessage]:
     Raises:
         MessageError: It holds no messages.
     """
-    entries = _each(given, "messages")
+    entries = _entries(given, "messages")
     if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
         # Logfire puts all events of the older conventions into one attribute.
         events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
@@ -73,7 +73,7 @@ def instructions(given: Any) -> list[ChatMessage]:
     Raises:
         MessageError: They are neither text nor parts.
     """
-    return list(_messages({"content": _each(given, "instructions")}, MessageRole.SYSTEM))
+    return list(_messages({"content": _entries(given, "instructions")}, MessageRole.SYSTEM))
 
 
 def calls_of(given: Any) -> list[ChatMessage]:
@@ -81,7 +81,7 @@ def calls_of(given: Any) -> list[ChatMessage]:
     return list(_messages({"tool_calls": given}, MessageRole.ASSISTANT))
 
 
-def _each(given: Any, what: str) -> list[Any]:
+def _entries(given: Any, what: str) -> list[Any]:
     """Return an attribute's entries, which may be a single one."""
     entries = decoded(given)
     if isinstance(entries, Mapping) and "role" not in entries:
@@ -152,7 +152,7 @@ def _content(entry: Mapping[str, Any]) -> Any:
     )
 
 
-def written_out(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
+def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
     """Return a list flattened into attributes such as `prefix.0.role`; None if absent."""
     tree: dict[str, Any] = {}
     for name, value in values.items():

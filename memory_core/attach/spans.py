@@ -15,10 +15,10 @@ from memory_core.attach.otlp import Span
 from memory_core.attach.span_messages import (
     calls_of,
     decoded,
+    flattened_list,
     instructions,
     messages_of,
     messages_of_events,
-    written_out,
 )
 from memory_core.attach.wire import Exchange
 from memory_core.errors import MessageError
@@ -107,7 +107,7 @@ def _dialect(span: Span) -> tuple[Dialect, Any] | None:
 def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str, Any]:
     """Return name and value of the first attribute present for a field; the value is None if there is none."""
     for name in dialect.fields.get(field, ()):
-        value = written_out(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
+        value = flattened_list(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
         if value is not None:
             return name, value
     return "", None
@@ -130,7 +130,7 @@ def _error(span: Span) -> str | None:
 
 def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
     values = span.values
-    messages, answer = _said(span, dialect) if purpose == "reply" else ([], None)
+    messages, answer = _prompt_and_answer(span, dialect) if purpose == "reply" else ([], None)
     return Exchange(
         purpose=purpose,
         model=_name(_get(values, dialect, "model")[1]) or "unknown",
@@ -147,7 +147,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
     )
 
 
-def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
+def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
     """Return a call's prompt and first answer; reasoning is dropped, as in `wire`, since no later prompt has it."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
