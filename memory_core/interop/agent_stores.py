@@ -103,7 +103,7 @@ def _items(rows: list[Any]) -> list[Read]:
 
 
 def _langchain(rows: list[Any]) -> list[Read]:
-    return [message for row in rows for message in _each(read_messages, row)]
+    return [message for row in rows for message in _read_or_error(read_messages, row)]
 
 
 def _agno(rows: list[Any]) -> list[Read]:
@@ -113,7 +113,7 @@ def _agno(rows: list[Any]) -> list[Read]:
         for run in rows
         for message in _said_in(run)
         if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
-        for read in _each(_from_agno, message)
+        for read in _read_or_error(_from_agno, message)
     ]
 
 
@@ -133,7 +133,7 @@ def _from_agno(message: Any) -> list[ChatMessage]:
     return read_messages({key: message[key] for key in fields if message.get(key) is not None} | named)
 
 
-def _each(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
+def _read_or_error(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
     try:
         return list(read(value))
     except MessageError as error:

@@ -20,7 +20,7 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 
 
-def import_standing(
+def import_with_state(
     conversation: Conversation, database: Database, *, services: Services, source: str, learn: bool = True
 ) -> Memory:
     """Create a session in the state of a conversation's store.

@@ -60,7 +60,7 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
     """Return a thread at its newest checkpoint; messages only in its ancestors are archived."""
     line = [_decoded(*row, filename=filename, budget=connection.budget) for row in _line(connection, table, thread)]
     last = line[-1]
-    inputs = _given(last.state)
+    inputs = _graph_inputs(last.state)
     entries: dict[str, tuple[Any, float | None]] = {}
     for checkpoint in line:
         for entry in [*_messages(checkpoint.state), *(inputs if checkpoint is last else ())]:
@@ -157,7 +157,7 @@ def _messages(state: Mapping[str, Any]) -> Sequence[Any]:
     return messages if isinstance(messages, list) else ()
 
 
-def _given(state: Mapping[str, Any]) -> Sequence[Any]:
+def _graph_inputs(state: Mapping[str, Any]) -> Sequence[Any]:
     """Return the graph's input messages if they have not entered its state yet."""
     begun = state.get("__start__")
     return _messages(begun) if "messages" not in state and isinstance(begun, dict) else ()

@@ -49,7 +49,7 @@ def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
             ]
         for name in tables_with(connection, _AGNO):
             for _, memory, topics, user in _agno_rows(connection, name):
-                text, named = _one_line(_said(memory)), decoded(topics)
+                text, named = _one_line(_memory_text(memory)), decoded(topics)
                 if text:
                     about = each_topic([str(topic) for topic in named]) if isinstance(named, list) else ()
                     by_user.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
@@ -87,13 +87,13 @@ def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator
             filename, f"holds what is known of {len(users)} users, and facts belong to one. Give those of one."
         )
     for row, memory, topics, _ in rows:
-        yield row, {"text": _said(memory), "topics": decoded(topics) or ()}
+        yield row, {"text": _memory_text(memory), "topics": decoded(topics) or ()}
 
 
 def _agno_rows(connection: sqlite3.Connection, table: str) -> list[Any]:
     return connection.execute(f"SELECT rowid, memory, topics, user_id FROM {quoted(table)} ORDER BY rowid").fetchall()
 
 
-def _said(memory: Any) -> Any:
+def _memory_text(memory: Any) -> Any:
     text = decoded(memory)
     return text.get("memory") if isinstance(text, dict) else text

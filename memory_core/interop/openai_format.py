@@ -63,7 +63,7 @@ class Conversation:
     """Token limit of the source store, if any."""
 
     @property
-    def stands(self) -> bool:
+    def has_memory_state(self) -> bool:
         """Return whether it includes memory state, not only messages to replay."""
         return bool(self.archived or self.blocks)
 
