@@ -74,7 +74,7 @@ def outcome_of(memory: Memory) -> Outcome:
                 number,
                 context_of(turn.built).total,
                 turn.cut_tokens,
-                sum(len(flush) for flush in _left(turn)),
+                sum(len(flush) for flush in _flushed(turn)),
                 len(called.get(number, ())),
             )
             for number, turn in sorted(turns.items())
@@ -138,7 +138,7 @@ def divergence(one: Played, other: Played, names: tuple[str, str] | None = None)
     return None
 
 
-def _left(turn: TurnRecord) -> list[list[int]]:
+def _flushed(turn: TurnRecord) -> list[list[int]]:
     """Return the messages removed by each flush of a turn."""
     return [expand(flush_of(record).seqs) for record in turn.flushes]
 
@@ -148,7 +148,7 @@ def _other_flushes(
 ) -> list[str]:
     """Describe the first turn in which other messages left the queue."""
     for turn in range(1, upto + 1):
-        gone = [[seq for flush in _left(log[turn]) for seq in flush] if turn in log else [] for log in turns]
+        gone = [[seq for flush in _flushed(log[turn]) for seq in flush] if turn in log else [] for log in turns]
         if gone[0] != gone[1]:
             texts = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, gone, strict=True)]
             return [f"In turn {turn} {texts[0]}, {texts[1]}."]

@@ -49,7 +49,7 @@ class CuratedFacts:
     action: str
     reason: str
     changes: tuple[FactChange, ...]
-    hands_on: bool
+    inherits_sources: bool
     """Whether successors inherit the source messages of what they replace. An undo removes no sources here."""
 
 
@@ -62,7 +62,7 @@ class _Versions:
     """Values of a log's facts at each version."""
 
     values: Mapping[_Version, FactValues]
-    takers: Mapping[_Version, int]
+    taken_by: Mapping[_Version, int]
     """Successor by version of a superseded fact."""
     added: Mapping[int, FactAdded]
 
@@ -87,7 +87,7 @@ def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int
 
 def _versions(records: Iterable[EventRecord]) -> _Versions:
     values: dict[_Version, FactValues] = {}
-    takers: dict[_Version, int] = {}
+    taken_by: dict[_Version, int] = {}
     added: dict[int, FactAdded] = {}
     facts = Facts()
     for record in records:
@@ -100,8 +100,8 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
         at = fact.added.fact, fact.version
         values[at], added[fact.added.fact] = _values(fact), fact.added
         if record.kind == "fact_superseded" and (by := getattr(record.event, "by", None)) is not None:
-            takers[at] = by
-    return _Versions(values, takers, added)
+            taken_by[at] = by
+    return _Versions(values, taken_by, added)
 
 
 def _values(fact: FactState) -> FactValues:
@@ -109,13 +109,15 @@ def _values(fact: FactState) -> FactValues:
 
 
 def _change_set(record: EventRecord, known: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
-    event, takers = record.event, known.takers
+    event, taken_by = record.event, known.taken_by
     rows: Sequence[tuple[int, int, int]] = getattr(event, "facts", ())
     places = {id: place for place, (id, _, _) in enumerate(rows)}
     changes = []
     for id, before, after in rows:
         then, now = (_worded(known.values.get((id, version)), texts) for version in (before, after))
-        by = next((takers[id, version] for version in range(before + 1, after + 1) if (id, version) in takers), None)
+        by = next(
+            (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
+        )
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
@@ -136,7 +138,7 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
     """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
     try:
         desk = memory.facts.desk(curated.block)
-        matches = _found(curated, desk.facts())
+        matches = _match_facts(curated, desk.facts())
         if matches is None:
             return False
         if gone := [matches[place] for place, change in enumerate(curated.changes) if change.after is None]:
@@ -148,7 +150,7 @@ def curate(memory: Memory, curated: CuratedFacts) -> bool:
         return False
 
 
-def _found(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
+def _match_facts(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
     """Match a change set's facts by text; return them by index, or None if one is missing."""
     matches: dict[int, Fact] = {}
     for place, change in enumerate(curated.changes):
@@ -168,7 +170,7 @@ def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
     def handed(place: int) -> tuple[tuple[str, int], ...]:
         """Return the sources that an added fact inherits from those it replaces; each part of a split fact inherits
         all."""
-        if not curated.hands_on:
+        if not curated.inherits_sources:
             return ()
         replaced = [n for n, change in enumerate(curated.changes) if n in there and change.by is not None]
         mine = [n for n in replaced if curated.changes[n].by == place or (curated.action == "split" and place in added)]

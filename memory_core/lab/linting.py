@@ -102,19 +102,19 @@ def findings(
 
 
 _Remedy = Sequence[Change]
-_Found = tuple[Finding, Sequence[_Remedy]]
+_Fixable = tuple[Finding, Sequence[_Remedy]]
 """A finding with candidate fixes, least invasive first."""
-_Rule = Callable[["_Measured"], Iterator[_Found]]
+_Rule = Callable[["_Measured"], Iterator[_Fixable]]
 
 
-def _found(
+def _report(
     rule: str,
     severity: Severity,
     sentence: str,
     evidence: Mapping[str, int],
     *remedies: _Remedy,
     block: str | None = None,
-) -> _Found:
+) -> _Fixable:
     return Finding(rule, severity, sentence, evidence, block=block), remedies
 
 
@@ -257,7 +257,7 @@ def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
 # -- the rules --------------------------------------------------------------------------------------
 
 
-def _over_limit(measured: _Measured) -> Iterator[_Found]:
+def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
     """Uncut texts leave no room for the conversation."""
     needed, limit = measured.certain, measured.limit
     if needed < limit:
@@ -267,7 +267,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
     several = len(largest) + bool(measured.pinned) > 1
     names = ["the system messages"] if measured.pinned else []
     who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
-    yield _found(
+    yield _report(
         "over_limit",
         "error",
         f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
@@ -280,7 +280,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _too_large(measured: _Measured) -> Iterator[_Found]:
+def _too_large(measured: _Measured) -> Iterator[_Fixable]:
     """A text that is cut as a whole exceeds the limit even alone."""
     certain, limit = measured.certain, measured.limit
     for block in measured.blocks:
@@ -290,7 +290,7 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
         if size + certain < limit:
             continue
         beside = f" beside {certain:,} that are never cut" if certain else ""
-        yield _found(
+        yield _report(
             "too_large",
             "error",
             f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
@@ -303,14 +303,14 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _no_room(measured: _Measured) -> Iterator[_Found]:
+def _no_room(measured: _Measured) -> Iterator[_Fixable]:
     """Uncut texts leave less room than one fact or stored turn needs."""
     remaining, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
     if not names or not 0 < remaining < FACT_TOKENS:
         return
     blocks = {block.name: block for block in measured.blocks}
-    yield _found(
+    yield _report(
         "no_room",
         "warning",
         f"{listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
@@ -321,12 +321,12 @@ def _no_room(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _window(measured: _Measured) -> Iterator[_Found]:
+def _window(measured: _Measured) -> Iterator[_Fixable]:
     """The limits exceed the model's context window."""
     config, limit = measured.config, measured.limit
     if config.context_window is None or limit >= config.token_limit:
         return
-    yield _found(
+    yield _report(
         "window",
         "warning",
         f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to that.",
@@ -335,7 +335,7 @@ def _window(measured: _Measured) -> Iterator[_Found]:
     )
     if config.history_budget > limit:
         budget = round(config.history_budget)
-        yield _found(
+        yield _report(
             "window_queue",
             "warning",
             f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
@@ -351,13 +351,13 @@ def _ratios(budget: float, config: MemoryConfig) -> list[float]:
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
-def _flush_size(measured: _Measured) -> Iterator[_Found]:
+def _flush_size(measured: _Measured) -> Iterator[_Fixable]:
     """A flush removes more than the queue may hold."""
     config = measured.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
         return
-    yield _found(
+    yield _report(
         "flush_size",
         "warning",
         f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
@@ -369,13 +369,13 @@ def _flush_size(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _queue_fills(measured: _Measured) -> Iterator[_Found]:
+def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
     """The queue leaves no room for blocks."""
     config = measured.config
     names = [block.name for block in measured.cut_first]
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
         return
-    yield _found(
+    yield _report(
         "queue_fills",
         "warning",
         f"The queue may fill the whole limit of {measured.limit:,}: then every block with a priority is cut "
@@ -385,7 +385,7 @@ def _queue_fills(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _facts_fill(measured: _Measured) -> Iterator[_Found]:
+def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
     """Facts may fill the room beside a full queue before blocks that are cut first."""
     room = measured.limit - measured.queue_tokens - measured.certain
     for block in measured.blocks:
@@ -400,7 +400,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
             continue
         fitting = max(1, room // 2 // FACT_TOKENS)
         relevant = _set(block, "show", "relevant")
-        yield _found(
+        yield _report(
             "facts_fill",
             "warning",
             f"{block.name} may take {takes:,} tokens ({facts:,} × {FACT_TOKENS}); a full queue leaves {room:,}, so "
@@ -414,13 +414,13 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _facts_limit(measured: _Measured) -> Iterator[_Found]:
+def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
     """Facts written by people exceed the block's limit, so the list is never condensed."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
         if not isinstance(block, FactExtractionMemoryBlock) or protected < condense_target(block.max_facts):
             continue
-        yield _found(
+        yield _report(
             "facts_limit",
             "warning",
             f"People wrote or confirmed {protected:,} facts of {block.name}, and its limit is {block.max_facts:,} "
@@ -431,11 +431,11 @@ def _facts_limit(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _hidden(measured: _Measured) -> Iterator[_Found]:
+def _hidden(measured: _Measured) -> Iterator[_Fixable]:
     """No prompt and no tool reads these facts."""
     for block in measured.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not measured.archive:
-            yield _found(
+            yield _report(
                 "hidden",
                 "warning",
                 f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
@@ -446,14 +446,14 @@ def _hidden(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _unfed(measured: _Measured) -> Iterator[_Found]:
+def _unfed(measured: _Measured) -> Iterator[_Fixable]:
     """Blocks get no input to learn from, or only too late for this session."""
     for block in measured.blocks:
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
         if not block.accept_short_term_memory:
             if block is not measured.archive:
-                yield _found(
+                yield _report(
                     "unfed",
                     "warning",
                     f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
@@ -463,7 +463,7 @@ def _unfed(measured: _Measured) -> Iterator[_Found]:
                     block=block.name,
                 )
         elif block.deliver_on == "session_end":
-            yield _found(
+            yield _report(
                 "too_late",
                 "warning",
                 f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
@@ -474,12 +474,12 @@ def _unfed(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
+def _asks_for_all(measured: _Measured) -> Iterator[_Fixable]:
     """Recall has no result limit, at a large token limit."""
     budget = budget_for(measured.limit, measured.certain)
     for block in measured.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
-            yield _found(
+            yield _report(
                 "asks_for_all",
                 "note",
                 f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
@@ -490,7 +490,7 @@ def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _tools(measured: _Measured) -> Iterator[_Found]:
+def _tools(measured: _Measured) -> Iterator[_Fixable]:
     """Tool definitions are outside the prompt and count towards no limit."""
     core = [(block.name, block.settings(), block.text) for block in measured.core]
     specs = tool_specs(core, archive=measured.archive is not None)
@@ -504,12 +504,12 @@ def _tools(measured: _Measured) -> Iterator[_Found]:
     )
     evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
     if window is None:
-        yield _found("tools", "note", f"{sentence}.", evidence)
+        yield _report("tools", "note", f"{sentence}.", evidence)
         return
     reserve = config.reply_reserve
     reserved = f", {reserve:,} of it kept for the reply" if reserve else ""
     fitting = window - reserve - tokens
-    yield _found(
+    yield _report(
         "tools",
         "warning",
         f"{sentence}, and its window is {window:,}{reserved}.",
@@ -518,14 +518,14 @@ def _tools(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _cache(measured: _Measured) -> Iterator[_Found]:
+def _cache(measured: _Measured) -> Iterator[_Fixable]:
     """Text that changes per question precedes text that does not, which defeats prompt caching."""
     names = [block.name for block in measured.blocks if _differs(block)]
     queue = measured.queue_tokens
     if measured.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
         return
     several = len(names) > 1
-    yield _found(
+    yield _report(
         "cache",
         "note",
         f"{listed(names)} {'change every turn and come' if several else 'changes every turn and comes'} first, so "
@@ -540,7 +540,7 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
     return relevant or isinstance(block, VectorMemoryBlock | GraphMemoryBlock)
 
 
-def _first_flush(measured: _Measured) -> Iterator[_Found]:
+def _first_flush(measured: _Measured) -> Iterator[_Fixable]:
     """Blocks learn only from flushed messages, and nothing has been flushed."""
     waiting = [b for b in measured.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
     conversation, config = measured.conversation, measured.config
@@ -561,7 +561,7 @@ def _first_flush(measured: _Measured) -> Iterator[_Found]:
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
-    yield _found("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
+    yield _report("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)

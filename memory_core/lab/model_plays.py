@@ -129,7 +129,7 @@ class _ByInput(ABC):
             question = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
             call = self.outputs.find(question)
             if call is not None:
-                self._found(question)
+                self._count_reuse(question)
             else:
                 call = self._ask_anew(question, messages, purpose, make)
             output = call.output
@@ -139,7 +139,7 @@ class _ByInput(ABC):
                 raise ModelAnswerError(output.text)
         return output.text, call
 
-    def _found(self, key: str) -> None:  # noqa: B027  (only counting needs it)
+    def _count_reuse(self, key: str) -> None:  # noqa: B027  (only counting needs it)
         """Hook for cache hits."""
 
     @abstractmethod
@@ -253,7 +253,7 @@ class CountedModel(_ByInput):
         other.decider, other.summariser, other.relations = _Decider(self), _Summariser(self), _Relations(self)
         return other
 
-    def _found(self, key: str) -> None:
+    def _count_reuse(self, key: str) -> None:
         with self._lock:
             self._kept.add(key)
 
@@ -287,7 +287,7 @@ class _KeptReply:
 # -- learners while counting: cached answers, else rules -------------------------------------------
 
 
-def _by_rules_else(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
+def _fall_back_to_rules(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
     """Wrap a learner's method to use rules where the cache lacks an answer."""
 
     def learned(model: ModelBased, *given: Any, **named: Any) -> Result:
@@ -301,17 +301,17 @@ def _by_rules_else(ask: Callable[..., Result], rules: Callable[[], Any]) -> Call
 
 
 class _Extractor(ModelExtractor):
-    extract = _by_rules_else(ModelExtractor.extract, RuleExtractor)
-    condense = _by_rules_else(ModelExtractor.condense, RuleExtractor)
+    extract = _fall_back_to_rules(ModelExtractor.extract, RuleExtractor)
+    condense = _fall_back_to_rules(ModelExtractor.condense, RuleExtractor)
 
 
 class _Decider(ModelDecider):
-    decide = _by_rules_else(ModelDecider.decide, RuleDecider)
+    decide = _fall_back_to_rules(ModelDecider.decide, RuleDecider)
 
 
 class _Summariser(ModelSummariser):
-    summarise = _by_rules_else(ModelSummariser.summarise, RuleSummariser)
+    summarise = _fall_back_to_rules(ModelSummariser.summarise, RuleSummariser)
 
 
 class _Relations(ModelRelations):
-    relations = _by_rules_else(ModelRelations.relations, RuleRelations)
+    relations = _fall_back_to_rules(ModelRelations.relations, RuleRelations)

@@ -73,7 +73,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     Turns without a prompt get one, after the user's message.
     """
     turns = memory.log.history().turns.values()
-    pairs = sorted((pair for pair in _told(memory) if upto is None or _position(pair) <= upto), key=_position)
+    pairs = sorted((pair for pair in _recorded_steps(memory) if upto is None or _position(pair) <= upto), key=_position)
     again = {record.at for record, step in pairs if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
@@ -88,7 +88,7 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     )
 
 
-def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
+def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
     """Yield each event that was a step, or None for a flush that a put triggered."""
     history = memory.log.history()
     pieces = memory.log.pieces() if history.records else None

@@ -43,7 +43,7 @@ class Range:
     high: float
 
     @property
-    def known(self) -> bool:
+    def exact(self) -> bool:
         return self.low == self.high
 
 
@@ -62,10 +62,10 @@ class Cell:
     played: bool = False
     """Whether it was replayed, so all its measures are final."""
 
-    def known(self, measure: Measure) -> Range | None:
+    def value(self, measure: Measure) -> Range | None:
         """Return a measure's exact value; None if it is unknown or a range."""
         bounds = self.measures.get(measure)
-        return bounds if bounds is not None and bounds.known else None
+        return bounds if bounds is not None and bounds.exact else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Sweep:
 
     def unknown(self, measure: Measure) -> tuple[Cell, ...]:
         """Return the cells that need a replay for this measure."""
-        return tuple(c for c in self.cells if c.problem is None and not c.played and c.known(measure) is None)
+        return tuple(c for c in self.cells if c.problem is None and not c.played and c.value(measure) is None)
 
     def with_cell(self, cell: Cell) -> "Sweep":
         """Return a copy with one cell replaced."""
@@ -104,7 +104,7 @@ class Sweep:
 
         For `sent` itself, the cell with fewest tokens. Cells with unknown values are ignored.
         """
-        rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.known("sent")) is not None
+        rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.value("sent")) is not None
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
         front: list[Cell] = []
         best = float("-inf")
@@ -282,7 +282,7 @@ def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
 
 
 def _goodness(cell: Cell, measure: Measure) -> float | None:
-    value = cell.known(measure)
+    value = cell.value(measure)
     if value is None:
         return None
     return value.low if measure in BETTER_HIGH else -value.low

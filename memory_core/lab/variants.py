@@ -37,7 +37,7 @@ class Change:
             return (
                 f"{self.setting} {'added' if self.before is None else 'removed' if self.after is None else 'replaced'}"
             )
-        return f"{self.setting} {_told(self.before)} → {_told(self.after)}"
+        return f"{self.setting} {_value_text(self.before)} → {_value_text(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,5 +202,5 @@ def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
     ]
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "none" if value is None else str(value)
