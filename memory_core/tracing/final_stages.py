@@ -12,7 +12,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import by_whom, found, granted, in_turn, stage
+from memory_core.tracing.stages import author, granted, in_turn, search_stage, stage
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})
@@ -50,10 +50,10 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     if state == "superseded":
         return _superseded(life, id, decided)
     if state == "erased":
-        text = f"Fact {number:,} was deleted for good by {by_whom(decided)} {in_turn(decided)}."
+        text = f"Fact {number:,} was deleted for good by {author(decided)} {in_turn(decided)}."
         return stage("kept", "lost", text, decided, rule="erased", fact=id, number=number), None
     reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-    text = f"Fact {number:,} was {state} by {by_whom(decided)} {in_turn(decided)}{reason}."
+    text = f"Fact {number:,} was {state} by {author(decided)} {in_turn(decided)}{reason}."
     return stage("kept", "lost", text, decided, rule=state, fact=id, number=number), None
 
 
@@ -150,7 +150,7 @@ def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) ->
     end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
     away = end is not None and end.rule in AWAY
     if past_block is not None and moment.record is not None and not away:
-        search = found(moment, past_block, number, embedder)
+        search = search_stage(moment, past_block, number, embedder)
         yield search
         if search.verdict != "passed":
             return

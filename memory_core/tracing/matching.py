@@ -96,8 +96,8 @@ class Phrase:
         return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
 
     @cached_property
-    def _sought(self) -> tuple["_Sought", ...]:
-        return tuple(_Sought(word, frozenset(stems(word, stop=False))) for word in self.all_words)
+    def _search_words(self) -> tuple["_SearchWord", ...]:
+        return tuple(_SearchWord(word, frozenset(stems(word, stop=False))) for word in self.all_words)
 
     @property
     def stems(self) -> frozenset[str]:
@@ -108,8 +108,8 @@ class Phrase:
         if not self.text:
             return False
         if self.any_order:
-            held = _Held(text)
-            return bool(self._sought) and all(held.has(word, parts=self.parts) for word in self._sought)
+            held = _TextWords(text)
+            return bool(self._search_words) and all(held.has(word, parts=self.parts) for word in self._search_words)
         if self._symbols and not self._symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, as a copied phrase has no sentence ends
@@ -141,7 +141,7 @@ class Phrase:
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
 
 
-class _Sought:
+class _SearchWord:
     """A search word."""
 
     def __init__(self, text: str, stems: frozenset[str]) -> None:
@@ -150,14 +150,14 @@ class _Sought:
         self.in_runs = bool(_UNSPACED.search(text))
 
 
-class _Held:
+class _TextWords:
     """A text's words in every form in which they can be typed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._folded = folded(text)
 
-    def has(self, word: _Sought, *, parts: bool) -> bool:
+    def has(self, word: _SearchWord, *, parts: bool) -> bool:
         """Return whether it has a word, possibly inflected, alone or (`parts`) within a longer one."""
         if word.in_runs:
             return word.text in self._folded

@@ -15,7 +15,7 @@ from memory_core.tracing.matching import Phrase, folded
 
 
 @dataclass(frozen=True, slots=True)
-class Unsent:
+class OmittedResults:
     """Results of one search that are missing from the prompt that followed."""
 
     search: EventRecord
@@ -53,14 +53,14 @@ def _trace(span: str) -> str:
     return span.partition(":")[0]
 
 
-def unsent(
+def omitted_results(
     records: Sequence[EventRecord],
     searches: Iterable[EventRecord],
     words: Callable[[str], str | None],
     said_in: Callable[[EventRecord], str],
     *,
     prompt: EventRecord | None = None,
-) -> Mapping[int, Unsent]:
+) -> Mapping[int, OmittedResults]:
     """Return searches with missing results by log position; `prompt`: only those it followed.
 
     `records`: the log up to the requested moment; `words` returns the text of a hash, `said_in` a prompt's whole text.
@@ -76,7 +76,7 @@ def unsent(
         results = [(n, text_of) for n, (_, key, _, _) in enumerate(event.results) if key and (text_of := words(key))]
         missing = tuple(n for n, result in results if not _says(text, in_text, result))
         if missing:
-            omitted[search.position] = Unsent(search, sent, missing)
+            omitted[search.position] = OmittedResults(search, sent, missing)
     return omitted
 
 

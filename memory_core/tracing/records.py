@@ -97,11 +97,11 @@ class Records:
         hit = next((search for search in reversed(of_store) if search in record.found), None)
         if says(self.said_in(moment.record), words):
             if hit is not None:
-                yield self._found(record, hit)
+                yield self._found_stage(record, hit)
             text = f"In {moment.prompt}, by its words."
             yield stage("prompt", "passed", text, moment.record, knowledge="observed", turn=moment.record.turn)
         elif hit is not None:
-            yield self._found(record, hit)
+            yield self._found_stage(record, hit)
             where = f"the search of {record.store}{self._question(hit)}"
             text = f"Found by {where}, and yet not in {moment.prompt}: no message has its words. Why is not known here."
             yield stage("prompt", "lost", text, moment.record, rule="found_not_sent", knowledge="observed")
@@ -114,7 +114,7 @@ class Records:
             text = f"Not looked for: no search of {record.store} was reported before {moment.prompt}."
             yield _reported("found", "lost", text, moment.record, "no_search")
 
-    def _found(self, record: StoreRecord, search: EventRecord) -> Stage:
+    def _found_stage(self, record: StoreRecord, search: EventRecord) -> Stage:
         event: Any = search.event
         place = next((n for n, (id, *_) in enumerate(event.results) if id is not None and id == record.id), None)
         score = event.results[place][3] if place is not None else None

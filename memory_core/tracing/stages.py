@@ -62,7 +62,7 @@ def count(number: float, noun: str = "token") -> str:
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
-def by_whom(record: EventRecord) -> str:
+def author(record: EventRecord) -> str:
     """Name the author of a change, for the middle of a sentence."""
     return {"engine": "the engine", "agent": "the agent"}.get(record.actor, SPEAKERS["user"])
 
@@ -75,7 +75,7 @@ def in_turn(record: EventRecord) -> str:
 # -- the message ---------------------------------------------------------------------------------
 
 
-def way_in(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
+def intake(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
     """Stages at the start of a message's tracks: said, queued, flushed. `left`: event that removed it from the queue.
 
     For an attached agent, only the first is known.
@@ -239,7 +239,7 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
     return None
 
 
-def found(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
+def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
     """Return a vector search's verdict on a stored unit; `embedder`: model of its vector, None without one."""
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)

@@ -12,7 +12,7 @@ from memory_core.messages import TextPart, content_hash
 from memory_core.planning.summaries import sentences
 from memory_core.text import stems
 from memory_core.tracing.matching import Phrase, carries
-from memory_core.tracing.stages import by_whom, stage
+from memory_core.tracing.stages import author, stage
 from memory_core.tracing.values import Stage
 
 MAX_RANGES = 4
@@ -115,12 +115,12 @@ def carrying(phrase: Phrase, pieces: Mapping[Ref, str], *, all_of_it: bool = Fal
     ]
 
 
-def came_in(found: Sequence[Version], ref: Ref) -> Version | None:
+def first_version(found: Sequence[Version], ref: Ref) -> Version | None:
     """Return the first version with a piece."""
     return next((version for version in found if ref in version.pieces), None)
 
 
-def left_with(found: Sequence[Version], ref: Ref) -> Version | None:
+def removed_by(found: Sequence[Version], ref: Ref) -> Version | None:
     """Return the version that last removed a piece; None if the newest has it, or none ever did.
 
     Erased versions are ignored.
@@ -130,9 +130,9 @@ def left_with(found: Sequence[Version], ref: Ref) -> Version | None:
     return found[place + 1] if place is not None and place + 1 < len(found) else None
 
 
-def made_of(found: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
+def possible_sources(found: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
     """Yield possible source messages of a sentence: those read for its first version, then all earlier ones."""
-    came = came_in(found, ref)
+    came = first_version(found, ref)
     if came is None or came.record.kind != "summary_rewritten":
         return  # written by hand, or unknown
     if came.seqs:
@@ -164,7 +164,7 @@ def read_into(block: PastBlock, read: EventRecord) -> Stage:
 
 def written_into(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage:
     """Stage of a piece without a source message: written by hand, or from messages that it does not repeat."""
-    came = came_in(found, ref)
+    came = first_version(found, ref)
     if came is None and block.text != ref.hash:
         return stage("learned", "passed", f"Stood in {block.name}; its words were erased since.", knowledge="observed")
     if came is None:
@@ -175,7 +175,7 @@ def written_into(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage:
         since = f"since turn {turn:,}" if turn else "from the beginning"
         text = f"Stands in {block.name} {since}, version {came.revision}."
     elif record.kind == "block_edited":
-        text = f"Written into {block.name} by {by_whom(record)} in turn {turn:,}, version {came.revision}."
+        text = f"Written into {block.name} by {author(record)} in turn {turn:,}, version {came.revision}."
     elif came.seqs:
         text = f"Written into {block.name} in turn {turn:,}, version {came.revision}, from {stretch(came.seqs)}."
     else:
@@ -188,7 +188,7 @@ def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | Non
 
     None if all versions with the piece were erased.
     """
-    gone, came = left_with(found, ref), came_in(found, ref)
+    gone, came = removed_by(found, ref), first_version(found, ref)
     if came is None:
         return None
     if gone is None:

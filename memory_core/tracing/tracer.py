@@ -34,7 +34,7 @@ from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
 from memory_core.tracing.matching import MAX_NEEDLES, Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
-from memory_core.tracing.omitted_results import Unsent, unsent
+from memory_core.tracing.omitted_results import OmittedResults, omitted_results
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.records import Records
@@ -42,11 +42,11 @@ from memory_core.tracing.showing.page import Page
 from memory_core.tracing.shown import shown_page
 from memory_core.tracing.texts import (
     Version,
-    came_in,
     content_text,
-    made_of,
+    first_version,
     pieces_of,
     plain_text,
+    possible_sources,
     saying,
     versions,
     with_words,
@@ -60,10 +60,10 @@ MAX_SAID = 12
 MAX_SAID_EVER = 300
 """Maximum for a presence strip, which follows the messages up to each turn's prompt."""
 
-MEANT = 0.8
+MIN_PARAPHRASE_SIMILARITY = 0.8
 """Minimum cosine similarity at which a reworded message counts as saying a phrase; below it, it is only suggested."""
 
-SUGGESTED = 0.3
+MIN_SUGGESTION_SIMILARITY = 0.3
 """Minimum cosine similarity to suggest a message for a phrase that nobody said."""
 
 MAX_SPREAD, MAX_COMPARED = 12, 1_000
@@ -131,7 +131,7 @@ class SessionTracer:
             followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
             asked = gathering.asked
         else:
-            followed, nearest = gathering.said(_typed(target))
+            followed, nearest = gathering.search(_typed(target))
             asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
 
@@ -272,9 +272,9 @@ class SessionTracer:
         key = "effects", session.database.id, session.id, moment.position, end, history.position
         return services.cached(key, lambda: Effects(life, moment, end))
 
-    def unsent(
+    def omitted_results(
         self, searches: Iterable[EventRecord], *, upto: int | None = None, prompt: EventRecord | None = None
-    ) -> Mapping[int, Unsent]:
+    ) -> Mapping[int, OmittedResults]:
         """Return searches of an attached agent's memory with results missing from the prompt that followed.
 
         Keys are the searches' log positions; `prompt`: only those it followed. `upto`: log position of the view;
@@ -282,7 +282,7 @@ class SessionTracer:
         """
         history = self._log.history()
         gathering, end = self._gathering(history, upto), history.position if upto is None else upto
-        return unsent(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
+        return omitted_results(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
 
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
         """Return the texts of refs, at a log position or now; erased ones are omitted."""
@@ -452,9 +452,9 @@ class _Gathering:
         """Return a ref's target, or everything that says a phrase, at any time."""
         if isinstance(target, Ref):
             return self.picked(target)
-        return self.said(_typed(target), most=MAX_SAID_EVER)[0]
+        return self.search(_typed(target), most=MAX_SAID_EVER)[0]
 
-    def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
+    def search(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
         """Return all that says a phrase (at most `most` messages); else an item with all words, or a near message."""
         wanted = Phrase.of(phrase)
         followed = self._matching(wanted, most)
@@ -464,7 +464,7 @@ class _Gathering:
             if (all_words := self._with_all_words(looser)) is not None:
                 return all_words, None
         nearest = self._nearest(wanted.text)
-        if nearest is not None and (nearest.similarity or 0.0) >= MEANT:
+        if nearest is not None and (nearest.similarity or 0.0) >= MIN_PARAPHRASE_SIMILARITY:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
             self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
             self.asked = nearest.words
@@ -661,7 +661,7 @@ class _Gathering:
         name = here if ref.kind == "content" else self._holder(ref, here)
         if name is None:
             raise NotFoundError("This text is in no block of this session.")
-        came = came_in(self.versions(name), ref)
+        came = first_version(self.versions(name), ref)
         stored = None if came is not None else self.words(ref.hash)
         words = came.pieces[ref] if came is not None else plain_text(stored)
         if ref.kind == "content":
@@ -669,7 +669,7 @@ class _Gathering:
         self.asked = words or "(erased)"
         phrase = Phrase.of(self.asked)
         texts: dict[tuple[str, Ref], Matched] = {(name, ref): "id"}
-        stretches = list(made_of(self.versions(name), ref)) if words else []
+        stretches = list(possible_sources(self.versions(name), ref)) if words else []
         for seqs in stretches:
             if saying := self._carried(phrase, seqs[-MAX_READ:]):
                 return replace(self._followed(phrase, dict.fromkeys(saying, "words"), texts=texts), parts=True)
@@ -684,7 +684,7 @@ class _Gathering:
         now, ever = self._moment.blocks, self._history.blocks_ever(self._history.position)
         named = [*(name for name, block in now.items() if block.text == ref.hash), *now, *ever]
         with_text = (name for name in dict.fromkeys(named) if ever[name].kind in WITH_TEXT)
-        return next((name for name in with_text if came_in(self.versions(name), ref) is not None), None)
+        return next((name for name in with_text if first_version(self.versions(name), ref) is not None), None)
 
     def _carried(self, phrase: Phrase, seqs: Sequence[int]) -> list[int]:
         """Return messages with the words of a sentence, best overlap first."""
@@ -758,7 +758,7 @@ class _Gathering:
             return None
         close = max(search.found[:_BEST], key=lambda found: found.vector or 0.0, default=None)
         unit = self._pieces.unit(close.number) if close is not None else None
-        if close is None or unit is None or (close.vector or 0.0) < SUGGESTED:
+        if close is None or unit is None or (close.vector or 0.0) < MIN_SUGGESTION_SIMILARITY:
             return None
         return Nearest(expand(unit.seqs)[0], close.turn, close.words, round(close.vector or 0.0, 2))
 
@@ -820,7 +820,7 @@ class _Gathering:
         """Assemble the trace."""
         tracks = self.tracks(followed, target, life)
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
-        trace = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
+        trace = self._trace(asked, target, self._said_messages(followed), tracks[:MAX_TRACKS], life)
         return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
@@ -846,7 +846,7 @@ class _Gathering:
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()
         own = next((track for track in tracks if track.carrier.ref == ref), None)
-        said = self._said(followed) if followed is not None else ()
+        said = self._said_messages(followed) if followed is not None else ()
         return CutEntry(ref, "" if words == "(erased)" else words, said, own, tuple(t for t in tracks if t is not own))
 
     def _trace(
@@ -877,7 +877,7 @@ class _Gathering:
                 return self._message(seq)
         return None
 
-    def _said(self, followed: Followed) -> tuple[Said, ...]:
+    def _said_messages(self, followed: Followed) -> tuple[Said, ...]:
         sources: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
         sources += [(record, "read") for record in followed.read]
         messages = []

@@ -22,12 +22,12 @@ from memory_core.tracing.final_stages import (
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, by_whom, delivery, granted, in_prompt, in_turn, stage, way_in
+from memory_core.tracing.stages import NOTHING, author, delivery, granted, in_prompt, in_turn, intake, stage
 from memory_core.tracing.texts import (
     Version,
-    came_in,
     carrying,
     content_text,
+    first_version,
     kept_in,
     plain_text,
     read_into,
@@ -110,7 +110,7 @@ class Tracing:
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
         removal = self.followed.left.get(seq)
-        way = way_in(self.history, self.life, self.moment, added, removal)
+        way = intake(self.history, self.life, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
@@ -301,7 +301,7 @@ class Tracing:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
                 removal = self.followed.left.get(seq)
-                way = way_in(self.history, self.life, self.moment, added, removal)
+                way = intake(self.history, self.life, self.moment, added, removal)
                 # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
@@ -315,9 +315,9 @@ class Tracing:
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {number:,} of {name}, confirmed in turn {turn:,}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {number:,} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
+            text = f"Part of fact {number:,} of {name} since {author(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {number:,} of {name} by {by_whom(record)} {in_turn(record)}."
+            text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {number:,} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
@@ -367,7 +367,7 @@ class Tracing:
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {by_whom(removed)} in turn {removed.turn:,}."
+            text = f"Deleted from {name} by {author(removed)} in turn {removed.turn:,}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
             self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
@@ -406,7 +406,7 @@ class Tracing:
     def _text(self, name: str, ref: Ref, matched: Matched) -> Track:
         """Build the track of a static text, a summary sentence, or a custom block's content."""
         block = self.moment.blocks.get(name) or self.history.blocks_ever(self.history.position)[name]
-        came = came_in(self.versions(name), ref)
+        came = first_version(self.versions(name), ref)
         if ref.kind == "content":
             stored = self.words(ref.hash)
             carrier = Carrier("block", name, ref, content_text(ref, stored), matched)
@@ -416,7 +416,7 @@ class Tracing:
             if origin is not None:
                 sentence = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
                 learned = stage("learned", "passed", sentence)
-            end = self._given(name, ref, "brought by" if origin is not None else "in the text of")
+            end = self._text_stage(name, ref, "brought by" if origin is not None else "in the text of")
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
@@ -433,9 +433,9 @@ class Tracing:
         stages = [*before, *([kept_stage] if kept_stage is not None else [])]
         if kept_stage is not None and kept_stage.verdict == "lost":
             return Track(carrier, tuple(stages))
-        return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
+        return Track(carrier, (*stages, *self._with_answer(self._text_stage(block.name, ref), carrier)))
 
-    def _given(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
+    def _text_stage(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
         """Return whether the prompt has a piece of text, or the rule that excluded it."""
         end = granted(self.moment, name, ref, f"{how} {name}")
         return end or stage(

@@ -7,7 +7,7 @@ from memory_core.events import (
     MemoryWritten,
 )
 from memory_core.history.stores import store_name
-from memory_core.tracing.omitted_results import Unsent
+from memory_core.tracing.omitted_results import OmittedResults
 from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
 from memory_inspector.wording.formatting import count, short, tokens
 
@@ -74,7 +74,7 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
     )
 
 
-def unsent_words(unsent: Unsent | None) -> str:
+def unsent_words(unsent: OmittedResults | None) -> str:
     """How much of what a search found the prompt has not, to stand before the search's sentence; empty for nothing."""
     if unsent is None:
         return ""
