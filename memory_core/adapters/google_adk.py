@@ -224,9 +224,9 @@ def _exchange(request: LlmRequest, answer: LlmResponse | None, seconds: float, e
     )
 
 
-def _all_text(given: Any) -> str:
+def _all_text(value: Any) -> str:
     """Return the text of an instruction in any form ADK accepts."""
-    parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
+    parts = value.parts if isinstance(value, types.Content) else value if isinstance(value, list) else [value]
     texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
     return "\n".join(text for text in texts if text)
 

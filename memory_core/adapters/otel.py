@@ -80,7 +80,7 @@ class Record:
     id: str
     content: str | None = None
     """Hash of its text; None where the event names none."""
-    said: Ranges = ()
+    sources: Ranges = ()
     """Messages that a stored unit consists of."""
     score: float | None = None
 
@@ -113,7 +113,7 @@ def _units(name: str) -> Callable[[Any], Operation]:
 
 
 def _stored(event: VectorsStored) -> Operation:
-    return Operation("create_memory", tuple(Record(Ref.of("unit", n), said=seqs) for n, seqs, _ in event.nodes))
+    return Operation("create_memory", tuple(Record(Ref.of("unit", n), sources=seqs) for n, seqs, _ in event.nodes))
 
 
 def _searched(event: Retrieved) -> Operation:
@@ -318,7 +318,7 @@ class SpanEmitter:
     def _shown(self, block: str, one: Record, texts: Mapping[str, str]) -> dict[str, Any]:
         """Format a record by the conventions' schema; erased text is omitted."""
         words = texts.get(one.content or "", "")
-        if sources := one.said or self._said.get((block, one.id), ()):
+        if sources := one.sources or self._said.get((block, one.id), ()):
             words = "\n".join(self._words(sources))
         score = {} if one.score is None else {"score": one.score}
         return {"id": str(one.id), "content": words, **score}
