@@ -85,9 +85,9 @@ def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(text for text, _ in groupby(filter(None, written)))
 
 
-def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
+def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
     """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
-    free = {same_words(fact.text): fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
+    free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: fact.state == "active")}
     steps: list[Step] = []
     for mirrored in wanted:
         number = next((n for n in range(len(mirrored.texts) - 1, -1, -1) if same_words(mirrored.texts[n]) in free), -1)

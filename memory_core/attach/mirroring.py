@@ -153,9 +153,9 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
         editing.write_block_text(session, w, session.block(block.name), version.text, "user", written=version.written)
 
 
-def _after(versions: Sequence[TextVersion], known: Sequence[TextRevision]) -> Sequence[TextVersion]:
+def _after(versions: Sequence[TextVersion], revisions: Sequence[TextRevision]) -> Sequence[TextVersion]:
     """Return the versions after the last known one; if the store rewrote its history, only the last."""
-    last = known[-1].text if known else None
+    last = revisions[-1].text if revisions else None
     for n in range(len(versions) - 1, -1, -1):
         if versions[n].text == last:
             return versions[n + 1 :]

@@ -251,11 +251,11 @@ def _value(value: Any) -> Any:
     return None if kind in (None, "bytes_value") else getattr(value, kind)
 
 
-def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", each: str = "spans") -> Any:
+def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", item: str = "spans") -> Any:
     """Return a JSON request with ids as protobuf's JSON encodes bytes; OTLP encodes them as hex."""
     for of_resource in request.get(resources, ()):
         for of_scope in of_resource.get(scopes, ()):
-            for span in of_scope.get(each, ()):
+            for span in of_scope.get(item, ()):
                 span.pop("links", None)
                 span.pop("parentSpanId", None)
                 for name in ("traceId", "spanId"):

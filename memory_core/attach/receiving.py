@@ -121,18 +121,18 @@ class Receiver:
             self._record(session_id, of_session)
         return refusals
 
-    def _record(self, session_id: str, own: Sequence[tuple[Report, Refusals]]) -> None:
+    def _record(self, session_id: str, reports: Sequence[tuple[Report, Refusals]]) -> None:
         """Store spans of one session; if the batch fails, one by one."""
         try:
-            record_reports(*self._session(session_id), [report for report, _ in own])
+            record_reports(*self._session(session_id), [report for report, _ in reports])
         except StoreError:
             raise
         except Exception as error:
             self._sessions.pop(session_id, None)
             # If the session itself is refused (deleted, or not an attached agent's), separating the spans does not
             # help.
-            alone = len(own) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
-            for pair in own:
+            alone = len(reports) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
+            for pair in reports:
                 if alone:
                     pair[1].add(_reason(error))
                 else:

@@ -53,13 +53,13 @@ def decoded(value: Any) -> Any:
         return value
 
 
-def messages_of(given: Any, role: str) -> list[ChatMessage]:
+def messages_of(value: Any, role: str) -> list[ChatMessage]:
     """Parse messages of an attribute; `role` is the default.
 
     Raises:
         MessageError: It holds no messages.
     """
-    entries = _entries(given, "messages")
+    entries = _entries(value, "messages")
     if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
         # Logfire puts all events of the older conventions into one attribute.
         events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
@@ -67,23 +67,23 @@ def messages_of(given: Any, role: str) -> list[ChatMessage]:
     return [message for entry in entries for message in _messages(entry, role)]
 
 
-def instructions(given: Any) -> list[ChatMessage]:
+def instructions(value: Any) -> list[ChatMessage]:
     """Return the system message for instructions sent beside the messages; none for empty ones.
 
     Raises:
         MessageError: They are neither text nor parts.
     """
-    return list(_messages({"content": _entries(given, "instructions")}, MessageRole.SYSTEM))
+    return list(_messages({"content": _entries(value, "instructions")}, MessageRole.SYSTEM))
 
 
-def calls_of(given: Any) -> list[ChatMessage]:
+def calls_of(value: Any) -> list[ChatMessage]:
     """Return the answer for tool calls stored apart from its text; none without calls."""
-    return list(_messages({"tool_calls": given}, MessageRole.ASSISTANT))
+    return list(_messages({"tool_calls": value}, MessageRole.ASSISTANT))
 
 
-def _entries(given: Any, what: str) -> list[Any]:
+def _entries(value: Any, what: str) -> list[Any]:
     """Return an attribute's entries, which may be a single one."""
-    entries = decoded(given)
+    entries = decoded(value)
     if isinstance(entries, Mapping) and "role" not in entries:
         entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), entries)
     if isinstance(entries, str | Mapping):
@@ -165,9 +165,9 @@ def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
     return _lists(tree) if tree and all(key.isdigit() for key in tree) else None
 
 
-def _lists(found: dict[str, Any]) -> Any:
+def _lists(tree: dict[str, Any]) -> Any:
     """Convert objects with integer keys to lists."""
-    inner = {key: _lists(value) if isinstance(value, dict) else value for key, value in found.items()}
+    inner = {key: _lists(value) if isinstance(value, dict) else value for key, value in tree.items()}
     if inner and all(key.isdigit() for key in inner):
         return [inner[key] for key in sorted(inner, key=int)]
     return inner

@@ -151,9 +151,9 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     """Return a call's prompt and first answer; reasoning is dropped, as in `wire`, since no later prompt has it."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
-    prompt += _read(values, dialect, "input", lambda given: messages_of(given, MessageRole.USER))
+    prompt += _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
     prompt = prompt or messages_of_events(events, said=False)
-    answers = _read(values, dialect, "output", lambda given: messages_of(given, MessageRole.ASSISTANT))
+    answers = _read(values, dialect, "output", lambda value: messages_of(value, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
     if calls := _read(values, dialect, "calls", calls_of):
         answers = [calls[0].with_parts([*(part for answer in answers[:1] for part in answer.parts), *calls[0].parts])]
@@ -232,19 +232,19 @@ def _record(entry: Any, only: str | None) -> MemoryRecord:
     )
 
 
-def _several(given: Any) -> list[Any]:
+def _several(value: Any) -> list[Any]:
     """Return a value as a list."""
-    if given is None:
+    if value is None:
         return []
-    return list(given) if isinstance(given, list) else [given]
+    return list(value) if isinstance(value, list) else [value]
 
 
-def _one(given: Any) -> Any:
+def _one(value: Any) -> Any:
     """Unwrap a single-element list; some emitters encode it as JSON. Names of several stores are joined."""
     try:
-        parsed = decoded(given)
+        parsed = decoded(value)
     except MessageError:
-        return given
+        return value
     return ", ".join(map(str, parsed)) if isinstance(parsed, list) else parsed
 
 
