@@ -180,11 +180,11 @@ def _own_class(type_name: str) -> type[Block] | None:
     return None
 
 
-def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
+def _left_out(block: StoredBlock, block_class: type[Block] | None) -> str:
     """Return the reason a block cannot be written as Python; empty if it can."""
     if not all(part.isidentifier() and not iskeyword(part) for part in block.type.split(".")):
         return "its class has no name to import"
-    if known is None:
+    if block_class is None:
         return f"this program has no block class {block.type}"
     try:
         if block.type in BUILT_IN:
@@ -194,13 +194,13 @@ def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
     return ""
 
 
-def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
+def _arguments(block: StoredBlock, block_class: type[Block] | None) -> dict[str, str]:
     arguments = {"name": repr(block.name)}
-    if known is StaticMemoryBlock:
+    if block_class is StaticMemoryBlock:
         content = decode(block.text or "")
         shown = content if isinstance(content, str) else encode(content)
         arguments["static_content"] = repr(shown)
-    defaults = (known or BaseMemoryBlock).model_fields
+    defaults = (block_class or BaseMemoryBlock).model_fields
     for name, value in block.settings.items():
         if name in defaults and defaults[name].get_default(call_default_factory=True) != value:
             arguments[name] = repr(value)

@@ -277,19 +277,19 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     return FileFact(place, text, state, pinned in _TRUE, category, topics, key, metadata)
 
 
-def _metadata(given: Any) -> Mapping[str, Any] | None:
+def _metadata(value: Any) -> Mapping[str, Any] | None:
     """Return a fact's metadata from an object or a cell; None if invalid."""
     try:
-        read = json.loads(given) if isinstance(given, str) else given
+        read = json.loads(value) if isinstance(value, str) else value
         metadata_text(read)
     except (ValueError, RecursionError, MessageError):
         return None
     return dict(read)
 
 
-def _topics(given: Any) -> tuple[str, ...] | None:
+def _topics(value: Any) -> tuple[str, ...] | None:
     """Return a fact's topics from a list or a cell; None if invalid."""
-    listed = given.split(TOPICS_APART.strip()) if isinstance(given, str) else given
+    listed = value.split(TOPICS_APART.strip()) if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(topic, str) for topic in listed):
         return None
     return each_topic([storable(topic)[0] for topic in listed])[:MAX_TOPICS]

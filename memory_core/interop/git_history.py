@@ -166,11 +166,11 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
 
 
 def _files(
-    store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, known: dict[tuple[bytes, str], dict[str, bytes]]
+    store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, cache: dict[tuple[bytes, str], dict[str, bytes]]
 ) -> dict[str, bytes]:
-    """Return the wanted files' blob ids by path; `known` caches folders."""
-    if (tree, prefix) in known:
-        return known[tree, prefix]
+    """Return the wanted files' blob ids by path; `cache` holds folders."""
+    if (tree, prefix) in cache:
+        return cache[tree, prefix]
     ids: dict[str, bytes] = {}
     for entry in store[tree].items():
         name = entry.path.decode("utf-8", "replace")
@@ -178,11 +178,11 @@ def _files(
             continue
         inside = wanted[name]
         if inside is not None and entry.mode == 0o040000:
-            ids |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
+            ids |= _files(store, entry.sha, inside, f"{prefix}{name}/", cache)
         elif inside is None and entry.mode & 0o170000 == 0o100000:
             ids[f"{prefix}{name}"] = entry.sha
     if prefix:  # not the root tree, which differs in nearly every commit
-        known[tree, prefix] = ids
+        cache[tree, prefix] = ids
     return ids
 
 

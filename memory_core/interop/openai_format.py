@@ -194,25 +194,25 @@ def _is_tree(value: dict[str, Any]) -> bool:
     return isinstance(nodes, dict) and bool(nodes) and all(isinstance(node, dict) for node in nodes.values())
 
 
-def _conversations_of(found: Located, filename: str) -> Iterator[list[Located]]:
+def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]]:
     """Yield the messages of a conversation, or those of each branch."""
-    if not _is_conversation(found.value):
-        raise problem(filename, "this is not a conversation, and the file begins with one.", place=found.place)
-    if isinstance(found.value, list):
-        yield found.elements()
+    if not _is_conversation(located.value):
+        raise problem(filename, "this is not a conversation, and the file begins with one.", place=located.place)
+    if isinstance(located.value, list):
+        yield located.elements()
         return
-    if _is_tree(found.value):
-        yield from _paths(found)
+    if _is_tree(located.value):
+        yield from _paths(located)
         return
-    key = next((key for key in _MESSAGE_LISTS if key in found.value), None)
+    key = next((key for key in _MESSAGE_LISTS if key in located.value), None)
     if key is None:
-        state = next(key for key in _STATES if isinstance(found.value.get(key), dict))
-        if (inner := found.member(state)) is not None:
+        state = next(key for key in _STATES if isinstance(located.value.get(key), dict))
+        if (inner := located.member(state)) is not None:
             yield from _conversations_of(inner, filename)
         return
-    messages = found.member(key)
+    messages = located.member(key)
     if messages is None or not isinstance(messages.value, list):
-        raise problem(filename, f'"{key}" must be a list of messages.', place=found.place)
+        raise problem(filename, f'"{key}" must be a list of messages.', place=located.place)
     yield messages.elements()
 
 
