@@ -108,20 +108,20 @@ def _values(fact: FactState) -> FactValues:
     return FactValues(fact.content, fact.state, fact.pinned, fact.category, fact.topics)
 
 
-def _change_set(record: EventRecord, known: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
-    event, taken_by = record.event, known.taken_by
+def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
+    event, taken_by = record.event, versions.taken_by
     rows: Sequence[tuple[int, int, int]] = getattr(event, "facts", ())
     places = {id: place for place, (id, _, _) in enumerate(rows)}
     changes = []
     for id, before, after in rows:
-        then, now = (_worded(known.values.get((id, version)), texts) for version in (before, after))
+        then, now = (_worded(versions.values.get((id, version)), texts) for version in (before, after))
         by = next(
             (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
         )
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
-        changes.append(FactChange(then, now, before != after, place, known.added[id].origin))
+        changes.append(FactChange(then, now, before != after, place, versions.added[id].origin))
     block, action, reason = (str(getattr(event, name)) for name in ("block", "action", "reason"))
     done = getattr(event, "undoes", None) is None or getattr(event, "again", False)
     return CuratedFacts(block, action, reason, tuple(changes), done and action in ("merge", "split"))
@@ -163,7 +163,7 @@ def _match_facts(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact
     return matches
 
 
-def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
+def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
     """Build the steps for changed facts, then those for added ones."""
     added = [place for place, change in enumerate(curated.changes) if change.before is None]
 
@@ -172,20 +172,20 @@ def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
         all."""
         if not curated.inherits_sources:
             return ()
-        replaced = [n for n, change in enumerate(curated.changes) if n in there and change.by is not None]
+        replaced = [n for n, change in enumerate(curated.changes) if n in matches and change.by is not None]
         mine = [n for n in replaced if curated.changes[n].by == place or (curated.action == "split" and place in added)]
-        current = there[place].sources if place in there else ()
-        return tuple(sorted({source for n in mine for source in there[n].sources}.difference(current)))
+        current = matches[place].sources if place in matches else ()
+        return tuple(sorted({source for n in mine for source in matches[n].sources}.difference(current)))
 
     steps: list[Step] = []
     for place, change in enumerate(curated.changes):
-        now, by, fact = change.after, change.by, there.get(place)
+        now, by, fact = change.after, change.by, matches.get(place)
         if now is None or not change.touched:
             continue
         if fact is None:
             new = New(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
             steps.append(replace(new, sources=handed(place)))
             continue
-        taker = None if by is None else there[by].id if by in there else -1 - added.index(by)
+        taker = None if by is None else matches[by].id if by in matches else -1 - added.index(by)
         steps.append(FactStep(fact, now.text, now.state, taker, now.pinned, handed(place), now.category, now.topics))
     return steps

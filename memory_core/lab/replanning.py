@@ -512,9 +512,9 @@ class _Run:
             """Return the recorded trim result; the log has no trim order, only the outcome for the same excess."""
             content = contents[part.name]
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
-            if then is not None and then.over == over and then.kept:
-                trimmed[part.name] = then.kept
-                remainder = Piece(next(iter(then.kept)), then.granted - part.frame)
+            if then is not None and then.over == over and then.remaining:
+                trimmed[part.name] = then.remaining
+                remainder = Piece(next(iter(then.remaining)), then.granted - part.frame)
                 return replace(part, pieces=(remainder,))
             if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
                 guessed.append(part.name)
@@ -567,7 +567,7 @@ class _Run:
         sent: int | None,
         cut: int | None,
         over_by: int | None,
-        kept: set[int],
+        queued: set[int],
         contents: Mapping[str, _Content | None],
         granted: Mapping[str, frozenset[Ref]],
         unknown: Sequence[str] = (),
@@ -582,7 +582,7 @@ class _Run:
             here.append(content.refs if whole else granted[name])
         states: list[PlannedState] = []
         for seqs, carriers in self._watched:
-            inside = not seqs.isdisjoint(kept) or not seqs.isdisjoint(self._pinned_seqs)
+            inside = not seqs.isdisjoint(queued) or not seqs.isdisjoint(self._pinned_seqs)
             if inside or any(not carriers.isdisjoint(refs) for refs in here):
                 states.append("prompt")
             elif seqs and min(seqs) > self._last:
@@ -591,7 +591,7 @@ class _Run:
                 states.append("unknown" if unknown and (seqs or carriers) else "out")
         refs = None
         if self._refs and not unknown:
-            messages = (Ref.of("message", seq) for seq in (*kept, *self._pinned_seqs))
+            messages = (Ref.of("message", seq) for seq in (*queued, *self._pinned_seqs))
             refs = frozenset().union(messages, *here)
         about = tuple(self._granted_tokens(name, contents, unknown, tokens) for name in self._asked_about)
         self.prompts.append(PlannedPrompt(ask.turn, sent, cut, over_by, tuple(states), about, tuple(unknown), refs))

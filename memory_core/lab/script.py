@@ -120,15 +120,15 @@ def _empties(record: EventRecord) -> bool:
     return record.kind == "session_reset" and getattr(record.event, "status", None) is None
 
 
-def _position(told: tuple[EventRecord, Step | None]) -> int:
-    return told[0].position
+def _position(pair: tuple[EventRecord, Step | None]) -> int:
+    return pair[0].position
 
 
-def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
+def _together(pairs: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
     """Join the messages of one put, recognised by equal time and actor, as they share a transaction."""
     steps: list[Step] = []
     before: EventRecord | None = None
-    for record, step in told:
+    for record, step in pairs:
         if (
             step is not None
             and step.messages

@@ -36,7 +36,7 @@ class Trimmed:
     """Tokens above the limit at that decision."""
     granted: int
     """Tokens that remained."""
-    kept: frozenset[Ref]
+    remaining: frozenset[Ref]
 
 
 @dataclass(frozen=True, slots=True)

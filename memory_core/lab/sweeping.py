@@ -93,8 +93,8 @@ class Sweep:
     def priced(self, dollars: float) -> "Sweep":
         """Return a copy with costs, given US dollars per million input tokens."""
 
-        def cost(found: Range | None) -> Range | None:
-            return found and Range(found.low * dollars / 1_000_000, found.high * dollars / 1_000_000)
+        def cost(bounds: Range | None) -> Range | None:
+            return bounds and Range(bounds.low * dollars / 1_000_000, bounds.high * dollars / 1_000_000)
 
         cells = (replace(c, measures={**c.measures, "cost": cost(c.measures.get("read"))}) for c in self.cells)
         return replace(self, cells=tuple(cells))
@@ -108,7 +108,7 @@ class Sweep:
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
         front: list[Cell] = []
         best = float("-inf")
-        for cell, _, good in sorted(rated, key=lambda each: (each[1], -each[2], each[0].y, each[0].x)):
+        for cell, _, good in sorted(rated, key=lambda pair: (pair[1], -pair[2], pair[0].y, pair[0].x)):
             if good > best:
                 front.append(cell)
                 best = good
