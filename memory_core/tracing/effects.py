@@ -96,11 +96,11 @@ class Effects:
         left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
         return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
 
-    def _of_block(self, known: Mapping[int, Records], block: str) -> list[int]:
+    def _of_block(self, records_of: Mapping[int, Records], block: str) -> list[int]:
         """Return the ids of a block's facts or relations at the position, in order of creation."""
         return [
             id
-            for id, records in tuple(known.items())  # copied, as another thread may extend it
+            for id, records in tuple(records_of.items())  # copied, as another thread may extend it
             if records[0].event.about == block and records[0].position <= self._upto
         ]
 

@@ -91,7 +91,7 @@ class Phrase:
     @cached_property
     def all_words(self) -> tuple[str, ...]:
         """Return the distinct words, including stop words, emoji and other symbols."""
-        copied = _CODE.sub(lambda found: chr(int(found[1], 16)), self.text)  # as in JSON
+        copied = _CODE.sub(lambda match: chr(int(match[1], 16)), self.text)  # as in JSON
         text = visible(whole_characters(copied))
         return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
 
@@ -216,7 +216,7 @@ def _unescaped(text: str) -> Iterator[str]:
     """Yield a text as is, and with JSON escapes decoded."""
     yield text
     if "\\" in text:
-        read = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else f" {found[3] or ''}", text)
+        read = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else f" {match[3] or ''}", text)
         yield visible(whole_characters(read))
 
 
@@ -227,10 +227,10 @@ def _symbols(text: str) -> Set[str]:
     return {sign for sign in visible(text) if category(sign) in ("So", "Sc", "Cn")}
 
 
-def carries(there: Set[str], wanted: Set[str]) -> bool:
+def carries(present: Set[str], wanted: Set[str]) -> bool:
     """Return whether most of the wanted stems are present, ignoring those of the speaker; True if none are wanted."""
     wanted = (wanted - _SPEAKER) or wanted
-    shared = len(wanted & there)
+    shared = len(wanted & present)
     return shared > len(wanted) * CARRIED or shared == len(wanted)
 
 

@@ -80,14 +80,14 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
         if use.cut and number in active[kind]
     ]
     return Overlooked(
-        empty_searches=tuple(sorted(searches, key=lambda each: -each.turn)),
+        empty_searches=tuple(sorted(searches, key=lambda entry: -entry.turn)),
         unused={
             kind: tuple(Ref.of(kind, number) for number in sorted(active[kind] - counted.keys(), reverse=True))
             for kind, counted in uses.items()
         },
         kept={kind: len(numbers) for kind, numbers in active.items()},
         flipped=tuple((Ref.of("fact", fact), times) for fact, times in flips.most_common()),
-        cut=tuple(sorted(cut, key=lambda each: -each[2])),
+        cut=tuple(sorted(cut, key=lambda entry: -entry[2])),
     )
 
 

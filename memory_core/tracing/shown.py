@@ -26,7 +26,7 @@ def shown_page(
     shown = [
         ShownTurn(
             record=history.turns[turn],
-            said=tuple(
+            messages=tuple(
                 (role, None if message is None else message_text(message)) for role, message in messages.get(turn, ())
             ),
             prompt=log.prompt(built) if (built := history.turns[turn].built) is not None else None,

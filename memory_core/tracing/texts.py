@@ -34,7 +34,7 @@ class Version:
     """Messages read later without changing it."""
     pieces: Mapping[Ref, str] = field(default_factory=dict)
     """Pieces by their refs in prompts, in order; empty if erased."""
-    known: bool = True
+    readable: bool = True
     """Whether its text still exists; nobody can say what an erased version omitted."""
 
 
@@ -77,14 +77,14 @@ def content_text(ref: Ref, stored: str | None) -> str:
     return stored_item(ref, stored, lambda text: text).words if stored is not None else ""
 
 
-def with_words(found: Sequence[Version], kind: str, words: Callable[[str], str | None]) -> list[Version]:
+def with_words(history: Sequence[Version], kind: str, words: Callable[[str], str | None]) -> list[Version]:
     """Return the versions with their pieces."""
-    stored = [(version, words(version.text)) for version in found]
+    stored = [(version, words(version.text)) for version in history]
     return [
         replace(
             version,
             pieces=pieces_of(kind, version.text, text),
-            known=text is not None or version.text == content_hash(""),  # empty texts are not stored
+            readable=text is not None or version.text == content_hash(""),  # empty texts are not stored
         )
         for version, text in stored
     ]
@@ -115,30 +115,30 @@ def carrying(phrase: Phrase, pieces: Mapping[Ref, str], *, all_of_it: bool = Fal
     ]
 
 
-def first_version(found: Sequence[Version], ref: Ref) -> Version | None:
+def first_version(history: Sequence[Version], ref: Ref) -> Version | None:
     """Return the first version with a piece."""
-    return next((version for version in found if ref in version.pieces), None)
+    return next((version for version in history if ref in version.pieces), None)
 
 
-def removed_by(found: Sequence[Version], ref: Ref) -> Version | None:
+def removed_by(history: Sequence[Version], ref: Ref) -> Version | None:
     """Return the version that last removed a piece; None if the newest has it, or none ever did.
 
     Erased versions are ignored.
     """
-    found = [version for version in found if version.known]
-    place = next((place for place in reversed(range(len(found))) if ref in found[place].pieces), None)
-    return found[place + 1] if place is not None and place + 1 < len(found) else None
+    history = [version for version in history if version.readable]
+    place = next((place for place in reversed(range(len(history))) if ref in history[place].pieces), None)
+    return history[place + 1] if place is not None and place + 1 < len(history) else None
 
 
-def possible_sources(found: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
+def possible_sources(history: Sequence[Version], ref: Ref) -> Iterator[list[int]]:
     """Yield possible source messages of a sentence: those read for its first version, then all earlier ones."""
-    came = first_version(found, ref)
+    came = first_version(history, ref)
     if came is None or came.record.kind != "summary_rewritten":
         return  # written by hand, or unknown
     if came.seqs:
         yield expand(came.seqs)
-    place = found.index(came)
-    before = {seq for version in found[:place] for seq in expand((*version.seqs, *version.later))}
+    place = history.index(came)
+    before = {seq for version in history[:place] for seq in expand((*version.seqs, *version.later))}
     if before:
         yield sorted(before | set(expand(came.seqs)))
 
@@ -162,9 +162,9 @@ def read_into(block: PastBlock, read: EventRecord) -> Stage:
     return stage("learned", "passed", text, read, revision=event.revision)
 
 
-def written_into(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage:
+def written_into(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage:
     """Stage of a piece without a source message: written by hand, or from messages that it does not repeat."""
-    came = first_version(found, ref)
+    came = first_version(history, ref)
     if came is None and block.text != ref.hash:
         return stage("learned", "passed", f"Stood in {block.name}; its words were erased since.", knowledge="observed")
     if came is None:
@@ -183,24 +183,24 @@ def written_into(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage:
     return stage("learned", "passed", text, record, revision=came.revision)
 
 
-def kept_in(block: PastBlock, found: Sequence[Version], ref: Ref) -> Stage | None:
+def kept_in(block: PastBlock, history: Sequence[Version], ref: Ref) -> Stage | None:
     """Stage: since when a text has a piece, or which version dropped or reworded it.
 
     None if all versions with the piece were erased.
     """
-    gone, came = removed_by(found, ref), first_version(found, ref)
+    gone, came = removed_by(history, ref), first_version(history, ref)
     if came is None:
         return None
     if gone is None:
-        newest = next(version for version in reversed(found) if version.known)
+        newest = next(version for version in reversed(history) if version.readable)
         first, last = came.revision, newest.revision
         text = f"Version {last} of {block.name} has its words"
-        if first < last and all(ref in version.pieces for version in found[found.index(came) :]):
+        if first < last and all(ref in version.pieces for version in history[history.index(came) :]):
             text = f"In each version of {block.name} from {first} to {last}"
         elif first < last:
             text = f"{text}, as version {first} had"
         return stage("kept", "passed", f"{text}.", newest.record, knowledge="observed", revision=last)
-    before = next(version.pieces for version in reversed(found[: found.index(gone)]) if version.known)
+    before = next(version.pieces for version in reversed(history[: history.index(gone)]) if version.readable)
     phrase, new = Phrase.of(before[ref]), [words for piece, words in gone.pieces.items() if piece not in before]
     instead = next((words for words in new if phrase.carried_by(words)), None)
     if instead is not None:

@@ -323,11 +323,11 @@ def _typed(phrase: str) -> str:
     return phrase
 
 
-def _still_valid(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
+def _still_valid(history: History, prior: Presence | None, end: int) -> dict[int, TurnPresence]:
     """Return reusable turns of an earlier result: all but its last, unless something was erased since."""
-    if known is None or known.position > end or any(item.kind in _ERASING for item in history.after(known.position)):
+    if prior is None or prior.position > end or any(item.kind in _ERASING for item in history.after(prior.position)):
         return {}
-    return {cell.turn: cell for cell in known.turns[:-1]}
+    return {cell.turn: cell for cell in prior.turns[:-1]}
 
 
 def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
@@ -552,7 +552,7 @@ class _Gathering:
     def narrowed(self, followed: Followed) -> Followed:
         """Limit a target found at another moment to what would be found at this one."""
         then = self._moment.position
-        order = sorted(followed.messages.items(), key=lambda each: (each[1][0].position > then, -each[1][0].position))
+        order = sorted(followed.messages.items(), key=lambda pair: (pair[1][0].position > then, -pair[1][0].position))
         by_id: dict[tuple[str, Ref], Matched] = {piece: how for piece, how in followed.texts.items() if how == "id"}
         texts = by_id or self._texts_saying(followed.phrase)
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
@@ -756,7 +756,7 @@ class _Gathering:
             search = explain.search(self._session, phrase[:MAX_CHARACTERS])
         except MemoryInspectorError:  # no vector block or no embedder: meanings cannot be compared
             return None
-        close = max(search.found[:_BEST], key=lambda found: found.vector or 0.0, default=None)
+        close = max(search.found[:_BEST], key=lambda hit: hit.vector or 0.0, default=None)
         unit = self._pieces.unit(close.number) if close is not None else None
         if close is None or unit is None or (close.vector or 0.0) < MIN_SUGGESTION_SIMILARITY:
             return None
@@ -777,7 +777,7 @@ class _Gathering:
         return Followed(
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
-            left={
+            removals={
                 seq: self._history.upto(state.left)[-1]
                 for seq, state in states.items()
                 if state.left is not None and state.left <= self._history.position
@@ -850,7 +850,7 @@ class _Gathering:
         return CutEntry(ref, "" if words == "(erased)" else words, said, own, tuple(t for t in tracks if t is not own))
 
     def _trace(
-        self, asked: str, target: Ref | None, said: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
+        self, asked: str, target: Ref | None, messages: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
     ) -> Trace:
         moment = self._moment
         return Trace(
@@ -861,7 +861,7 @@ class _Gathering:
             position=moment.position,
             prompt_position=moment.record.position if moment.record is not None else None,
             question=self._question(),
-            said=said,
+            said=messages,
             tracks=tracks,
             known_from=life.reset.position if life.reset is not None else None,
         )
@@ -884,7 +884,7 @@ class _Gathering:
         for record, matched in sources:
             event: Any = record.event
             messages.append(Said(event.seq, record.turn, event.role, matched))
-        return tuple(sorted(messages, key=lambda said: -said.seq))
+        return tuple(sorted(messages, key=lambda message: -message.seq))
 
     def _answers(self) -> Collection[tuple[EventRecord, str]]:
         """Return the assistant messages after the prompt, in its turn."""

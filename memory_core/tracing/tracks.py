@@ -47,7 +47,7 @@ class Followed:
     """Search phrase; for a picked ref, its own text."""
     messages: Mapping[int, tuple[EventRecord, Matched]]
     """`MessageAdded` of each matching message, by sequence number."""
-    left: Mapping[int, EventRecord]
+    removals: Mapping[int, EventRecord]
     """Event that removed each message from the queue."""
     facts: Mapping[int, Matched] = field(default_factory=dict)
     """Facts that say it themselves."""
@@ -109,7 +109,7 @@ class Tracing:
 
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
-        removal = self.followed.left.get(seq)
+        removal = self.followed.removals.get(seq)
         way = intake(self.history, self.life, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
@@ -143,9 +143,9 @@ class Tracing:
         due = (events[0] for events in self.life.deliveries[seq].values())
         return any(r.event.about == block.name and r.position <= self.moment.position for r in due)
 
-    def _of_block(self, block: PastBlock, seq: int, way: list[Stage], left: EventRecord | None) -> Iterable[Track]:
+    def _of_block(self, block: PastBlock, seq: int, way: list[Stage], removal: EventRecord | None) -> Iterable[Track]:
         added, _ = self.followed.messages[seq]
-        delivered = delivery(self.history, self.life, self.moment, block, added, left)
+        delivered = delivery(self.history, self.life, self.moment, block, added, removal)
         before = [*way, delivered]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
@@ -196,7 +196,7 @@ class Tracing:
         text = f"Never extracted: {block.name} learned {others} from the message, none with these words."
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
 
-    def _nothing(self, block: PastBlock, seq: int, given: Stage) -> Stage:
+    def _nothing(self, block: PastBlock, seq: int, delivered: Stage) -> Stage:
         """Explain why a block derived nothing from a message it received."""
         verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
         for record in reversed(self.life.nothing[seq]):
@@ -227,7 +227,7 @@ class Tracing:
                              similarity=held.similarity)  # fmt: skip
         text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
         return replace(
-            given, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
+            delivered, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
         )
 
     def _custom(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
@@ -300,7 +300,7 @@ class Tracing:
         for seq in sources:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
-                removal = self.followed.left.get(seq)
+                removal = self.followed.removals.get(seq)
                 way = intake(self.history, self.life, self.moment, added, removal)
                 # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
@@ -395,10 +395,10 @@ class Tracing:
                 return
         record = self.life.revisions.get((block.name, block.revision), read)
         sentence = f"Left out: version {block.revision} of {block.name} does not have its words."
-        if history and not history[-1].known:
+        if history and not history[-1].readable:
             sentence = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
         lost = stage("kept", "lost", sentence, record, rule="left_out", knowledge="observed", revision=block.revision)
-        if all(version.known for version in history):  # read, but no version ever had any of it
+        if all(version.readable for version in history):  # read, but no version ever had any of it
             yield Track(carrier, (*before, replace(lost, name="learned")))
         else:
             yield Track(carrier, (*before, replace(learned, verdict="unknown"), lost))

@@ -289,22 +289,22 @@ MAX_TURNS_NAMED = 6
 """Maximum turns named; the first ones."""
 
 
-def said_by(said: Sequence[Said]) -> str:
+def said_by(messages: Sequence[Said]) -> str:
     """Describe speakers and turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
-    if said and all(message.matched == "read" for message in said):
-        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(said)))
-        return f"Its messages were said by {by} in {_turns(said)}."
+    if messages and all(message.matched == "read" for message in messages):
+        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(messages)))
+        return f"Its messages were said by {by} in {_turns(messages)}."
     turns: dict[str, list[Said]] = {}
-    for message in reversed(said):  # in order of the first mention
+    for message in reversed(messages):  # in order of the first mention
         turns.setdefault(SPEAKERS.get(message.role, message.role), []).append(message)
     speakers: dict[str, list[str]] = {}
     for who, spoken in turns.items():
         speakers.setdefault(_turns(spoken), []).append(who)
-    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if said else ""
+    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if messages else ""
 
 
-def _turns(said: Sequence[Said]) -> str:
-    turns = sorted({message.turn for message in said})
+def _turns(messages: Sequence[Said]) -> str:
+    turns = sorted({message.turn for message in messages})
     named = [f"{turn:,}" for turn in turns[:MAX_TURNS_NAMED]]
     if len(turns) > len(named):
         named.append(f"{len(turns) - len(named)} more")

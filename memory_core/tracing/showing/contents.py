@@ -37,7 +37,7 @@ class ShownTurn:
     """A turn as exported."""
 
     record: TurnRecord
-    said: tuple[tuple[str, str | None], ...]
+    messages: tuple[tuple[str, str | None], ...]
     """Role and text of each message in order; None if erased."""
     prompt: Prompt | None
     """Last prompt of the turn; None without one."""
@@ -93,7 +93,7 @@ class _Writing:
         record, prompt = turn.record, turn.prompt
         return {
             "turn": record.turn,
-            "said": [self._entry(words, None, record.turn, role) for role, words in turn.said],
+            "said": [self._entry(words, None, record.turn, role) for role, words in turn.messages],
             "queue": [record.queue_tokens, int(record.history_budget)],
             "flushed": sum(int(getattr(flush.event, "messages", 0)) for flush in record.flushes),
             "learned": record.facts_added + record.relations_added,

@@ -32,7 +32,7 @@ def safe_json(value: Any) -> str:
     '"\\\\u003c/script\\\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 @cache

@@ -44,9 +44,9 @@ def mask_keys(text: str) -> str:
     return _KEY.sub(_masked, text)
 
 
-def _masked(found: re.Match[str]) -> str:
-    named: str | None = found["named"]
-    return found.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
+def _masked(match: re.Match[str]) -> str:
+    named: str | None = match["named"]
+    return match.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
 
 
 class Replacements:
