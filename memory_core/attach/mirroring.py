@@ -55,8 +55,8 @@ def mirror(
 ) -> bool:
     """Update a session to this state in one transaction; return whether anything changed.
 
-    `archived`: indexes of the messages that have left the queue. Messages that the store lost leave the queue but stay
-    in the archive; lost blocks are removed.
+    `archived`: indexes of the messages that have left the queue. Messages that the store lost leave the queue, or stay
+    in the archive if they were there; lost blocks are removed.
 
     Raises:
         MessageError: A message cannot be stored; nothing was.

@@ -97,7 +97,7 @@ def responsible_changes(
     *,
     progress: Callable[[int], object] = lambda plays: None,
 ) -> BadChange:
-    """Return the minimal set of changes to `good` from `bad` that makes the probe fail.
+    """Return the fewest settings of `bad` that, applied to `good`, make a probe fail.
 
     `progress` receives the number of replays so far.
 
