@@ -1,7 +1,7 @@
 FROM python:3.12-slim
 WORKDIR /src
 COPY . .
-# /data is anybody's, as /tmp is: with --user the app is whoever owns the agent's file (docs/share.md).
+# /data is anybody's, as /tmp is: with --user the app is whoever owns the agent's file (docs/how-to/share.md).
 RUN pip install --no-cache-dir -c constraints.txt '.[app,postgres]' \
     && useradd --create-home --uid 1000 inspector && install -d -o inspector -m 1777 /data
 USER inspector

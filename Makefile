@@ -8,7 +8,7 @@ endif
 PORT ?= 8501
 HEADLESS ?= false
 
-.PHONY: run test test-all check adapters wheel-test clients bench clean
+.PHONY: run test test-all check docs adapters wheel-test clients bench clean
 
 run: $(VENV)/.app        ## start the app on the demo, and open it in the browser
 	$(BIN)/streamlit run serve.py --server.port $(PORT) --server.headless $(HEADLESS)
@@ -26,6 +26,9 @@ check: $(VENV)/.dev      ## lint, types, the rooms with their arrows, and the ho
 	$(BIN)/mypy ui pages app.py serve.py memory_inspector
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tests.house
+
+docs: $(VENV)/.dev       ## the documents as a site in site/, strictly: a link without a target is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 adapters: | $(BIN)/python  ## the adapters on the real frameworks, offline, in an environment of their own
 	$(BIN)/python -m venv $(VENV)/adapters
@@ -50,7 +53,7 @@ clients: | $(BIN)/python  ## the oldest and newest openai clients, and what pip 
 	$(VENV)/clients/$(notdir $(BIN))/python -m pip install --quiet --disable-pip-version-check --dry-run --ignore-installed --report $(VENV)/clients/beside.json '.[openai]' llama-index-llms-openai
 	$(VENV)/clients/$(notdir $(BIN))/python -c 'import json, sys; found = {each["metadata"]["name"]: each["metadata"]["version"] for each in json.load(open(sys.argv[1]))["install"]}; print({name: found[name] for name in ("llama-index-core", "llama-index-llms-openai", "openai")}); assert found["llama-index-core"].split(".")[:2] == ["0", "14"]' $(VENV)/clients/beside.json
 
-bench: $(VENV)/.dev      ## the tables of the README; takes some minutes
+bench: $(VENV)/.dev      ## the tables of benchmarks/README.md; takes some minutes
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/growth.py --turns 1000
 	$(BIN)/python benchmarks/lab.py

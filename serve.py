@@ -14,8 +14,10 @@ from ui.server.security import OwnPagesOnly, SecurityHeaders
 from ui.server.shell import Shell
 from ui.server.span_receiver import SpanReceiver
 from ui.server.warm_up import warm_up
+from ui.tab.entry_point import started_whole
 
 leave_out()
+started_whole()
 
 
 @contextlib.asynccontextmanager

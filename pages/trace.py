@@ -1,4 +1,4 @@
-"""Where did it go?: what became of this, and which rule decided."""
+"""The page Where did it go?: follows a phrase to the rule that decided."""
 
 from ui.frame import header
 from ui.tab.nav import require_shell

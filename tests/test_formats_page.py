@@ -1,4 +1,4 @@
-"""`docs/formats.md` says of each form what is read, kept and left out, as these samples come out.
+"""`docs/reference/formats.md` says of each form what is read, kept and left out, as these samples come out.
 
 `python tests/test_formats_page.py` writes its table anew.
 """
@@ -17,7 +17,7 @@ from memory_core.formats.openai_items import messages_from_items
 from memory_core.formats.openai_message import OTHER
 from memory_core.interop.files import read_file
 
-PAGE = Path(__file__).parent.parent / "docs" / "formats.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "formats.md"
 BEGIN, END = "<!-- made by tests/test_formats_page.py -->", "<!-- end -->"
 
 COLUMNS = ("text", "reasoning", "picture", "file", "call", "result", "unknown")

@@ -12,7 +12,9 @@ import pytest
 from tests.house import MAP, ROOT, files, handled, module_map, numbers, parsed, public_members
 
 APP = ("app.py", "serve.py", "pages", "ui", "memory_inspector")
-UNTRACKED = {".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home"}
+UNTRACKED = {
+    ".git", ".venv", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", ".home", "site",
+}  # fmt: skip
 TEXT = {".py", ".toml", ".md", ".txt", ".svg", ".yml", ".yaml", ".json", ".jsonl", ".cfg", ".ini", ".sh", ""}
 
 MARKDOWN = {

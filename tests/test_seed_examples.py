@@ -1,7 +1,7 @@
 """Programs written for LlamaIndex's memory run here with only their import lines changed, and give the same results.
 
 Each program is run twice: as it stands, with the real library, and with its `from llama_index...` lines pointing here.
-What differs on purpose stands in `docs/coming-from-llamaindex.md`.
+What differs on purpose stands in `docs/how-to/coming-from-llamaindex.md`.
 """
 
 import asyncio
@@ -307,8 +307,8 @@ def test_a_program_of_llamaindex_runs_with_its_import_lines_changed(program, res
 
 
 def test_every_name_of_the_page_of_differences_is_one_that_can_be_imported():
-    page = (Path(__file__).resolve().parent.parent / "docs" / "coming-from-llamaindex.md").read_text(encoding="utf-8")
-    lines = re.findall(r"`(from memory_core[\w.]* import [\w, ]+)`", page)
+    page = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "coming-from-llamaindex.md"
+    lines = re.findall(r"`(from memory_core[\w.]* import [\w, ]+)`", page.read_text(encoding="utf-8"))
     assert len(lines) >= 4
     for line in lines:
         exec(line, {})

@@ -21,7 +21,7 @@ from memory_core import (
 
 
 class MentionCounter(BaseMemoryBlock[str]):
-    """The README's, with the types that LlamaIndex's documentation gives it."""
+    """That of docs/how-to/own-block.md, with the types that LlamaIndex's documentation gives it."""
 
     mention_name: str = "Logan"
     mention_count: int = 0

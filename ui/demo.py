@@ -50,7 +50,7 @@ def guide_marker(shared: Engine, name: str) -> Path:
 
 
 def has_demo(database: Database) -> bool:
-    """Whether the demo exists."""
+    """Tell whether the demo exists."""
     return any(status.session_id == DEMO_SESSION for status in list_sessions(database))
 
 

@@ -30,7 +30,7 @@ QUEUE_PIXELS = 14
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One part of the prompt: the queue, or one block."""
+    """A part of the prompt: the queue, or a block."""
 
     label: str
     """As the user typed it; escaped here."""
@@ -154,7 +154,7 @@ def describe(lanes: Lanes) -> str:
 
 
 def legend_html(lanes: Lanes, mode: Mode) -> str:
-    """One row per part: its colour and name, its tokens, its note. Full width, in columns of fixed share.
+    """Return a table with a row per part: colour, name, tokens, note. Full width, in columns of fixed share.
 
     Custom HTML, because Streamlit's table loads pandas and pyarrow, which delays the first page by 0.7 s.
     """
@@ -293,7 +293,7 @@ def _lane(
     height: int,
     palette: Palette,
 ) -> str:
-    """One lane: its name above the left end, its boxes, and its line at `at` (0 to 1) with `mark` beside it."""
+    """Return a lane as HTML: name above the left end, boxes, and a line at `at` (0 to 1) with `mark` beside it."""
     name_ends, mark_width = NAME_PIXELS * len(name) + 8, MARK_PIXELS * len(mark) + 8
     line_at = NARROWEST * at
     up = 16 if line_at >= name_ends else 2  # the line extends up beside its label, but not through the lane's name

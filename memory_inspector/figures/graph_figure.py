@@ -230,7 +230,7 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
 
 
 def _over(one: ListPosition, other: ListPosition) -> bool:
-    """Whether labels at these positions would overlap."""
+    """Tell whether labels at these positions would overlap."""
     wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
     return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
 

@@ -142,7 +142,7 @@ def _low(cell: Cell, measure: Measure) -> float:
 
 
 def _sure(cell: Cell, measure: Measure) -> bool:
-    """Is there nothing to know of it that only a play would tell?"""
+    """Tell whether the plan knows this cell exactly, so that a play would add nothing."""
     found = cell.measures.get(measure)
     return cell.problem is not None or cell.played or (found is not None and found.exact)
 

@@ -1,4 +1,4 @@
-"""What an event is about, as things that can be followed to a prompt. Pure."""
+"""References of an event to facts, messages and relations that can be traced to a prompt. Pure."""
 
 from collections.abc import Iterator
 from typing import Any

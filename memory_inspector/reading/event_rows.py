@@ -65,7 +65,7 @@ class Filter:
 
     @property
     def decisions_only(self) -> bool:
-        """Whether bookkeeping is left out; filtering for a kind, a block or words includes it."""
+        """Tell whether bookkeeping is left out; filtering for a kind, a block or words includes it."""
         return not (self.bookkeeping or self.group or self.block or self.text.strip())
 
     def __bool__(self) -> bool:
@@ -99,7 +99,7 @@ class Index:
 
 
 def is_cut(event: Event) -> bool:
-    """Whether it is a prompt that had something cut."""
+    """Tell whether an event is a prompt that had something cut."""
     return isinstance(event, ContextBuilt) and bool(event.cuts)
 
 

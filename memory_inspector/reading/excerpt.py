@@ -48,7 +48,7 @@ def _stems(word: str) -> frozenset[str]:
 
 
 def excerpt(text: str, spans: list[Span], characters: int) -> str:
-    """One line of text from shortly before the matching words on; from the beginning if they are there.
+    """Return a line of text from shortly before the matching words on; from the beginning if they are there.
 
     >>> excerpt("We looked at flats in town all day. Rui stays off meat these days.", [(36, 39), (50, 54)], 40)
     '…at flats in town all day. Rui stays off…'

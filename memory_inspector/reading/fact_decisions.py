@@ -22,7 +22,7 @@ from memory_inspector.wording.formatting import count, tokens
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision with its effect. Texts are hashes in the content store."""
+    """A decision with its effect. Texts are hashes in the content store."""
 
     position: int
     turn: int
@@ -104,7 +104,7 @@ def summed(decisions: Decisions) -> str:
 
 
 def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]:
-    """One table row for each decision: the find, the decision, and the similarity to the known fact."""
+    """Return a table row for each decision: the find, the decision, and the similarity to the known fact."""
     return [
         {
             "Turn": each.turn,

@@ -18,7 +18,7 @@ SAME_MOMENT = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One version of a fact."""
+    """A version of a fact."""
 
     what: str
     """Title, such as `Edited` or `Retired: outdated`."""
@@ -77,7 +77,7 @@ def _call(call: ModelCalled) -> str:
 
 
 def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -> bool:
-    """Whether the decision led to this version. Both are written in one transaction."""
+    """Tell whether the decision led to this version. Both are written in one transaction."""
     if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
         return False
     changed = before is None or before.text != now.text or before.state != now.state

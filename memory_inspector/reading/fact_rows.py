@@ -90,7 +90,7 @@ CHIPS: Mapping[str, str] = {name: colour for name, (colour, _) in BADGES.items()
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One fact in the list."""
+    """A fact in the list."""
 
     id: int
     text: str

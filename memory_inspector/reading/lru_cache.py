@@ -1,4 +1,4 @@
-"""What was used last of what is dear to make, from any thread. No Streamlit."""
+"""Thread-safe LRU cache for expensive results."""
 
 import threading
 from collections import OrderedDict
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Latest(Generic[T]):
+class LruCache(Generic[T]):
     """At most so many values by key: the one that was used longest ago goes first."""
 
     def __init__(self, most: int) -> None:

@@ -112,7 +112,7 @@ def freshness(tried: Tried, turns: int) -> str:
 
 
 def word_rows(current: str | None) -> list[dict[str, str]]:
-    """One row per recipe, in words."""
+    """Return a row per recipe, in words."""
     return [
         {
             "Recipe": _row_name(recipe, current),
@@ -125,7 +125,7 @@ def word_rows(current: str | None) -> list[dict[str, str]]:
 
 
 def number_rows(tried: Tried, current: str | None) -> list[dict[str, Any]]:
-    """One row per recipe, in numbers; None in every column if it could not be tried."""
+    """Return a row per recipe, in numbers; None in every column if it could not be tried."""
     rows: list[dict[str, Any]] = []
     for recipe in RECIPES.values():
         trial = tried.of(recipe.key)
@@ -278,7 +278,7 @@ def _listed(items: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PartShown:
-    """One part of a prompt with its words."""
+    """A part of a prompt with its text."""
 
     name: str
     kind: str

@@ -363,7 +363,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
 
 
 def in_prompt(context: Context, number: int) -> bool:
-    """Whether a stored turn is in a prompt."""
+    """Tell whether a stored turn is in a prompt."""
     return any(piece.ref == Ref.of("unit", number) for part in context.plan.granted for piece in part.pieces)
 
 

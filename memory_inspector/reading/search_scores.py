@@ -15,7 +15,7 @@ PLACES = 2
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """One component of the score that a switch enables or disables."""
+    """A component of the score that a switch enables or disables."""
 
     label: str
     means: str

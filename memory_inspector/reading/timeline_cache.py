@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 
 
 class Timeline:
-    """One session's index, message outcomes and sentences. Any number of tabs may use it."""
+    """Index, message outcomes and sentences of a session, shared by all tabs."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -70,7 +70,7 @@ class Timeline:
         return cast(Made, figure)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
-        """One sentence per event."""
+        """Return a sentence per event."""
         known = self._lines
         untold = [record for record in records if record.position not in known]
         if untold:

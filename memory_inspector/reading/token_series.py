@@ -27,7 +27,7 @@ SYSTEM = "System messages"
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One part of the prompts over time."""
+    """A part of the prompts over time."""
 
     label: str
     kind: str

@@ -1,4 +1,4 @@
-"""Whether a session may be changed here, and why not: one rule, asked by every page and by the server's own work.
+"""Rule for whether a session may be changed here, and why not, asked by every page and by the server's own work.
 
 The engine itself refuses nobody: two processes that write one session interleave without loss. But a person who looks
 at a running agent should not change what it thinks by a stray click, so such a session is only read here until it is
@@ -17,7 +17,7 @@ from memory_inspector.wording.formatting import plain, short
 
 @dataclass(frozen=True, slots=True)
 class ReadOnly:
-    """Why a session is only read here."""
+    """Reason why a session is read-only here."""
 
     because: Literal["past", "attached", "agent"]
     sentence: str
@@ -28,7 +28,7 @@ BRANCH_IT = "A branch of it is a session to change and try."
 
 
 def read_only(memory: Memory, history: History) -> ReadOnly | None:
-    """Why a session cannot be changed here as it stands; None if it can.
+    """Return the reason why a session cannot be changed here now; None if it can.
 
     Raises:
         StoreError: the database cannot be reached.
@@ -39,7 +39,7 @@ def read_only(memory: Memory, history: History) -> ReadOnly | None:
 
 
 def shown_only(attachment: AgentAttached) -> ReadOnly:
-    """Why a session that only shows an agent, or a file of one, is never changed."""
+    """Return the reason why a session that shows an agent, or its file, is never changed."""
     whose = "The memory of this agent is its own: here it is only read."
     if attachment.source == "file":
         whose = f"Opened from {plain(short(attachment.name))}, read only: what changes there appears here."
@@ -47,7 +47,7 @@ def shown_only(attachment: AgentAttached) -> ReadOnly:
 
 
 def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:
-    """Why a session is left to the agent that works in it; None if none does, or a person has taken it over."""
+    """Return why a session is left to the agent that works in it; None if none does, or a person took it over."""
     agent = running_agent(database, session_id)
     if agent is None or taken_over(database, session_id):
         return None
@@ -56,5 +56,5 @@ def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:
 
 
 def taken_from_agent(database: Database, session_id: str) -> bool:
-    """Whether an agent works in a session that a person has taken over."""
+    """Tell whether an agent works in a session that a person has taken over."""
     return running_agent(database, session_id) is not None and taken_over(database, session_id)

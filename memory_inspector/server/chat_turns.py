@@ -39,12 +39,12 @@ TURN, RETRIED, STEP, PLAY = "turn-", "+", "step-", "play-"
 
 
 def builds_prompts(job: Job) -> bool:
-    """Whether this job plays or answers turns, each of which gets a prompt."""
+    """Tell whether this job plays or answers turns, each of which gets a prompt."""
     return job.id.startswith((TURN, STEP, PLAY)) or job.id.endswith(RETRIED)
 
 
 def answers(job: Job) -> bool:
-    """Whether this job generates a reply to a typed message."""
+    """Tell whether this job generates a reply to a typed message."""
     return job.id.startswith(TURN) or job.id.endswith(RETRIED)
 
 

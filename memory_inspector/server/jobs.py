@@ -42,7 +42,7 @@ class Reveal:
 
 
 class Job:
-    """One piece of work: its output so far, its outcome, and a request to cancel it.
+    """A background job: its output so far, its outcome, and a request to cancel it.
 
     The worker calls `add_text` and `add_progress` and checks `cancel`; viewers read the properties. Every method may be
     called from any thread.
@@ -67,13 +67,13 @@ class Job:
 
     @property
     def done(self) -> bool:
-        """Whether the work has ended, successfully or not."""
+        """Tell whether the job has ended, successfully or not."""
         with self._changed:
             return self._done
 
     @property
     def error(self) -> str | None:
-        """One sentence for the viewer if the work failed, otherwise None."""
+        """Return a sentence for the user if the job failed, otherwise None."""
         with self._changed:
             return self._error
 
@@ -182,5 +182,5 @@ class Jobs:
 
 
 def _kind(job: Job) -> str:
-    """What a log may say of a job: the rest of its id can hold what was asked for, in words of the conversation."""
+    """Return the part of a job's id that may be logged: the rest can hold words of the conversation."""
     return job.id.partition("/")[0]

@@ -62,7 +62,7 @@ class Standing:
 
     @property
     def agent_edits(self) -> bool:
-        """Whether the agent may edit its text through tools."""
+        """Tell whether the agent may edit its text through tools."""
         given_from_python = (self.text or "").startswith("\x01")
         editable = self.kind == "static" and self.enabled and not self.settings.get("read_only", True)
         return editable and not given_from_python
@@ -90,7 +90,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One block's card."""
+    """The card of a block."""
 
     name: str
     kind: str
@@ -344,6 +344,6 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
 
 
 def _written_since(standing: Standing, part: InPrompt) -> bool:
-    """Whether a summary has changed since the prompt shown."""
+    """Tell whether a summary has changed since the prompt shown."""
     now, then = standing.sentences or frozenset(), frozenset(part.refs)
     return not then <= now or (part.granted == part.asked and then != now)

@@ -15,7 +15,7 @@ from memory_core.recipes import CATEGORIES
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One setting of a kind, as a widget."""
+    """A setting of a block kind, as a widget."""
 
     setting: str
     """The engine's name of it."""
@@ -51,7 +51,7 @@ _DELIVER_ON = Field(
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of block."""
+    """A kind of block."""
 
     key: str
     """A built-in kind, or `module:class` of a plug-in."""
@@ -78,7 +78,7 @@ class Kind:
 
     @property
     def learns(self) -> bool:
-        """Is it given messages?"""
+        """Tell whether blocks of this kind are given messages."""
         return self.key not in BUILT_IN or BUILT_IN[self.key].kind_learns
 
     @property

@@ -68,7 +68,7 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
 
 
 def _is_hash(name: str, value: object) -> bool:
-    """Whether the value is the hash of a quoted text; `before` and `after` are counts only for lists of facts."""
+    """Tell whether the value is the hash of a quoted text; `before` and `after` are counts only for lists of facts."""
     return name in ("before", "after") and not isinstance(value, int)
 
 

@@ -129,7 +129,7 @@ class Summary:
 
 
 def summaries(events: Sequence[EventRecord]) -> dict[int, Summary]:
-    """One summary per turn."""
+    """Return a summary per turn."""
     by_turn: dict[int, list[EventRecord]] = {}
     for record in events:
         by_turn.setdefault(record.turn, []).append(record)

@@ -56,7 +56,7 @@ def quoted(trace: Trace, word: str | None = None) -> str:
 
 
 def says(trace: Trace, word: str) -> bool:
-    """Whether a word is among those that are followed, and not a label or a sign that stands around them."""
+    """Tell whether a word is one of those that are followed, not a label or a sign around them."""
     return _place(trace.asked, word) is not None
 
 

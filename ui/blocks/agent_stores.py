@@ -61,7 +61,7 @@ def draw(view: View) -> None:
 
 
 def sentence(stores: Mapping[str, Store]) -> str:
-    """How much there is. Markdown."""
+    """Return the number of records and searches, as markdown."""
     held = sum(len(store.held) for store in stores.values())
     searches = sum(len(store.searches) for store in stores.values())
     where = f"in {count(len(stores), 'store')}" if len(stores) > 1 else f"in {plain(next(iter(stores)))}"
@@ -72,7 +72,7 @@ def sentence(stores: Mapping[str, Store]) -> str:
 
 
 def record_rows(records: Sequence[StoreRecord], words: WordsOf) -> list[dict[str, Any]]:
-    """One row a record."""
+    """Return a row per record."""
     return [
         {
             "Record": short(record.id, 40) if record.id is not None else "(without an id)",
@@ -113,7 +113,7 @@ def _words_of(view: View, store: Store) -> WordsOf:
 
 
 def _draw_notes(store: Store) -> None:
-    """What nobody asked about: records that were never found, questions that found nothing."""
+    """Draw records that were never found, and questions that found nothing."""
     notes = []
     if store.deleted is not None:
         notes.append(f":orange[The store was deleted in turn {tokens(store.deleted.turn)}.]")
@@ -183,7 +183,7 @@ def _draw_write(number: int, version: RecordVersion, before: RecordVersion | Non
 
 
 def difference(before: str | None, after: str) -> str:
-    """What a write changed, word by word. Markdown; whole words where there is nothing to compare."""
+    """Return the change of a write, word by word, as markdown; the whole text where there is nothing to compare."""
     if before is None or max(len(before), len(after)) > MAX_COMPARED:
         return plain(short(after, MAX_COMPARED))
     return markdown(diff_pieces(before, after))

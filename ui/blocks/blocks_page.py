@@ -313,7 +313,7 @@ def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
 
 
 def _shows_versions(view: View, each: Card) -> bool:
-    """Whether a block that cannot be changed has versions to be looked at: those that its store has."""
+    """Tell whether a read-only block has versions to look at: those of its store."""
     return view.attached and view.turn is None and each.kind in WITH_TEXT
 
 

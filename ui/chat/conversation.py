@@ -122,7 +122,7 @@ def _turn_line(view: View, turn: int, summary: Summary, *, asks_again: bool) -> 
 
 
 def is_step(stored: StoredMessage) -> bool:
-    """Whether it is a call of a memory tool, or its result."""
+    """Tell whether a message is a call of a memory tool, or its result."""
     return STEP in stored.id and stored.message.role in (MessageRole.ASSISTANT, MessageRole.TOOL)
 
 

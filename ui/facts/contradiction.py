@@ -18,7 +18,7 @@ LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One way to resolve a contradiction."""
+    """A way to resolve a contradiction."""
 
     says: str
     """Label of its button. Not escaped: it quotes a fact."""

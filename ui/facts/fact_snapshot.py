@@ -74,7 +74,7 @@ class Desk:
 
     @property
     def approval(self) -> bool:
-        """Whether new facts wait until a person accepts them."""
+        """Tell whether new facts wait until a person accepts them."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
         return bool(attached and attached.record.settings.get("approval"))
 
@@ -96,7 +96,7 @@ class Desk:
 
     @property
     def decides(self) -> bool:
-        """Whether found facts are compared with known ones, now or earlier in the session."""
+        """Tell whether found facts are compared with known ones, now or earlier in the session."""
         attached = next((attached for attached in self.memory.blocks if attached.name == self.block), None)
         decides = attached is not None and attached.record.settings.get("on_change") == "decide"
         return decides or bool(self.decisions.decided)

@@ -88,7 +88,7 @@ def asked_fact() -> int | None:
 
 
 def is_new(asked: int, place: ListPosition) -> bool:
-    """Whether the URL was changed by something other than this page."""
+    """Tell whether the URL was changed by something other than this page."""
     return str(asked) != at(place).written
 
 

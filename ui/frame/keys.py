@@ -75,7 +75,7 @@ def listen(page: "Page") -> None:
 
 
 def _followed(asked: Any) -> dict[str, Any]:
-    """What the browser asks to follow: a message by number, or selected words."""
+    """Return the message number or the selected words that the browser asks to follow."""
     message, words = str(asked.get("message") or ""), str(asked.get("words") or "")
     return dict(nav.followed(Ref.of("message", message) if message.isdecimal() else words))
 

@@ -15,6 +15,7 @@ from ui.frame.keys import keys_dialog
 from ui.sessions.health import at_a_glance
 from ui.sessions.session_dialogs import delete_dialog, new_dialog, rename_dialog, reset_dialog
 from ui.tab import model, nav, selection, state
+from ui.tab.entry_point import missing
 from ui.tab.services import engine
 
 STATUS_CHARACTERS = 40
@@ -107,6 +108,7 @@ def _status_line() -> None:
         icon, shown = problem
     else:
         shown = short(title, STATUS_CHARACTERS)
+    lacks = missing()
     with st.popover(
         plain(shown),
         key="sidebar__model",
@@ -139,6 +141,8 @@ def _status_line() -> None:
             "Without one, rules answer and learn: they are no language model.]]"
         )
         _in_use(chosen)
+        if lacks:
+            st.markdown(f":small[:material/info: {lacks}]")
 
 
 def _in_use(chosen: model.Chosen | None) -> None:

@@ -66,7 +66,7 @@ def asked() -> tuple[str | None, int | None]:
 
 
 def is_new(place: ListPosition) -> bool:
-    """Whether the URL was changed by something other than this page."""
+    """Tell whether the URL was changed by something other than this page."""
     now = st.query_params.get(ENTITY), st.query_params.get(RELATION)
     return now != (None, None) and now != looking(place).written
 

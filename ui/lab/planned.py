@@ -14,7 +14,7 @@ from memory_core.lab.comparing import average
 from memory_core.lab.replanning import PlannedPrompt, Replanned, Replanner
 from memory_core.lab.sizes import sizes_of
 from memory_core.lab.variants import Variant
-from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.lab import playing
@@ -36,7 +36,7 @@ PLANNED_SECONDS = 2.0
 
 
 class _Kept:
-    """What planning needs of one session, read once for a position of its log."""
+    """The data that planning needs of a session, read once per log position."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -44,7 +44,7 @@ class _Kept:
         self.position = -1
         self.planner: Replanner | None = None
         self.carriers: dict[str, frozenset[Ref]] = {}
-        self.plans = Latest[Replanned](MAX_KEPT)
+        self.plans = LruCache[Replanned](MAX_KEPT)
 
 
 def planner_of(memory: Memory, position: int) -> Replanner:
@@ -57,7 +57,7 @@ def planner_of(memory: Memory, position: int) -> Replanner:
 
 
 def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
-    """What carries each watched phrase; nothing for one that nobody can follow."""
+    """Return the carriers of each watched phrase; none for a phrase that cannot be followed."""
     kept = _kept(memory)
     for phrase in phrases:
         if phrase not in kept.carriers:
@@ -161,7 +161,7 @@ def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
 
 
 def kept_words(prompt: PlannedPrompt, watched: int) -> str:
-    """How many watched things are in a prompt: `3 of 4`, or `1 to 4 of 4` where some are unknown."""
+    """Return how many watched things are in a prompt: `3 of 4`, or `1 to 4 of 4` where some are unknown."""
     inside, unsure = prompt.watched.count("prompt"), prompt.watched.count("unknown")
     return f"{inside} to {inside + unsure} of {watched}" if unsure else f"{inside} of {watched}"
 

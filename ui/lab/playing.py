@@ -22,7 +22,7 @@ from memory_core.lab.variants import Variant
 from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
 from memory_core.tracing.presence import Presence
-from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import count, tokens
 from ui.tab.services import engine
@@ -62,7 +62,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class PlayRequest:
-    """What is to be played with a model, and looked at afterwards."""
+    """A request to play a configuration with a model, and what to measure afterwards."""
 
     memory: Memory
     position: int
@@ -77,13 +77,13 @@ class _Kept:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.player: Player | None = None
-        self.results = Latest[Result](MAX_KEPT)
+        self.results = LruCache[Result](MAX_KEPT)
         self.paid = 0
         """Calls that plays made with models in this process."""
 
 
 def phrases_of(memory: Memory) -> list[str]:
-    """What is watched, in words: ids of facts are others under another configuration."""
+    """Return the watched phrases as words: fact ids differ under another configuration."""
     found = []
     for target in memory.trace.watched:
         try:
@@ -257,7 +257,7 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
 
 
 def _stopped(by: PlayedModel | None) -> str:
-    """Why a play ended early, in a sentence."""
+    """Return in a sentence why a play ended early."""
     if by is None or (by.stopped is None and not by.made):
         return "Cancelled: nothing was kept."
     if by.stopped is not None:
@@ -267,7 +267,7 @@ def _stopped(by: PlayedModel | None) -> str:
 
 
 def key_of(position: int, variant: Variant, model: str = "") -> str:
-    """Of a configuration as it is tried: the same for all that comes to the same, whatever its name."""
+    """Return the cache key of a tried configuration: equal for equal settings, whatever its name."""
     blocks = [block.model_dump(mode="json") for block in variant.blocks]
     try:
         settings = variant.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})

@@ -1,4 +1,4 @@
-"""How far the Lab's work is, with a button that cancels it; the page is drawn again when it has ended."""
+"""Progress of the Lab's jobs, with a button that cancels them; the page is drawn again when it has ended."""
 
 from collections.abc import Callable, Sequence
 

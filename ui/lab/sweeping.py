@@ -29,7 +29,7 @@ from memory_core.lab.sweeping import Axis, Cell, Measure, Sweep, check_size, swe
 from memory_core.lab.variants import Change, Variant, block_values
 from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.sweep_figure import front_figure, sweep_figure
-from memory_inspector.reading.lru_cache import Latest
+from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.event_sentences.setting_values import value_words as setting_words
 from memory_inspector.wording.formatting import count, plain, tokens
@@ -120,7 +120,7 @@ class _Swept:
 
 
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
-    """What can be measured, with what there is to look for."""
+    """Return the measures that can be chosen, given what is watched."""
     asked = bool(questions) or any(isinstance(probe, EvidenceInPrompt) for probe in probes)
     there = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
     return [measure for measure in _MEASURES if there.get(measure, True)]
@@ -131,8 +131,8 @@ class _Kept:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.sweeps = Latest[_Swept](MAX_KEPT)
-        self.jobs = Latest[Job](MAX_KEPT)
+        self.sweeps = LruCache[_Swept](MAX_KEPT)
+        self.jobs = LruCache[Job](MAX_KEPT)
         """What was last begun for a sweep, running or done, by its key."""
 
     def begin(self, key: str, work: Callable[[Job], object]) -> None:

@@ -1,4 +1,4 @@
-"""What is being tried in one tab: up to three configurations beside the session's own."""
+"""State of the Lab in a tab: up to three configurations beside the session's own."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ _FLUSH_SIZE = "token_flush_size"
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One configuration: the session's own, or that of a recipe, with some settings changed."""
+    """A configuration: the session's own, or that of a recipe, with some settings changed."""
 
     name: str
     recipe: str | None = None
@@ -102,7 +102,7 @@ def hold(session_id: str, newest: int) -> Desk:
 
 
 def _decoded(asked: str, session_id: str) -> Desk | None:
-    """What an address says of a session; None where that is no configuration: people edit addresses."""
+    """Decode the configurations in an URL; None where it is not valid: people edit URLs."""
     try:
         told = json.loads(asked)
         if told["session"] != session_id:  # another session was chosen since
@@ -232,7 +232,7 @@ def strike(session_id: str, position: int) -> None:
 
 
 def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
-    """Is an event struck in a configuration? `before` is what takes it back, where that is a change of settings."""
+    """Tell whether an event is struck in a configuration. `before` is the change of settings that reverts it."""
     taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
     return taken_back or record.position in tried.struck
 

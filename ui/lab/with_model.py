@@ -23,7 +23,7 @@ MAX_CALLS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What a tab asked a model for."""
+    """A request of a tab to play with a model."""
 
     model: str = ""
     """Name of the model whose play is to be shown; none: the rules'."""
@@ -95,7 +95,7 @@ def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None
 
 
 def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, failed: bool) -> None:
-    """What a play would take, and the button that starts it."""
+    """Draw the cost of a play, and the button that starts it."""
     job = playing.count_job(request, model.name)
     if job is not None and not job.done:
         progress.follow([job], "lab__count_cancel")
@@ -135,7 +135,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
 
 
 def offer(model: str, counted: dict[str, CallCount]) -> str:
-    """What a play with a model would take, in words.
+    """Return the calls and tokens that a play with a model would take, in words.
 
     >>> offer("gpt", {"A": CallCount(0, 0, 4), "B": CallCount(3, 2100, 1)})
     'Learned by rules. With gpt, **B** needs about 3 new calls: 2,100 tokens in. 5 answers are kept already.'

@@ -1,4 +1,4 @@
-"""What a change would do to the next prompt, and to the flush before it, in words and in a drawer before it is saved.
+"""Preview of a change: its effect on the next prompt and on the flush before it, in words and in a drawer.
 
 The sentences hold nobody's words but the names of blocks. They are markdown in which these are escaped; those about
 single facts and relations are plain text: notices and captions escape it.
@@ -122,7 +122,7 @@ def _other_cuts(before: Context, after: Context) -> str:
 
 
 def _changed_cuts(before: Context, after: Context) -> dict[str, int]:
-    """By how many tokens more each part is cut, or by how many less."""
+    """Return how many tokens more, or less, each part is cut."""
     old, new = _cuts(before), _cuts(after)
     return {name: new.get(name, 0) - old.get(name, 0) for name in dict.fromkeys((*new, *old))}
 
@@ -139,7 +139,7 @@ def _cuts(context: Context) -> dict[str, int]:
 
 
 def describe(done: str, before: Context, after: Context, facts: Collection[int]) -> str:
-    """What to say when a change is stored: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
+    """Return the sentence for a stored change: `Saved. The next prompt will hold it: +14 tokens, 13 still free.`
 
     `facts` are those that were touched.
     """
@@ -157,7 +157,7 @@ def describe(done: str, before: Context, after: Context, facts: Collection[int])
 
 
 def foreseen(before: NextPrompt, after: NextPrompt) -> str:
-    """What a change would do: `Next prompt +11 tokens, nothing more cut.`, and the flush that comes before it."""
+    """Return the effect of a change: `Next prompt +11 tokens, nothing more cut.`, and the flush before it."""
     old, new = before.context, after.context
     change = new.plan.total - old.plan.total
     size = _signed(change) if change else "stays the same size"

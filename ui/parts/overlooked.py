@@ -81,7 +81,7 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
 
 
 def _why_nothing(search: EmptySearch) -> str:
-    """What became of the candidates of a search."""
+    """Return the outcomes of a search's candidates."""
     if search.score is None:
         return f"{search.block} had nothing stored for it."
     fates = ", ".join(f"{tokens(number)} {GATES[outcome]}" for outcome, number in search.outcomes.items())

@@ -1,4 +1,4 @@
-"""What has no effect on the shown prompt, where it stands: struck through or greyed, the reason one hover away."""
+"""Marks for what has no effect on the shown prompt: struck through or greyed, with the reason as a tooltip."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -56,12 +56,12 @@ def struck(words: str, effect: Effect | None) -> str:
 
 
 def reason(effect: Effect | None) -> str:
-    """Why it is not in the shown prompt, as a trace says it; empty where it is, or nothing is told. Plain text."""
+    """Return why it is not in the shown prompt, as a trace says it; empty if it is. Plain text."""
     return "" if effect is None or effect.shown else effect.stage.text
 
 
 def brief(stage: Stage) -> str:
-    """Why it is not in the prompt, in a few words with the rule and its turn or number. Plain text.
+    """Return why it is not in the prompt, in a few words with the rule and its turn or number. Plain text.
 
     >>> brief(Stage("kept", "lost", "Superseded in turn 31 by fact 9.", turn=31, rule="superseded"))
     'Superseded in turn 31'

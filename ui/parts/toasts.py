@@ -1,4 +1,4 @@
-"""One sentence after a change, with Undo: at the bottom right above every page, hidden after some seconds.
+"""Toasts: a sentence after a change, with Undo, at the bottom right of every page for some seconds.
 
 Its position and fading are defined in static/app.css; it takes no space on the page.
 """

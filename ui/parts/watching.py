@@ -1,4 +1,4 @@
-"""What is watched: a strip of one cell a turn on Timeline, Context and Where did it go?, and a toast when it drops out.
+"""Watched phrases: a strip with a cell per turn on three pages, and a toast when one drops out of the prompt.
 
 The engine keeps what is watched with the session; every cell is a trace to that turn's prompt, so a strip and the page
 Where did it go? tell the same.
@@ -135,7 +135,7 @@ def _draw_row(view: View, target: str | Ref, number: int) -> None:
 
 
 def _sentence(now: Presence | None, turn: int) -> str:
-    """What became of it in the shown turn, and where that changes."""
+    """Return its outcome in the shown turn, and where that changes."""
     shown = now.at(turn) if now is not None else None
     if now is None or shown is None:
         return "Not in this session any more."
@@ -158,7 +158,7 @@ def _told(view: View, target: str | Ref) -> Presence | None:
 
 
 def _presence(view: View, target: str | Ref) -> Presence | None:
-    """Of all turns up to the latest that can be shown; None for what the session does not have any more."""
+    """Return its presence in all turns up to the latest shown; None if the session no longer has it."""
     before, upto = _told(view, target), latest_moment(view.history, view.running)
     if before is not None and before.position == upto:
         return before

@@ -1,4 +1,4 @@
-"""One stored turn below the list: its words, the reason for its outcome, the terms of its score, settings that would
+"""A stored turn below the list: its words, the reason for its outcome, the terms of its score, settings that would
 change the outcome, similar turns, and the questions that found it."""
 
 from collections.abc import Sequence

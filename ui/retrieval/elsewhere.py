@@ -1,4 +1,4 @@
-"""What a search found in the other sessions of the user: each with its session, and the way to it."""
+"""Search results in the user's other sessions, each with its session and a link."""
 
 import streamlit as st
 
@@ -16,7 +16,7 @@ WORDS_SHOWN = 220
 
 
 def also(search: Search) -> str:
-    """What the headline says of them; empty where none was found."""
+    """Return the headline's part about them; empty if none was found."""
     return f" **{tokens(len(search.elsewhere))} from other sessions.**" if search.elsewhere else ""
 
 

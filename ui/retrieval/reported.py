@@ -80,7 +80,7 @@ def _pick(table: str, positions: Sequence[int]) -> None:
 
 
 def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, OmittedResults]) -> str:
-    """How many there are, and what of them is worth a look. Markdown."""
+    """Return how many searches there are, and which deserve a look, as markdown."""
     nothing = sum(found_nothing(search.event) for search in every)
     missing = sum(len(each.missing) for each in unsent.values())
     among = "" if len(listed) == len(every) else f" of the last {tokens(len(listed))}"
@@ -96,7 +96,7 @@ def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent
 def search_rows(
     searches: Sequence[EventRecord], unsent: Mapping[int, OmittedResults], texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """One row a search."""
+    """Return a row per search."""
     rows = []
     for search in searches:
         event: Any = search.event

@@ -44,5 +44,5 @@ class Assets:
 
 
 def _asks_for_all(scope: "Scope") -> bool:
-    """Whether the request is a GET for a complete file."""
+    """Tell whether the request is a GET for a complete file."""
     return scope["type"] == "http" and scope["method"] == "GET" and all(n != b"range" for n, _ in scope["headers"])

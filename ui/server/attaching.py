@@ -1,4 +1,4 @@
-"""What the two ways of attaching an agent share: who may, and the session that is recorded."""
+"""Shared by recording proxy and span receiver: which callers are allowed, and the session that is recorded."""
 
 import threading
 from ipaddress import ip_address

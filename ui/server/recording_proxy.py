@@ -165,7 +165,7 @@ class RecordingProxy:
                     await response.aclose()
 
     def _taken(self, session_id: str) -> str | None:
-        """Why this name cannot be used. An agent goes on where the database does not answer."""
+        """Return why this name cannot be used. An agent goes on where the database does not answer."""
         from memory_core import MemoryInspectorError, StoreError
         from memory_core.attach.recording import check_free
 
@@ -235,7 +235,7 @@ class _Body:
 
 
 class _Call:
-    """What came of a call so far."""
+    """The state of a call so far."""
 
     def __init__(self, room: Room) -> None:
         self.status: int | None = None
@@ -340,7 +340,7 @@ def _record(
 
 
 def _coding(headers: "Iterable[tuple[bytes, bytes]]") -> str:
-    """How a body is compressed, as its headers say."""
+    """Return the content coding that the headers name."""
     return b",".join(value for name, value in headers if name.lower() == b"content-encoding").decode("latin-1")
 
 

@@ -171,7 +171,7 @@ class SpanReceiver:
             self._room.give_back(len(body))
 
     def _stored(self, waiting: _Waiting) -> "Refusals":
-        """What of a request was refused, once the rest is stored, by this thread or by one that came before."""
+        """Return what was refused of a request, once the rest is stored, by this thread or by one that came before."""
         while not waiting.done:
             with self._storing:
                 if not waiting.done:

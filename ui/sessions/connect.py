@@ -166,7 +166,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
 
 
 def _attachment(session_id: str) -> AgentAttached | None:
-    """What it shows, if it is no session of its own."""
+    """Return what the session shows, if it is attached."""
     try:
         return engine().open(session_id).log.history().attachment
     except MemoryInspectorError:  # the page reports the error

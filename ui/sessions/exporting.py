@@ -27,7 +27,7 @@ EXPORT_PIXELS = 232
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One export format of a session."""
+    """An export format of a session."""
 
     label: str
     text: str

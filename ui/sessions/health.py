@@ -77,7 +77,7 @@ class Watch:
 
     @property
     def settled(self) -> bool:
-        """Whether the server has had time to draw its first page."""
+        """Tell whether the server has had time to draw its first page."""
         return time.monotonic() - self._began > QUIET_SECONDS
 
     def latest(self, key: str) -> Health | None:
@@ -86,7 +86,7 @@ class Watch:
             return self._results.get(key)
 
     def looking(self, key: str) -> bool:
-        """Whether a check is running."""
+        """Tell whether a check is running."""
         with self._lock:
             return key in self._looking
 

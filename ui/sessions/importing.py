@@ -267,7 +267,7 @@ def conversation_sentence(sized: Sized) -> str:
 
 
 def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
-    """One sentence per reason for skipping, with the first few line or message numbers."""
+    """Return a sentence per reason for skipping, with the first few line or message numbers."""
     sentences = []
     for reason, number in Counter(each.reason for each in skipped).most_common():
         found = [each for each in skipped if each.reason == reason]

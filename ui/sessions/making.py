@@ -62,7 +62,7 @@ def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], No
 
 
 def follow(says: str) -> bool:
-    """Whether this dialog is creating a session; if so, its progress is drawn, and the dialog should draw nothing else.
+    """Draw the progress of creating a session, and tell whether one is: the dialog then draws nothing else.
 
     The session is opened as soon as it is done.
     """

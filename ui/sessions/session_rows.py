@@ -28,7 +28,7 @@ def rows(
     now: float,
     agents: Collection[str] = (),
 ) -> list[dict[str, object]]:
-    """One table row per session, in their order; the words are cells, not markdown.
+    """Return a table row per session, in their order; the words are cells, not markdown.
 
     Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: the sessions in which an
     agent works.

@@ -148,11 +148,11 @@ class Engine:
         return running.wait(STOP_SECONDS)
 
     def store_problem(self, session_id: str) -> str | None:
-        """Why a session shows what its store was earlier, if its store is gone or cannot be read."""
+        """Return why a session shows an earlier state of its store: it is gone or cannot be read."""
         return self._stores.problems.get(session_id) if self._stores is not None else None
 
     def store_note(self, session_id: str) -> str:
-        """What of a session's store is left out; empty for nothing."""
+        """Return what is left out of a session's store; empty for nothing."""
         return self._stores.notes.get(session_id, "") if self._stores is not None else ""
 
     def close(self) -> None:

@@ -95,7 +95,7 @@ def open_dialog() -> None:
 
 
 def dialog_open() -> bool:
-    """Whether this run has drawn a dialog."""
+    """Tell whether this run has drawn a dialog."""
     return bool(st.session_state.get(_DIALOG))
 
 
@@ -105,7 +105,7 @@ def begin_run() -> None:
 
 
 def has_graph() -> bool:
-    """Whether the selected session has a graph, as of this tab's last check."""
+    """Tell whether the selected session has a graph, as of this tab's last check."""
     return bool(st.session_state.get(_GRAPH))
 
 
@@ -123,7 +123,7 @@ def show_earlier(more: int) -> None:
 
 
 def whole(message: str) -> bool:
-    """Whether this message is to be shown in full."""
+    """Tell whether this message is shown in full."""
     return message in st.session_state.get(_WHOLE, ())
 
 

@@ -1,4 +1,4 @@
-"""One session at one moment, as every page shows it: the one clock of the app.
+"""A session at a moment, as every page shows it: the single source of time in the app.
 
 A page shows the log up to one position: that of the turn or step selected in the header, otherwise the newest. While a
 turn is running that has no prompt yet, it is the end of the previous turn, so that all numbers on a screen belong to
@@ -24,7 +24,7 @@ from ui.tab.services import engine
 
 @dataclass(frozen=True)
 class View:
-    """One session at one moment, as a page shows it."""
+    """A session at a moment, as a page shows it."""
 
     memory: Memory
     """Opened with the services of the chosen model."""
@@ -43,28 +43,27 @@ class View:
 
     @property
     def past(self) -> bool:
-        """Whether all shown is read from the log: this is an earlier moment, or all there is are records of another's
-        agent."""
+        """Tell whether all shown is read from the log: an earlier moment, or records of an attached agent."""
         return self.turn is not None or self.attached
 
     @property
     def read_only(self) -> ReadOnly | None:
-        """Why nothing can be changed on a page of this moment; None if it can."""
+        """Return why nothing can be changed on a page of this moment; None if it can."""
         return self.locked or (PAST if self.turn is not None else None)
 
     @cached_property
     def locked(self) -> ReadOnly | None:
-        """Why nothing can be changed in this session, whichever moment is shown; None if it can."""
+        """Return why nothing can be changed in this session, at any moment; None if it can."""
         return read_only(self.memory, self.history)
 
     @cached_property
     def taken_over(self) -> bool:
-        """Whether an agent works in this session, and a person has taken it over."""
+        """Tell whether an agent works in this session, and a person has taken it over."""
         return taken_from_agent(self.memory.session.database, self.memory.session_id)
 
     @property
     def attached(self) -> bool:
-        """Whether this session shows an attached agent."""
+        """Tell whether this session shows an attached agent."""
         return self.history.attached
 
     @property
@@ -88,7 +87,7 @@ class View:
 
     @property
     def between(self) -> bool:
-        """Whether a running turn is not shown yet, because its prompt has not been built."""
+        """Tell whether a running turn is not shown yet, because its prompt has not been built."""
         return self.turn is None and self.running is not None and self.position < self.history.position
 
     @cached_property
@@ -116,7 +115,7 @@ class View:
 
     @cached_property
     def effects(self) -> Effects:
-        """Of what the session keeps, what is in the last of `contexts`, and why the rest is not."""
+        """Return what is in the last of `contexts`, and for the rest of the session's memory why it is not."""
         return self.memory.trace.effects(turn=self.shown_turn, upto=self.position)
 
     @cached_property

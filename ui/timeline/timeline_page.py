@@ -52,7 +52,7 @@ def draw(view: View) -> None:
 
 
 def _came_from_elsewhere(view: View) -> bool:
-    """Whether there is a past although nothing was said here: texts that another store had."""
+    """Tell whether there is a past without messages: texts that another store had."""
     return any(isinstance(record.event, SessionImported | AgentAttached) for record in view.history.records[1:2])
 
 

@@ -1,4 +1,4 @@
-"""What this tab follows in each session: a phrase, or something picked, as its address says."""
+"""The phrase or item that a tab follows in each session, as its URL says."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ _LINKED = "trace_linked"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is followed in one session."""
+    """The phrase or item that is followed in a session."""
 
     target: str | Ref | None = None
     words: str | None = None

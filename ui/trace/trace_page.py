@@ -68,7 +68,7 @@ def draw(view: View) -> None:
 
 
 def _trace(view: View) -> Trace:
-    """What this tab follows, to the shown turn's prompt.
+    """Return the trace of what this tab follows, to the shown turn's prompt.
 
     Raises:
         NotFoundError: the session does not have it any more.
@@ -137,7 +137,7 @@ def _probes(view: View, trace: Trace) -> list[Probe]:
 
 
 def _draw_entries(view: View, cut: CutTrace) -> None:
-    """What was cut, each with who said it and where the same is otherwise."""
+    """Draw what was cut, each with who said it and where else the same is."""
     heading("What was cut", "\n:small[:gray[Follow one to see every copy of it, and what would bring it back.]]")
     for number, entry in enumerate(cut.entries[:MAX_ENTRIES]):
         with st.container(border=True, gap="xsmall", key=f"trace__entry_{number}"):
@@ -295,7 +295,7 @@ def _newest(view: View) -> list[tuple[Ref, str, str]]:
 
 
 def _lost(view: View) -> list[tuple[Ref, str, str]]:
-    """What the last prompt cut, and what its searches found and left out."""
+    """Draw what the last prompt cut, and what its searches found and left out."""
     prompt = view.memory.log.prompt(view.contexts[-1])
     found: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:

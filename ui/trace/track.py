@@ -1,4 +1,4 @@
-"""One track as a row of stages, readable from far: the stage where it was lost is the only red thing."""
+"""A track as a row of stages; the stage where it was lost is the only red thing."""
 
 import streamlit as st
 

@@ -57,7 +57,7 @@ def _(event: VectorsStored, words: Words) -> Line:
 
 
 def stored_as(event: Event, words: Words) -> str:
-    """What the block of an event stores as one; what the event itself holds comes before what the block does now."""
+    """Return the unit that an event's block stores: as the event says, else as the block does now."""
     block = getattr(event, "block", None)
     if block is None:
         return common(words.units.values())

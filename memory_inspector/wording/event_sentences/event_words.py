@@ -25,7 +25,7 @@ PREVIEW_CHARACTERS = 90
 
 
 class WordsInLog:
-    """Where the words of one session's events are; it keeps none of them. Thread-safe."""
+    """Reader of the words that a session's events name; it stores none of them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -47,7 +47,7 @@ class WordsInLog:
         return replace(self._read([(named, records[-1])], memory)[0], due=due)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
-        """One sentence an event, each in the words of its own moment; recalled turns are not quoted."""
+        """Return a sentence per event, in the words of its own time; recalled turns are not quoted."""
         asked = []
         for record in records:
             named = _Named()
@@ -84,13 +84,13 @@ class WordsInLog:
 
 
 def words_in_log(memory: Memory) -> WordsInLog:
-    """That of a session, in this process."""
+    """Return the reader of a session, shared in this process."""
     return memory.session.services.cached(("event-words", memory.session.database.id, memory.session_id), WordsInLog)
 
 
 @dataclass(slots=True)
 class _Named:
-    """What events name: ids, and hashes of texts, in the order of their sentences."""
+    """Ids and hashes of texts that events name, in the order of their sentences."""
 
     facts: dict[int, None] = field(default_factory=dict)
     entities: dict[int, None] = field(default_factory=dict)
@@ -210,7 +210,7 @@ def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float
 
 
 def _units(history: History, position: int) -> dict[str, str]:
-    """By vector block, removed ones included: what it stores as one."""
+    """Return the stored unit of each vector block by name, removed blocks included."""
     known = history.blocks_ever(position).values()
     return {block.name: unit_of(block.settings) for block in known if block.kind == "vector"}
 

@@ -100,7 +100,7 @@ def _(event: RelationChanged, words: Words) -> Line:
 
 
 def _part(name: str, before: Mapping[str, Any], words: Words) -> str:
-    """What one of the three parts of a relation was."""
+    """Return the text of one of the three parts of a relation."""
     if name == "predicate":
         return f"it was called “{short(words.said.get(str(before[name]), ERASED_NAME), QUOTED)}”"
     return f"it {'began' if name == 'subject' else 'ended'} at “{entity_words(int(before[name]), words)}”"

@@ -1,4 +1,4 @@
-"""What a sentence about an event is made of, and the words that several sentences share."""
+"""Building blocks of sentences about events, and the words that several of them share."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ ERASED_NAME = "an erased name"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One sentence."""
+    """A sentence about an event."""
 
     icon: str
     """A Material icon's name."""
@@ -67,12 +67,12 @@ class Words:
 
 @singledispatch
 def describe(event: Event, words: Words) -> Line:
-    """What happened. An event that only a newer version knows is told without details."""
+    """Describe an event in a sentence; one of a newer version without details."""
     return Line("help", "Something that only a newer version knows: shown without details")
 
 
 def seconds(duration: float) -> str:
-    """How long something took, with as many places as tell anything: `0.04 s`, `1.3 s`, `21 s`."""
+    """Format a duration with the significant digits: `0.04 s`, `1.3 s`, `21 s`."""
     places = 0 if duration >= 10 else 1 if duration >= 0.1 else 2
     return f"{duration:,.{places}f} s"
 

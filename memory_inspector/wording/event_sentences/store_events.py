@@ -1,4 +1,4 @@
-"""What an attached agent did with memory of its own, in sentences, as its spans report it."""
+"""Sentences about an attached agent's own memory, as its spans report it."""
 
 from memory_core.events import (
     MemoryDeleted,
@@ -75,7 +75,7 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
 
 
 def unsent_words(unsent: OmittedResults | None) -> str:
-    """How much of what a search found the prompt has not, to stand before the search's sentence; empty for nothing."""
+    """Return how many results of a search are missing from the prompt, as a prefix; empty for none."""
     if unsent is None:
         return ""
     event = unsent.search.event

@@ -1,0 +1,25 @@
+"""Tell which command started the server: `serve.py` is the whole app, `app.py` alone lacks what serves agents."""
+
+import threading
+
+MISSING = (
+    "Started as app.py: agents cannot be recorded here, and pages have no security headers. "
+    "`streamlit run serve.py` is the whole app."
+)
+
+_whole, _told = threading.Event(), threading.Event()
+
+
+def started_whole() -> None:
+    """Note that `serve.py` started this server."""
+    _whole.set()
+
+
+def missing() -> str:
+    """Return in one line what this server lacks, and print it the first time; empty if nothing."""
+    if _whole.is_set():
+        return ""
+    if not _told.is_set():
+        _told.set()
+        print(MISSING, flush=True)
+    return MISSING
