@@ -80,7 +80,7 @@ _TO_DELETE = {
     "entityName": _text("The name of the entity containing the observations"),
     "observations": _list(_text(), "An array of observations to delete"),
 }
-_ENTITIES, _RELATIONS = (_list(_object(each, closed=True)) for each in (_ENTITY, _RELATION))
+_ENTITIES, _RELATIONS = (_list(_object(schema, closed=True)) for schema in (_ENTITY, _RELATION))
 _GRAPH = {"entities": _ENTITIES, "relations": _RELATIONS}
 _DONE = {"success": {"type": "boolean"}, "message": _text()}
 

@@ -223,7 +223,7 @@ class SpanEmitter:
         made = [(record, op) for record in records if (op := operation(record.event)) is not None]
         self._learn_units(record.event for record in records)
         texts = self._texts(op for _, op in made)
-        of_position = {record.position: found for record, found in made}
+        of_position = {record.position: op for record, op in made}
         number = 0
         for record in records:
             if (op := of_position.get(record.position)) is not None:

@@ -30,7 +30,7 @@ class Records:
     moment: Moment
     words: Words
     said_in: Callable[[EventRecord], str]
-    """Returns a prompt's whole text."""
+    """Return a prompt's whole text."""
 
     def tracks(self, phrase: Phrase) -> Iterator[Track]:
         """Yield a track per record that was written or retrieved with the phrase."""

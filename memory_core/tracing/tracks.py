@@ -76,9 +76,9 @@ class Tracing:
     """Text hash of each fact by start position, by fact id."""
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
-    """Returns a relation's text at a position."""
+    """Return a relation's text at a position."""
     versions: Callable[[str], Sequence[Version]]
-    """Returns all versions of a block's text with their words, oldest first."""
+    """Return all versions of a block's text with their words, oldest first."""
     answers: tuple[tuple[EventRecord, str], ...]
     """Assistant messages after the prompt, in its turn."""
 
