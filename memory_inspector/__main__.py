@@ -108,7 +108,7 @@ def _mcp_memory(given: argparse.Namespace) -> int:
     url = _url(given.database).render_as_string(hide_password=False)
     tools = GraphTools(KnowledgeGraph(given.session, database_uri=url))
     if given.bring is not None:
-        tools.bring(_content(given.bring), filename=Path(given.bring).name)
+        tools.import_jsonl(_content(given.bring), filename=Path(given.bring).name)
     serve(graph_server(tools))
     return 0
 

@@ -47,7 +47,7 @@ def test_found_and_yet_not_in_the_prompt_is_the_verdict(attached):
     assert carrier_name(trace.tracks[0].carrier) == "Record allergy of notes"
     assert (trace.tracks[0].stage("found").numbers, trace.said) == ({"score": 0.58}, ())
     (search,) = attached.stores()["notes"].searches
-    (unsent,) = attached.memory().trace.unsent([search]).values()
+    (unsent,) = attached.memory().trace.omitted_results([search]).values()
     assert unsent.missing == (1,)
     reached = attached.memory().trace("lives in Porto")
     assert reached.reached
@@ -90,11 +90,11 @@ def test_the_prompt_that_followed_is_the_one_of_the_search_s_trace(attached):
         chat([("system", NUTS[1]), ("user", "Its own.")], began=3, trace=1),
     )
     searches = attached.stores()["notes"].searches
-    assert attached.memory().trace.unsent(searches) == {}
+    assert attached.memory().trace.omitted_results(searches) == {}
     # A search whose own trace has no prompt is compared with the session's next one.
     attached.take(memory("search_memory", query="q", records=[NUTS], began=1.5, trace=3))
     searches = attached.stores()["notes"].searches
-    assert [unsent.missing for unsent in attached.memory().trace.unsent(searches).values()] == [(0,)]
+    assert [unsent.missing for unsent in attached.memory().trace.omitted_results(searches).values()] == [(0,)]
 
 
 def test_a_record_that_is_only_found_is_followed_too(attached):
@@ -112,7 +112,7 @@ def test_without_content_nothing_is_claimed(attached):
     )
     memory_of = attached.memory()
     searches = stores_of(memory_of.log.history().records)["notes"].searches
-    assert memory_of.trace.unsent(searches) == {}
+    assert memory_of.trace.omitted_results(searches) == {}
 
 
 @pytest.mark.parametrize(

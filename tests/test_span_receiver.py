@@ -111,7 +111,7 @@ def test_the_real_exporter_sends_a_conversation(receiving, monkeypatch, compress
     records = receiving.history().records
     (search,) = stores_of(records)["notes"].searches
     memory = Memory.open("c1", receiving.database, services=receiving.services)
-    (unsent,) = memory.trace.unsent([search]).values()
+    (unsent,) = memory.trace.omitted_results([search]).values()
     assert (unsent.missing, is_context(unsent.prompt.event)) == ((0,), True)
 
 

@@ -1,4 +1,4 @@
-"""`Memory` behind the memory interfaces of agent frameworks: one module a framework, each an extra of this package."""
+"""`Memory` adapters for agent frameworks, one module per framework; each is an optional extra of this package."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from memory_core.errors import ConfigError
 
 @contextmanager
 def framework(name: str, extra: str) -> Iterator[None]:
-    """Import a framework, or say in one sentence which extra brings it.
+    """Import a framework, or name the extra that installs it.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: The framework is not installed.
     """
     try:
         yield

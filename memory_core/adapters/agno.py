@@ -3,9 +3,9 @@
     manager = InspectedMemoryManager(database_uri="sqlite:///agent.db")
     agent = Agent(model=manager.recorded(OpenAIChat(id="gpt-5")), memory_manager=manager, ...)
 
-Agno puts what is known of the user into its own system prompt; its conversation is its own. What the user says becomes
-a run of the user's session here, and every memory names the words it came from. Of a model that is `recorded`, every
-prompt is on record too, in a session for each of Agno's.
+Agno writes its own system prompt with the user's memories and keeps its own conversation. Each user message becomes a
+run of the user's session here, and every memory cites the messages it came from. Prompts of a `recorded` model are
+stored too, in one session per Agno session.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ M = TypeVar("M", bound=Model)
 
 
 class InspectedMemoryManager(MemoryManager):
-    """Agno's memory manager over one `UserMemories` a user. With `chat` a model learns, without it rules do."""
+    """Agno's memory manager, with one `UserMemories` per user. Facts are learned by `chat` if given, else by rules."""
 
     def __init__(self, *, database_uri: str | None = None, chat: ChatModel | None = None, **settings: Any) -> None:
         super().__init__()
@@ -46,16 +46,16 @@ class InspectedMemoryManager(MemoryManager):
         self._users: dict[str, UserMemories] = {}
 
     def of(self, user_id: str | None) -> UserMemories:
-        """The memories of a user; Agno's own name for nobody is `default`."""
+        """Return the memories of a user; without an id, those of Agno's `default` user."""
         user = user_id or "default"
         if user not in self._users:
             self._users[user] = UserMemories(user, f"agno:{user}", **self._made)
         return self._users[user]
 
     def recorded(self, model: M) -> M:
-        """The model, with each of its calls within a run on record: what it was sent, and what it answered.
+        """Return the model, recording each call within a run: its prompt and its answer.
 
-        An answer that calls tools is recorded with the next prompt, which holds it.
+        An answer with tool calls is recorded with the next prompt, which contains it.
         """
         if not getattr(model, "records_calls", False):  # two agents may share one model
             model.__class__ = cast(type[M], _recorded(type(model), self._record))
@@ -72,7 +72,7 @@ class InspectedMemoryManager(MemoryManager):
         return await asyncio.to_thread(self.get_user_memories, user_id)
 
     def get_user_memory(self, memory_id: str, user_id: str | None = None) -> UserMemory | None:
-        return next((each for each in self.get_user_memories(user_id) if each.memory_id == memory_id), None)
+        return next((memory for memory in self.get_user_memories(user_id) if memory.memory_id == memory_id), None)
 
     def create_user_memories(
         self,
@@ -83,17 +83,17 @@ class InspectedMemoryManager(MemoryManager):
         user_id: str | None = None,
         run_metrics: Any = None,
     ) -> str:
-        """Learn from what the user said; what became of it, in words."""
-        said = [ChatMessage(storable_value(message))] if message else []
-        said += [
+        """Learn from a user's messages; return a summary in words."""
+        learned_from = [ChatMessage(storable_value(message))] if message else []
+        learned_from += [
             read
-            for each in messages or ()
-            if each.role in ("user", "assistant", "model")
-            for read in _read({"role": each.role, "content": each.content})
+            for sent in messages or ()
+            if sent.role in ("user", "assistant", "model")
+            for read in _read({"role": sent.role, "content": sent.content})
         ]
-        if not any(each.role is MessageRole.USER for each in said):
+        if not any(entry.role is MessageRole.USER for entry in learned_from):
             return "Nothing to remember: the user said nothing."
-        acts = self.of(user_id).create_user_memories(said)
+        acts = self.of(user_id).create_user_memories(learned_from)
         return "\n".join(f"{act.act}: {act.text}" for act in acts) or "Nothing to remember."
 
     async def acreate_user_memories(
@@ -108,7 +108,7 @@ class InspectedMemoryManager(MemoryManager):
         return await asyncio.to_thread(self.create_user_memories, message, messages, agent_id, team_id, user_id)
 
     def update_memory_task(self, task: str, user_id: str | None = None) -> str:
-        """Agno's tool `update_user_memory`: the task is learned as if the user had said it."""
+        """Learn the task as if the user had said it. Implements Agno's tool `update_user_memory`."""
         return self.create_user_memories(task, user_id=user_id)
 
     async def aupdate_memory_task(self, task: str, user_id: str | None = None) -> str:
@@ -121,10 +121,10 @@ class InspectedMemoryManager(MemoryManager):
         retrieval_method: str | None = None,
         user_id: str | None = None,
     ) -> list[UserMemory]:
-        """Agno's `agentic` is the semantic search here: no model is asked."""
+        """Search memories. Agno's `agentic` method maps to semantic search; no model is called."""
         methods: dict[str | None, RetrievalMethod] = {"agentic": "semantic", "first_n": "first_n"}
-        found = self.of(user_id).search_user_memories(query, limit, methods.get(retrieval_method, "last_n"))
-        return [_theirs(fact, user_id) for fact in found]
+        results = self.of(user_id).search_user_memories(query, limit, methods.get(retrieval_method, "last_n"))
+        return [_theirs(fact, user_id) for fact in results]
 
     def add_user_memory(self, memory: UserMemory, user_id: str | None = None) -> str:
         user = user_id or memory.user_id
@@ -136,7 +136,7 @@ class InspectedMemoryManager(MemoryManager):
         return str(replaced.id)
 
     def delete_user_memory(self, memory_id: str, user_id: str | None = None) -> None:
-        """Put a memory away; it can be restored in the app."""
+        """Retire a memory; the app can restore it."""
         self.of(user_id).delete_user_memory(_number(memory_id), actor="agent")
 
     def clear_user_memories(self, user_id: str | None = None) -> None:
@@ -149,11 +149,11 @@ class InspectedMemoryManager(MemoryManager):
 
 
 Record = Callable[[Any, Callable[[], Exchange]], None]
-"""Records a call of a run."""
+"""Callback that records a call of a run."""
 
 
 def _recorded(model: type[Model], record: Record) -> type[Model]:
-    """A class of model like another, whose calls are recorded. The class has the recorder: Agno copies its models."""
+    """Return a subclass that records its calls. The recorder lives on the class because Agno copies model instances."""
 
     class Recorded(model):  # type: ignore[misc, valid-type]
         records_calls = True
@@ -189,7 +189,7 @@ def _recorded(model: type[Model], record: Record) -> type[Model]:
 
 
 class _Call:
-    """One call of a model: what it was sent, and what came of it so far. Failing or being stopped ends it."""
+    """A model call in progress: its prompt and the answer so far. An error or cancellation ends it."""
 
     def __init__(self, model: Model, given: dict[str, Any], record: Record) -> None:
         self._model, self._run, self._record = str(model.id), given.get("run_response"), record
@@ -236,24 +236,24 @@ class _Call:
 
 
 def _why(error: BaseException) -> str:
-    """Why a call has no whole answer; an error's words may be the conversation's."""
+    """Return the reason an answer is incomplete; an error's own text is omitted, as it may quote the conversation."""
     return "stopped" if isinstance(error, GeneratorExit | asyncio.CancelledError) else type(error).__name__
 
 
 def _sent(message: Message, compressed: bool) -> list[ChatMessage]:
-    """A message as the model is sent it, and one for each result of a tool in it."""
+    """Convert a message as sent to the model; each tool result becomes a message of its own."""
     content = message.get_content(use_compressed_content=compressed)
     files = [file for files in (message.audio, message.videos, message.files) for file in map(_entry, files or ())]
     files += images_to_message(images=message.images or ())
     if files:
         content = [*(content if isinstance(content, list) else [content]), *files]
     named = {"name": message.name, "tool_call_id": message.tool_call_id, "tool_calls": message.tool_calls or None}
-    given = {"role": message.role, "content": content, **named}
-    return _read({name: value for name, value in given.items() if value is not None})
+    fields = {"role": message.role, "content": content, **named}
+    return _read({name: value for name, value in fields.items() if value is not None})
 
 
 def _entry(content: Any) -> Any:
-    """An entry of content; a file by its bytes or its address, else by what Agno knows of it."""
+    """Convert a content entry: a file as its bytes or URL, otherwise as Agno's metadata."""
     if not isinstance(content, Audio | File | Image | Video):
         return content
     data = base64.b64encode(content.content).decode() if isinstance(content.content, bytes) else content.content

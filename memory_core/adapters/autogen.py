@@ -1,7 +1,7 @@
 """`Memory` as the memory of AutoGen's agents: `AssistantAgent(..., memory=[InspectedMemory(memory)])`.
 
-Before each model call that opens a turn, what is new in the agent's model context is put, and the context holds the
-recorded prompt from then on. What the agent adds to it, a call, a result or an answer, is put as it comes.
+Before the model call that opens a turn, new messages of the agent's model context are stored and the context is
+replaced by the recorded prompt. Calls, results and answers that the agent appends later are stored as they arrive.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ class InspectedMemory(AutoGenMemory):
         self.memory = memory
         self._context: ChatCompletionContext | None = None
         self._given: list[LLMMessage] = []
-        """What the agent's context held after the last prompt was put there."""
+        """Contents of the agent's context after the last prompt was written into it."""
         self._following = True
-        """Whether what is added to the context is the agent's, and not the prompt."""
+        """Whether messages added to the context come from the agent; False while the prompt is being written."""
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
-        """Put what is new in the agent's context, and replace its messages by the prompt; what blocks gave to it."""
+        """Store new messages, then replace the context's messages by the prompt; return the blocks' contributions."""
         self._follow(model_context)
         await self._put_new()
         context = await asyncio.to_thread(self.memory.build_context)
@@ -62,17 +62,17 @@ class InspectedMemory(AutoGenMemory):
     async def query(
         self, query: str | MemoryContent, cancellation_token: CancellationToken | None = None, **kwargs: Any
     ) -> MemoryQueryResult:
-        """What blocks would give to a prompt for this question. Records nothing."""
+        """Return what blocks would contribute to a prompt for this question. Records nothing."""
         question = query if isinstance(query, str) else _text(query)
         context = await asyncio.to_thread(self.memory.build_context, question, record=False)
         return _given_by_blocks(context)
 
     async def add(self, content: MemoryContent, cancellation_token: CancellationToken | None = None) -> None:
-        """Add a fact in so many words.
+        """Add a fact verbatim.
 
         Raises:
-            ConfigError: no block of the memory holds facts.
-            MessageError: it is no text, or known already.
+            ConfigError: No block of the memory holds facts.
+            MessageError: The content is not text, or the fact exists already.
         """
         name = next((block.name for block in self.memory.blocks if block.kind == "facts"), None)
         if name is None:
@@ -81,15 +81,15 @@ class InspectedMemory(AutoGenMemory):
         await asyncio.to_thread(self.memory.facts.desk(name).apply, fact, actor="agent")
 
     async def clear(self) -> None:
-        """Forget the session, with what was learned from it alone."""
+        """Delete the session and everything learned only from it."""
         self._given = []
         await asyncio.to_thread(self.memory.reset)
 
     async def close(self) -> None:
-        """Nothing is left to be done."""
+        """Do nothing; there is nothing to release."""
 
     def _follow(self, model_context: ChatCompletionContext) -> None:
-        """Put what is added to this context from now on."""
+        """Store messages that are added to this context from now on."""
         if model_context is self._context:
             return
         self._context, add = model_context, model_context.add_message
@@ -98,20 +98,20 @@ class InspectedMemory(AutoGenMemory):
             await add(message)
             followed = self._following and self._context is model_context
             if followed:
-                # The message itself: a context that keeps the newest only has others in front of it each time.
+                # Pass the message itself: a truncating context shows a different preceding list each time.
                 await self._put([message])
                 self._given = list(await model_context.get_messages())
 
-        # AutoGen tells a memory of a turn's beginning only, and a context tells nobody of what comes.
+        # AutoGen calls a memory only at a turn's start and contexts emit no events, so the method is replaced.
         model_context.add_message = added  # type: ignore[method-assign]
 
     async def _put_new(self) -> None:
         if self._context is None:
             return
         messages = list(await self._context.get_messages())
-        known = len(self._given) if messages[: len(self._given)] == self._given else 0
+        shared = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
-        await self._put(messages[known:])
+        await self._put(messages[shared:])
 
     async def _put(self, messages: Sequence[LLMMessage]) -> None:
         new: list[ChatMessage] = []
@@ -136,7 +136,7 @@ def _text(content: MemoryContent) -> str:
 
 
 def _ours(message: LLMMessage) -> Iterator[ChatMessage]:
-    """The messages that one of AutoGen's stands for: results of several calls are one message there."""
+    """Convert a message of AutoGen's; one message there may hold the results of several calls."""
     content = message.content if isinstance(message.content, list) else [message.content]
     if isinstance(message, FunctionExecutionResultMessage):
         entries = [
@@ -146,7 +146,7 @@ def _ours(message: LLMMessage) -> Iterator[ChatMessage]:
     elif isinstance(message, AssistantMessage):
         calls = [call for call in content if isinstance(call, FunctionCall)]
         words = [part for part in content if not isinstance(part, FunctionCall)]
-        if message.thought:  # beside calls it is what the model said with them
+        if message.thought:  # next to calls, `thought` is the text of the answer
             words.insert(0, message.thought if calls else {"type": "thinking", "thinking": message.thought})
         called = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls]
         entries = [{"role": "assistant", "content": words, "tool_calls": called}]
@@ -180,12 +180,12 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
                 FunctionCall(id=call.tool_call_id or "", name=call.tool_name, arguments=call.arguments)
                 for call in message.tool_calls
             ]
-            said = message.content
+            text = message.content
             thoughts = [part.text for part in message.parts if isinstance(part, ThinkingPart)]
             theirs.append(
-                AssistantMessage(content=calls, thought=said, source=source)
+                AssistantMessage(content=calls, thought=text, source=source)
                 if calls
-                else AssistantMessage(content=said or "", thought="\n".join(thoughts) or None, source=source)
+                else AssistantMessage(content=text or "", thought="\n".join(thoughts) or None, source=source)
             )
         elif message.role is MessageRole.USER:
             content = [_shown(part) for part in message.parts]
@@ -197,12 +197,12 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
 
 
 def _shown(part: Part) -> str | Image:
-    """A part of what a user said; a file, or a picture that AutoGen cannot open, is named."""
+    """Convert a part of a user message; unsupported files and pictures become a placeholder that names them."""
     if isinstance(part, TextPart):
         return part.text
     if isinstance(part, ImagePart):
         try:
             return Image.from_uri(part.url)
-        except Exception:  # any of Pillow's: the picture alone is not shown, and the agent goes on
+        except Exception:  # any error of Pillow's: skip the picture, never stop the agent
             return "[image, not shown to the model]"
     return f"[{part.type}, not shown to the model]"

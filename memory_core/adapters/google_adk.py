@@ -1,14 +1,14 @@
-"""`Memory` as the memory service of Google ADK, and a plugin that records what its agents' models are sent.
+"""`Memory` as Google ADK's memory service, with a plugin that records the prompts of its agents.
 
     service = InspectedMemoryService(database_uri="sqlite:///agent.db")
     runner = Runner(app=App(name="app", root_agent=agent, plugins=[service.prompts()]), memory_service=service, ...)
 
-A user's sessions in an app are remembered together, as one session here: what was said in one is found from another.
-Prompts are ADK's own; with the plugin they are on record, in a session for each of ADK's.
+All sessions of a user in an app share one session here, so a search covers every one of them. ADK builds its own
+prompts; the plugin records them, in one session per ADK session.
 
-The agent waits for neither learning nor recording. What is handed over is stored when the call returns, and learned
-from in the background; a search waits for it. `Runner.close()` waits for all of it with the plugin, `service.wait()`
-without it, and so does the end of the program.
+The agent waits for neither learning nor recording. Sessions are stored before the call returns and learned from in the
+background; a search waits for that. `Runner.close()` waits for all pending work with the plugin, `service.wait()`
+without it; so does interpreter exit.
 """
 
 import asyncio
@@ -43,31 +43,31 @@ with framework("Google ADK", "google-adk"):
     from google.genai import types
 
 AGENT_GOES_ON_SECONDS = 0.05
-"""From an answer until its prompt is recorded: the agent works with the answer first, and the two would compete for the
-interpreter; afterwards the agent mostly waits for a tool, a model or a person."""
+"""Delay between an answer and recording its prompt. Both compete with the agent for the interpreter; later, the agent
+mostly waits for a tool, a model or a person."""
 CALL_RETURNS_SECONDS = 0.005
-"""From a hand-over until it is learned from, for the same reason: the call has returned to the agent by then."""
+"""Delay between storing a session and learning from it, so that the call returns to the agent first."""
 _NOT_EMBEDDED = "What the user said was not embedded"
 
 
 class InspectedMemoryService(BaseMemoryService):
-    """ADK's memory service over one `Memory` for each app and user. `settings` are those of `Memory.from_defaults`."""
+    """ADK's memory service with one `Memory` per app and user. `settings` are those of `Memory.from_defaults`."""
 
     def __init__(self, *, database_uri: str | None = None, **settings: Any) -> None:
         self._made = {"database_uri": database_uri, **settings}
         self._memories: dict[tuple[str, str], Memory] = {}
         self._learners = ThreadPoolExecutor(thread_name_prefix="adk-learning")
         self._learning: dict[str, Future[Any]] = {}
-        """The last hand-over of each memory, by its session."""
+        """The latest learning task of each memory, by session id."""
         self._put_before: dict[tuple[str, str, str], tuple[int, str]] = {}
-        """Of each of ADK's sessions, how many events were put, and the id of the last."""
+        """Number of events stored per ADK session, and the id of the last one."""
         self._answered: dict[str, tuple[tuple[int | None, str], list[MemoryEntry]]] = {}
-        """The last search of each memory: where its log stood and the question, and what was found."""
+        """The latest search per memory: log position, question and results."""
         self._said: dict[tuple[str, str], str] = {}
-        """What each user of an app said last, as the plugin hears it."""
+        """The latest user message per app and user, as the plugin receives it."""
 
     def of(self, app_name: str, user_id: str) -> Memory:
-        """The memory of a user in an app."""
+        """Return the memory of a user in an app."""
         key = app_name, user_id
         if key not in self._memories:
             blocks = [FactExtractionMemoryBlock(name="facts", priority=1), VectorMemoryBlock(name="turns", priority=2)]
@@ -76,19 +76,19 @@ class InspectedMemoryService(BaseMemoryService):
         return self._memories[key]
 
     def prompts(self) -> "RecordedPrompts":
-        """A plugin for the app: each prompt of its agents is on record."""
+        """Return the app plugin that records each prompt of its agents."""
         return RecordedPrompts(self)
 
     def wait(self) -> None:
-        """Wait until what was handed over is learned; for a model that hangs, as long as `delivery_timeout` says."""
+        """Wait for pending learning; if a model hangs, for up to `delivery_timeout` seconds."""
         for memory in list(self._memories.values()):
             self._wait_for_learning(memory)
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Put what is new of a session, each event once, and learn from it."""
+        """Store the new events of a session, each once, and learn from them."""
         key, events = (session.app_name, session.user_id, session.id), session.events
         count, last = self._put_before.get(key, (0, ""))
-        # ADK hands a session over with all its past, every time.
+        # ADK passes the whole history of a session each time.
         new = events[count:] if 0 < count <= len(events) and events[count - 1].id == last else events
         await self.add_events_to_memory(
             app_name=session.app_name, user_id=session.user_id, events=new, session_id=session.id
@@ -108,15 +108,15 @@ class InspectedMemoryService(BaseMemoryService):
         await asyncio.to_thread(self._put, self.of(app_name, user_id), events, session_id or "")
 
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
-        """Facts that fit a question, then the turns that do, best first."""
+        """Return matching facts, then matching turns, best first."""
         return SearchMemoryResponse(
-            memories=await asyncio.to_thread(self._found, self.of(app_name, user_id), query),
+            memories=await asyncio.to_thread(self._search_once, self.of(app_name, user_id), query),
         )
 
     def user_said(self, app_name: str, user_id: str, words: str) -> None:
-        """Begin to embed what a user says, while ADK prepares the turn.
+        """Start embedding a user message while ADK prepares the turn.
 
-        Only if the last search asked what the user had said then, as ADK's `PreloadMemoryTool` does.
+        Only if the last search used the user message as its question, as ADK's `PreloadMemoryTool` does.
         """
         key = app_name, user_id
         before, self._said[key] = self._said.get(key), words
@@ -126,20 +126,20 @@ class InspectedMemoryService(BaseMemoryService):
                 self._learners.submit(_embed, memory, words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
-        said = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
-        if said:
+        items = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
+        if items:
             self._wait_for_learning(memory)
-            ids = [id for id, _ in said]
-            keep(memory, [message for _, message in said], message_ids=ids, end_turn=True, wait=False)
-            # What ADK hands over is said and done: it is to be learned, and found.
+            ids = [id for id, _ in items]
+            keep(memory, [message for _, message in items], message_ids=ids, end_turn=True, wait=False)
+            # ADK only passes finished events: they are ready to be learned and searched.
             self._learning[memory.session_id] = self._learners.submit(_learn, memory)
 
-    def _found(self, memory: Memory, query: str) -> list[MemoryEntry]:
+    def _search_once(self, memory: Memory, query: str) -> list[MemoryEntry]:
         self._wait_for_learning(memory)
         asked = _position(memory), query
         before, entries = self._answered.get(memory.session_id, (None, []))
-        if asked != before or asked[0] is None:  # ADK asks the same before each call of a turn
-            entries = _found(memory, query)
+        if asked != before or asked[0] is None:  # ADK repeats the search before each call of a turn
+            entries = _search(memory, query)
             self._answered[memory.session_id] = asked, entries
         return list(entries)
 
@@ -149,14 +149,14 @@ class InspectedMemoryService(BaseMemoryService):
 
 
 class RecordedPrompts(BasePlugin):
-    """Records each call of a model, once it has answered or failed, in the order in which the calls ended."""
+    """Records each model call when it answers or fails, in order of completion."""
 
     def __init__(self, service: InspectedMemoryService) -> None:
         super().__init__(name="memory_inspector")
         self._service = service
         self._recorder = ThreadPoolExecutor(1, thread_name_prefix="adk-prompts")
         self._asked: dict[tuple[str, str], tuple[float, LlmRequest]] = {}
-        """When each agent of an invocation asked its model, and what."""
+        """Start time and request of each pending model call, by invocation and agent."""
 
     async def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
@@ -176,10 +176,10 @@ class RecordedPrompts(BasePlugin):
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
-        self._record(callback_context, None, type(error).__name__)  # its words may be the conversation's
+        self._record(callback_context, None, type(error).__name__)  # the error's text may quote the conversation
 
     async def close(self) -> None:
-        """Wait until every prompt is on record, and what was handed over is learned."""
+        """Wait until every prompt is recorded and every stored session is learned from."""
         await asyncio.to_thread(self._recorder.submit(self._service.wait).result)
 
     def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
@@ -188,7 +188,7 @@ class RecordedPrompts(BasePlugin):
         (began, request), session = asked, context.session
         memory = partial(self._service.of, session.app_name, session.user_id)
         with harmless(session.id):
-            # Read now: the agent goes on with these objects, and changes them.
+            # Copy now: the agent continues to mutate these objects.
             now = time.perf_counter()
             made = _exchange(request, answer, now - began, error)
             record = partial(record_prompt, memory, session.id, lambda: made)
@@ -224,39 +224,39 @@ def _exchange(request: LlmRequest, answer: LlmResponse | None, seconds: float, e
     )
 
 
-def _all_text(given: Any) -> str:
-    """The text of an instruction, in whichever form ADK takes one."""
-    parts = given.parts if isinstance(given, types.Content) else given if isinstance(given, list) else [given]
+def _all_text(value: Any) -> str:
+    """Return the text of an instruction in any form ADK accepts."""
+    parts = value.parts if isinstance(value, types.Content) else value if isinstance(value, list) else [value]
     texts = [part if isinstance(part, str) else getattr(part, "text", None) for part in parts or ()]
     return "\n".join(text for text in texts if text)
 
 
 def _embed(memory: Memory, words: str) -> None:
-    with harmless(memory.session_id, _NOT_EMBEDDED):  # the search embeds it, or says so
+    with harmless(memory.session_id, _NOT_EMBEDDED):  # the search embeds it later, or reports the failure
         embedder = memory.session.services.embedder
-        if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # which embed a text once; another would twice
+        if isinstance(embedder, LocalEmbedder | MeasuredEmbedder):  # only these cache embeddings
             embedder.embed([words])
 
 
 def _learn(memory: Memory) -> None:
     time.sleep(CALL_RETURNS_SECONDS)
-    with harmless(memory.session_id, "What was handed over was not flushed"):  # it will be with what comes next
+    with harmless(memory.session_id, "What was handed over was not flushed"):  # the next hand-over flushes it
         served = memory.flush(all=True).served.values()
-        if any(each.outcome == "waiting" and each.error is None for each in served):
-            # What the put before it had made due is being learned by another worker, which learns this too.
+        if any(delivery.outcome == "waiting" and delivery.error is None for delivery in served):
+            # Another worker is delivering what the previous put made due; it delivers this as well.
             memory.deliver(timeout=memory.session.config.delivery_timeout)
-        _found(memory, "What is new?")  # the first search after learning embeds what was learned: better now
+        _search(memory, "What is new?")  # embeds the new facts in the background
 
 
 def _position(memory: Memory) -> int | None:
-    """Where the log stands; None if a block is the user's, as that changes with other sessions' logs."""
+    """Return the log position; None with a user-scoped block, which other sessions change as well."""
     if any(block.settings.get("scope") == "user" for block in memory.blocks):
         return None
     with memory.session.database.read() as connection:
         return last_position(connection, memory.session_id)
 
 
-def _found(memory: Memory, query: str) -> list[MemoryEntry]:
+def _search(memory: Memory, query: str) -> list[MemoryEntry]:
     entries = [
         MemoryEntry(id=f"fact-{hit.fact.id}", content=_content("model", hit.fact.text), author="memory")
         for hit in memory.facts.search(query)
@@ -280,7 +280,7 @@ def _content(role: str, text: str) -> types.Content:
 
 
 def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
-    """The messages of an event, numbered."""
+    """Return the messages of an event, numbered."""
     if event.content is None or event.partial:
         return []
     role = MessageRole.USER if event.author == "user" else MessageRole.ASSISTANT
@@ -288,12 +288,12 @@ def _ours(event: Event) -> list[tuple[int, ChatMessage]]:
 
 
 def _messages(content: types.Content, role: MessageRole, **kwargs: str) -> list[ChatMessage]:
-    """The messages of what one has said: the words and the calls, and each result."""
+    """Convert one author's content: text and calls together, each tool result apart."""
     parts = [part.model_dump(mode="json", exclude_none=True, fallback=str) for part in content.parts or ()]
     words = [part for part in parts if not part.get("thought")]
-    found = read_messages(storable_value({"role": str(role), "parts": words}))
+    messages = read_messages(storable_value({"role": str(role), "parts": words}))
     return [
         message.model_copy(update={"additional_kwargs": {**kwargs, **message.additional_kwargs}})
-        for message in found
+        for message in messages
         if message.parts or message.role is MessageRole.TOOL or other_kinds(message)
     ]

@@ -1,4 +1,4 @@
-"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`: its names, its schemas, its results."""
+"""The nine tools of MCP's reference memory server over a `KnowledgeGraph`, with its names, schemas and results."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,23 +11,22 @@ from memory_core.interop.reference_memory import read_reference_memory
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 
 RESOURCE = "memory://knowledge-graph"
-"""The whole graph, as a resource."""
+"""URI of the resource that holds the whole graph."""
 
-"""Of a file that is brought along."""
 
 Schema = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class GraphTool:
-    """A tool as the reference server announces it."""
+    """A tool as the reference server declares it."""
 
     name: str
     description: str
-    takes: Schema
-    """By argument; all are required."""
-    gives: Schema
-    """By field of the structured result."""
+    arguments: Schema
+    """JSON schema by argument; all arguments are required."""
+    result: Schema
+    """JSON schema by field of the structured result."""
     reads: bool = False
     destroys: bool = False
 
@@ -37,11 +36,11 @@ class GraphTool:
 
     @property
     def input_schema(self) -> Schema:
-        return _draft_07(_object(self.takes))
+        return _draft_07(_object(self.arguments))
 
     @property
     def output_schema(self) -> Schema:
-        return _draft_07(_object(self.gives, closed=True))
+        return _draft_07(_object(self.result, closed=True))
 
 
 def _text(description: str | None = None) -> Schema:
@@ -81,7 +80,7 @@ _TO_DELETE = {
     "entityName": _text("The name of the entity containing the observations"),
     "observations": _list(_text(), "An array of observations to delete"),
 }
-_ENTITIES, _RELATIONS = (_list(_object(each, closed=True)) for each in (_ENTITY, _RELATION))
+_ENTITIES, _RELATIONS = (_list(_object(schema, closed=True)) for schema in (_ENTITY, _RELATION))
 _GRAPH = {"entities": _ENTITIES, "relations": _RELATIONS}
 _DONE = {"success": {"type": "boolean"}, "message": _text()}
 
@@ -144,37 +143,37 @@ TOOLS = (
 
 
 MAX_TEXTS = 20_000
-"""Names, types and observations of one call, which is written in one transaction: some 0.5 ms each."""
+"""Maximum names, types and observations per call: one transaction writes them, at about 0.5 ms each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a tool gives back, as text and as values."""
+    """Result of a tool, as text and as structured values."""
 
     text: str
     structured: dict[str, Any]
 
 
 class GraphTools:
-    """The tools over one graph."""
+    """The reference tools over one graph."""
 
     def __init__(self, graph: KnowledgeGraph) -> None:
         self._graph = graph
         self._calls: Mapping[str, Callable[..., Any]] = {tool.name: getattr(graph, tool.name) for tool in TOOLS}
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool; arguments that it does not take are left out, as there.
+        """Call a tool; undeclared arguments are ignored, as in the reference server.
 
         Raises:
-            NotFoundError: there is no such tool, or no such entity.
-            MessageError: an argument is missing or of another kind, holds more than `MAX_TEXTS`, or cannot be kept;
-                nothing was changed.
-            StoreError: the database cannot be reached.
+            NotFoundError: Unknown tool or entity.
+            MessageError: An argument is missing, has the wrong type, holds more than `MAX_TEXTS` or cannot be
+                stored; nothing was changed.
+            StoreError: The database cannot be reached.
         """
-        tool = next((each for each in TOOLS if each.name == name), None)
+        tool = next((candidate for candidate in TOOLS if candidate.name == name), None)
         if tool is None:
             raise NotFoundError(f"Tool {name[:40]} not found")
-        if wrong := _wrong(_object(tool.takes), dict(arguments), ""):
+        if wrong := _violation(_object(tool.arguments), dict(arguments), ""):
             raise MessageError(f"Invalid arguments for tool {name}: {wrong}")
         if (texts := _texts(arguments)) > MAX_TEXTS:
             raise MessageError(f"Invalid arguments for tool {name}: {texts:,} texts; a call has at most {MAX_TEXTS:,}")
@@ -182,29 +181,29 @@ class GraphTools:
 
     def _answered(self, tool: GraphTool, arguments: Mapping[str, Any]) -> Answer:
         name = tool.name
-        result = self._calls[name](*(_only(schema, arguments[field]) for field, schema in tool.takes.items()))
-        if tool.gives == _DONE:
+        result = self._calls[name](*(_declared(schema, arguments[field]) for field, schema in tool.arguments.items()))
+        if tool.result == _DONE:
             message = f"{name.removeprefix('delete_').capitalize()} deleted successfully"
             return Answer(message, {"success": True, "message": message})
-        return Answer(self.text(result), result if tool.reads else {next(iter(tool.gives)): result})
+        return Answer(self.text(result), result if tool.reads else {next(iter(tool.result)): result})
 
     def graph(self) -> str:
-        """The whole graph, as the resource has it."""
+        """Return the whole graph as JSON, for the resource."""
         return self.text(self._graph.read_graph())
 
-    def bring(self, data: bytes, *, filename: str) -> None:
-        """Add what a file of the reference server holds, and is not there yet.
+    def import_jsonl(self, data: bytes, *, filename: str) -> None:
+        """Add the entities and relations of a reference server's file that are missing here.
 
         Raises:
-            FormatError: it is no such file, or cannot be read.
-            MessageError: something in it cannot be kept.
+            FormatError: The file is not in that format, or cannot be read.
+            MessageError: An entry cannot be stored.
         """
         memory = read_reference_memory(read_text(data, filename=filename), filename=filename)
         if memory is None:
             raise problem(filename, "is no memory of the reference server: its lines are entities and relations.")
         observed: dict[str, list[str]] = {name: [] for name, _ in memory.entities}
-        for said in memory.observations:
-            observed[said.entity].append(said.text)
+        for observation in memory.observations:
+            observed[observation.entity].append(observation.text)
         entities = [
             {"name": name, "entityType": kind, "observations": observed[name]} for name, kind in memory.entities
         ]
@@ -228,26 +227,26 @@ def _texts(value: Any) -> int:
 _KINDS: Mapping[str, Any] = {"string": str, "array": list, "object": dict}
 
 
-def _wrong(schema: Schema, value: Any, place: str) -> str | None:
-    """The first place where a value is not of its schema, in words."""
+def _violation(schema: Schema, value: Any, place: str) -> str | None:
+    """Return a message about the first value that violates its schema, or None."""
     if not isinstance(value, _KINDS[schema["type"]]):
         return f"expected {schema['type']} at {place or 'the arguments'}"
     for name, inner in schema.get("properties", {}).items():
         at = f"{place}.{name}".lstrip(".")
         if name not in value:
             return f"expected {inner['type']} at {at}, and there is none"
-        if wrong := _wrong(inner, value[name], at):
+        if wrong := _violation(inner, value[name], at):
             return wrong
     for number, item in enumerate(value) if schema["type"] == "array" else ():
-        if wrong := _wrong(schema["items"], item, f"{place}[{number}]"):
+        if wrong := _violation(schema["items"], item, f"{place}[{number}]"):
             return wrong
     return None
 
 
-def _only(schema: Schema, value: Any) -> Any:
-    """A value with what its schema names."""
+def _declared(schema: Schema, value: Any) -> Any:
+    """Strip the fields that a schema does not declare."""
     if schema["type"] == "array":
-        return [_only(schema["items"], item) for item in value]
+        return [_declared(schema["items"], item) for item in value]
     if schema["type"] == "object":
-        return {name: _only(inner, value[name]) for name, inner in schema["properties"].items()}
+        return {name: _declared(inner, value[name]) for name, inner in schema["properties"].items()}
     return value

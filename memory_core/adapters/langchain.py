@@ -2,9 +2,9 @@
 
     agent = create_agent(model, tools, middleware=[InspectedMiddleware(memory)])
 
-The middleware keeps every message that a model call brings and gives the model the recorded prompt instead, so what the
-model saw and what the app shows are the same, in tool loops too. Where the memory fails, the model gets the thread's
-own messages, and the answer goes to the agent all the same.
+The middleware stores every message of a model call and sends the recorded prompt instead, so the app shows exactly what
+the model saw, in tool loops too. If the memory fails, the model gets the thread's own messages and the agent still gets
+its answer.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ with framework("LangChain", "langchain"):
 
 
 class InspectedMiddleware(AgentMiddleware[Any, Any]):
-    """Gives each model call of an agent the memory's prompt in place of the thread's messages.
+    """Replaces the thread's messages by the memory's prompt in each model call.
 
-    A message is kept once, by the id that LangChain gave it, so a thread may be handed over whole at every call.
+    A message is stored once per LangChain id, so every call may pass the whole thread.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -59,15 +59,15 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
 
 
 class InspectedHistory(BaseChatMessageHistory):
-    """A history over a `Memory`, for `RunnableWithMessageHistory`: what it gives is a prompt without the question to
-    come, and recorded as none."""
+    """A chat history over a `Memory`, for `RunnableWithMessageHistory`. Its messages are a prompt without the coming
+    question, and are not recorded as one."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override]
-        """Memory section and queue."""
+        """Return memory section and queue."""
         return _theirs(self.memory.build_context(record=False).messages)
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -78,7 +78,7 @@ class InspectedHistory(BaseChatMessageHistory):
 
 
 def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
-    """Put what is new; a message without an id is new."""
+    """Store the new messages; one without an id counts as new."""
     ids: list[str] = []
     ours: list[ChatMessage] = []
     with harmless(memory.session_id, "Messages were not kept"):
@@ -91,7 +91,7 @@ def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
 
 
 def _ours(message: BaseMessage) -> list[ChatMessage]:
-    fields = storable_value(message.model_dump())  # blocks may hold objects of a provider's client
+    fields = storable_value(message.model_dump())  # block metadata may hold client objects of a provider
     return read_messages({"type": message.type, "data": fields})
 
 

@@ -1,8 +1,8 @@
 """Facts as the store of LangGraph's agents: `create_agent(model, tools, store=InspectedStore(database_uri=...))`.
 
-Namespace and key of an item are the key of a fact, its value is the fact's metadata, and what `index` names of it are
-the fact's words: whatever an agent puts, gets and looks for is in the log. Putting again makes a version; deleting
-retires the fact, so that it can be restored in the app.
+An item's namespace and key form the fact's key, its value is the fact's metadata, and the fields named by `index` are
+the fact's text, so the log records every put, get and search. A second put creates a version; a delete retires the
+fact, which the app can restore.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ with framework("LangGraph", "langgraph"):
 
 BLOCK = "items"
 SEARCHED, UNSEARCHED = "item", "item without words"
-"""Categories of the facts: an item without words has its whole value for a text, and no question finds it."""
+"""Categories of facts. An unindexed item has its whole value as text and matches no query."""
 
 _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
     "$gt": lambda value, other: value > other,
@@ -49,7 +49,7 @@ _COMPARED: Mapping[str, Callable[[float, float], bool]] = {
 class InspectedStore(BaseStore):
     """LangGraph's store over the facts of one session. `settings` are those of `Memory.from_defaults`.
 
-    `fields` are the paths that are searched where a put names none; `$` is the whole value, as in LangGraph.
+    `fields` are the indexed paths where a put names none; `$` is the whole value, as in LangGraph.
     """
 
     supports_ttl = False
@@ -68,16 +68,17 @@ class InspectedStore(BaseStore):
         self._fields = tuple(fields)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Reads see what was there before; then what is put is put in one change set, of one key the last.
+        """Run all reads on the state before the batch, then apply the puts in one change set; the last put of a key
+        wins.
 
         Raises:
-            MessageError: a value is no JSON object, a key cannot be stored, a filter is unknown, or a put has a
-                time to live; nothing was put.
-            StoreError: the database cannot be reached.
+            MessageError: A value is not a JSON object, a key cannot be stored, a filter is unknown, or a put has a
+                time to live; nothing was stored.
+            StoreError: The database cannot be reached.
         """
         results: list[Result] = []
         asked: list[FactsAsked] = []
-        kept: dict[str, Kept | None] = {}
+        items: dict[str, Kept | None] = {}
         for op in ops:
             result: Result = None
             if isinstance(op, GetOp):
@@ -86,37 +87,37 @@ class InspectedStore(BaseStore):
                 result = None if fact is None else Item(**_item(fact))
                 asked.append(FactsAsked([fact] if fact else [], key=key))
             elif isinstance(op, SearchOp):
-                found = self._found(op)
-                result = [SearchItem(**_item(fact), score=score) for fact, score in found]
-                asked.append(FactsAsked([fact for fact, _ in found], _beginning(op.namespace_prefix), op.query or None))
+                hits = self._search(op)
+                result = [SearchItem(**_item(fact), score=score) for fact, score in hits]
+                asked.append(FactsAsked([fact for fact, _ in hits], _beginning(op.namespace_prefix), op.query or None))
             elif isinstance(op, ListNamespacesOp):
                 result = self._namespaces(op)
             else:
-                kept[key_of([*op.namespace, op.key])] = self._kept(op)
+                items[key_of([*op.namespace, op.key])] = self._to_put(op)
             results.append(result)
         if asked:
             self.memory.facts.record_reads(BLOCK, asked)
-        if kept:
-            self.memory.facts.desk(BLOCK).put(kept)
+        if items:
+            self.memory.facts.desk(BLOCK).put(items)
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         return await asyncio.to_thread(self.batch, list(ops))
 
-    def _kept(self, op: PutOp) -> Kept | None:
+    def _to_put(self, op: PutOp) -> Kept | None:
         if op.ttl is not None:
             raise MessageError("This store keeps an item until it is deleted: put it without a ttl.")
         if op.value is None:
             return None
         value = dict(op.value)
-        metadata_text(value)  # or what it is made of could not be read either
+        metadata_text(value)  # the fields selected from it could not be read back either
         paths = () if op.index is False else self._fields if op.index is None else op.index
         texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
         words = texts or get_text_at_path(value, "$")
         return Kept("\n".join(words), value, SEARCHED if texts else UNSEARCHED)
 
-    def _found(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
-        """The items of a search with their scores, best first; behind them those without a score, newest first."""
+    def _search(self, op: SearchOp) -> list[tuple[Fact, float | None]]:
+        """Return the items of a search with their scores, best first; then those without a score, newest first."""
         beginning = _beginning(op.namespace_prefix)
         of_namespace = (fact for fact in self._facts() if (fact.key or "").startswith(beginning))
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
@@ -139,23 +140,23 @@ class InspectedStore(BaseStore):
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
-        fitting = (each for each in every if all(_matches(each, how) for how in op.match_conditions or ()))
-        found = sorted({each[: op.max_depth] for each in fitting})
-        return found[op.offset : op.offset + op.limit]
+        fitting = (path for path in every if all(_matches(path, how) for how in op.match_conditions or ()))
+        prefixes = sorted({path[: op.max_depth] for path in fitting})
+        return prefixes[op.offset : op.offset + op.limit]
 
     def _facts(self) -> list[Fact]:
-        """Items; a fact that a person wrote there has no key, and is none."""
+        """Return the facts that are items; facts written by people have no key."""
         return [fact for fact in self.memory.facts.read(BLOCK) if fact.key is not None]
 
 
 def _beginning(namespace: Sequence[str]) -> str:
-    """How the keys of a namespace, and of those within it, begin."""
+    """Return the prefix of keys in a namespace and its children."""
     return key_of([*namespace, ""]) if namespace else ""
 
 
 def _item(fact: Fact) -> dict[str, Any]:
     *namespace, key = parts_of(fact.key or "")
-    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # what is put unchanged is confirmed
+    created, updated = fact.created_at, max(fact.updated_at, fact.confirmed_at)  # an unchanged put confirms
     return {
         "namespace": tuple(namespace),
         "key": key,
@@ -168,20 +169,20 @@ def _item(fact: Fact) -> dict[str, Any]:
 def _matches(namespace: tuple[str, ...], how: MatchCondition) -> bool:
     length = len(how.path)
     part = namespace[:length] if how.match_type == "prefix" else namespace[-length:] if length else ()
-    return len(part) == length and all(wanted in ("*", own) for own, wanted in zip(part, how.path, strict=True))
+    return len(part) == length and all(wanted in ("*", actual) for actual, wanted in zip(part, how.path, strict=True))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
-    """Is it the value wanted: of an object the fields named, of a list every element, or by `$` operators?"""
+    """Return whether a value matches a filter: named fields of objects, every element of lists, or `$` operators."""
     if isinstance(wanted, dict) and any(name.startswith("$") for name in wanted):
         return all(_compares(value, how, other) for how, other in wanted.items())
     if isinstance(wanted, dict):
-        return isinstance(value, dict) and all(_fits(value.get(name), each) for name, each in wanted.items())
+        return isinstance(value, dict) and all(_fits(value.get(name), condition) for name, condition in wanted.items())
     if isinstance(wanted, list | tuple):
         return (
             isinstance(value, list)
             and len(value) == len(wanted)
-            and all(_fits(own, each) for own, each in zip(value, wanted, strict=True))
+            and all(_fits(element, condition) for element, condition in zip(value, wanted, strict=True))
         )
     return bool(value == wanted)
 
@@ -194,4 +195,4 @@ def _compares(value: Any, how: str, other: Any) -> bool:
     try:
         return _COMPARED[how](float(value), float(other))
     except (TypeError, ValueError):
-        return False  # what is no number is neither more nor less
+        return False  # non-numbers are not comparable

@@ -1,7 +1,7 @@
 """`Memory` as the memory of LlamaIndex's agents and chat engines: `agent.run("Hello", memory=InspectedMemory(memory))`.
 
-A tool loop keeps its own messages until it ends; what its later calls got is the recorded prompt and those messages,
-which stand behind it in the session afterwards.
+A tool loop keeps its own messages until it ends: later calls get the recorded prompt plus those messages, which are
+stored after it.
 """
 
 import logging
@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import PrivateAttr
 
 from memory_core.adapters import framework
-from memory_core.adapters.asking import Asking
+from memory_core.adapters.prompt_detector import PromptDetector
 from memory_core.adapters.prompts import keep, reading
 from memory_core.config import Settings
 from memory_core.errors import ConfigError
@@ -30,24 +30,24 @@ _log = logging.getLogger(__name__)
 
 
 class InspectedMemory(BaseMemory):
-    """LlamaIndex's memory interface over a `Memory`; `.memory` is the engine behind it.
+    """LlamaIndex's memory interface over a `Memory`, available as `.memory`.
 
-    In a serialised workflow context only the session's name and its database are kept: restored, it joins the session.
+    A serialised workflow context holds only session id and database URL; restoring it reopens the session.
     """
 
     session_id: str = ""
     database: str | None = None
-    """URL of the database, where it names no password; None: what `MEMORY_INSPECTOR_DATABASE_URL` says."""
+    """Database URL without a password; None: taken from `MEMORY_INSPECTOR_DATABASE_URL`."""
 
     _memory: Memory = PrivateAttr()
-    _asking: Asking = PrivateAttr()
+    _asking: PromptDetector = PrivateAttr()
 
     def __init__(self, memory: Memory | None = None, **stored: Any) -> None:
-        """Over a memory; `stored` is for LlamaIndex, which restores a context with it.
+        """Wrap a memory. LlamaIndex passes `stored` to restore a serialised context.
 
         Raises:
-            ConfigError: the session lived in another process, which kept it in no database.
-            NotFoundError: the session is not in the database.
+            ConfigError: The session existed only in another process's memory.
+            NotFoundError: The session is not in the database.
         """
         if memory is None:
             super().__init__(**stored)
@@ -57,7 +57,7 @@ class InspectedMemory(BaseMemory):
             url = None if engine.url.password else engine.url.render_as_string()
             super().__init__(session_id=memory.session_id, database=url)
         self._memory = memory
-        self._asking = Asking(memory)
+        self._asking = PromptDetector(memory)
 
     @property
     def memory(self) -> Memory:
@@ -69,15 +69,15 @@ class InspectedMemory(BaseMemory):
 
     @classmethod
     def from_defaults(cls, **given: Any) -> "InspectedMemory":
-        """Over `Memory.from_defaults(**given)`; messages and models of LlamaIndex are taken as they are."""
+        """Wrap `Memory.from_defaults(**given)`; LlamaIndex's own messages and models are accepted."""
         return cls(Memory.from_defaults(**given))
 
     def get(self, input: str | None = None, **arguments: Any) -> list[ChatMessage]:
-        """The messages for the model: memory section and queue."""
+        """Return the messages for the model: memory section and queue."""
         return [_theirs(message) for message in self._asking.context(input, **arguments).messages]
 
     def get_all(self) -> list[ChatMessage]:
-        """Every message of the session."""
+        """Return every message of the session."""
         return [_theirs(message) for message in self._memory.get_all()]
 
     def put(self, message: ChatMessage) -> None:
@@ -91,7 +91,7 @@ class InspectedMemory(BaseMemory):
         keep(self._memory, ours)
 
     def set(self, messages: Sequence[ChatMessage]) -> None:
-        """Replace the queue; what it has in common with the messages keeps its place."""
+        """Replace the queue; messages it shares with the new ones keep their place."""
         self._memory.set([_ours(message) for message in messages])
 
     def reset(self) -> None:

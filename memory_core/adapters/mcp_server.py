@@ -1,5 +1,5 @@
-"""MCP servers over standard input and output: the inspector's tools (`memory-inspector mcp`), and the reference memory
-server's over a knowledge graph (`memory-inspector mcp-memory`)."""
+"""MCP servers over stdio: the inspector's tools (`memory-inspector mcp`), and the reference memory server's tools over
+a knowledge graph (`memory-inspector mcp-memory`)."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ with framework("MCP", "mcp"):
     from mcp.server.stdio import stdio_server
 
 Called = tuple[str, dict[str, Any] | None]
-"""What a tool answers: as text, and as values where it has such."""
+"""Result of a tool: text, and structured values if any."""
 
 
 def inspecting_server(tools: InspectingTools) -> Server[Any]:
-    """The inspector's tools, which only read."""
+    """Return a server with the inspector's read-only tools."""
     hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=False)
     listed = [
         types.Tool(name=spec.name, description=spec.description, input_schema=dict(spec.parameters), annotations=hints)
@@ -30,7 +30,7 @@ def inspecting_server(tools: InspectingTools) -> Server[Any]:
 
 
 def graph_server(tools: GraphTools) -> Server[Any]:
-    """The nine tools of the reference memory server, and its resource."""
+    """Return a server with the nine reference tools and their resource."""
     listed = [
         types.Tool(
             name=tool.name,
@@ -85,7 +85,7 @@ def serve(server: Server[Any]) -> None:
 def _server(
     name: str, tools: Sequence[types.Tool], call: Callable[[str, dict[str, Any]], Called], **handlers: Any
 ) -> Server[Any]:
-    """An MCP server with these tools; what one refuses is its answer, marked as an error."""
+    """Build an MCP server; a tool's failure becomes a result marked as an error."""
 
     async def listed(_context: Any, _request: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=list(tools))

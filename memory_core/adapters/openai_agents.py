@@ -2,9 +2,9 @@
 
     await Runner.run(agent, "Hello", **InspectedSession(memory).for_run())
 
-`for_run` gives the runner the session and its callback, which is where the question is known: it puts it, and gives the
-model the memory that answers it. With `session=` alone the model gets what answers the question before, and no prompt
-is recorded. What the later calls of a tool loop got is the recorded prompt and the messages behind it.
+`for_run` passes the session and its input callback. Only the callback sees the new question: it stores it and returns
+the memory retrieved for it. With `session=` alone the model gets memory for the previous question, and no prompt is
+recorded. Later calls of a tool loop get the recorded prompt and the messages after it.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ class InspectedSession(SessionABC):
         self.memory = memory
         self.session_id = memory.session_id
         self._taken: list[Item] | None = None
-        """New items that the callback has put, until the SDK adds them."""
+        """New items already stored by the callback, until the SDK adds them."""
 
     def for_run(self, run_config: RunConfig | None = None) -> dict[str, Any]:
-        """Keyword arguments for `Runner.run`: this session, and `run_config` with its callback.
+        """Return keyword arguments for `Runner.run`: this session, and `run_config` with its callback.
 
         Raises:
-            ConfigError: the configuration has another callback for the session's input.
+            ConfigError: The configuration has another session input callback.
         """
         config = run_config or RunConfig()
         if config.session_input_callback is not None:
@@ -52,37 +52,37 @@ class InspectedSession(SessionABC):
         return {"session": self, "run_config": replace(config, session_input_callback=self.input_callback)}
 
     async def get_items(self, limit: int | None = None) -> list[Item]:
-        """What a prompt holds at the moment, memory section first; with `limit`, the newest items of the queue."""
+        """Return the current prompt, memory section first; with `limit`, the newest items of the queue."""
         items = items_from_messages(await asyncio.to_thread(self._messages))
         return items if limit is None else items[len(items) - limit :] if limit else []
 
     async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
-        """Put what is new; what the callback has put already is not put twice."""
+        """Store new items, skipping those that the callback has stored."""
         taken, self._taken = self._taken, None
         with harmless(self.session_id, "Messages were not kept"):
-            known = [item for item in items if _is_item(item)]
-            if len(known) < len(items):
-                _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(known))
-            new = messages_from_items(storable_value([*(_after(known, taken) if taken else known)]))
+            storable = [item for item in items if _is_item(item)]
+            if len(storable) < len(items):
+                _log.warning("%r: %d items were not kept: they are none", self.session_id, len(items) - len(storable))
+            new = messages_from_items(storable_value([*(_after(storable, taken) if taken else storable)]))
             if new:
                 await asyncio.to_thread(keep, self.memory, new)
 
     async def pop_item(self) -> Item | None:
-        """Take the newest item out of the queue; None when it is empty."""
+        """Remove and return the newest item of the queue; None when it is empty."""
         return await asyncio.to_thread(self._pop)
 
     async def clear_session(self) -> None:
         await asyncio.to_thread(self.memory.reset)
 
     async def input_callback(self, history: Sequence[Item], new: Sequence[Item]) -> list[Item]:
-        """For `RunConfig(session_input_callback=...)`: put the new items, and build the recorded prompt for them."""
+        """Store the new items and return the recorded prompt for them; for `RunConfig(session_input_callback=...)`."""
         messages = messages_from_items(storable_value([*new]))
         await asyncio.to_thread(self.memory.put_messages, messages)
         self._taken = list(new)
         context = await asyncio.to_thread(self.memory.build_context)
         items = items_from_messages(context.messages)
         if items[len(items) - len(new) :] == list(new):
-            items[len(items) - len(new) :] = new  # the SDK knows them by identity
+            items[len(items) - len(new) :] = new  # the SDK recognises new items by identity
         return items
 
     def _messages(self) -> Sequence[Any]:
@@ -93,8 +93,8 @@ class InspectedSession(SessionABC):
         if not queue:
             return None
         last = queue.pop()
-        left = without_last_item(last)
-        self.memory.set([*queue, left] if left is not None else queue)
+        remaining = without_last_item(last)
+        self.memory.set([*queue, remaining] if remaining is not None else queue)
         return items_of(last)[-1]
 
 
@@ -103,14 +103,14 @@ def _is_item(item: Any) -> bool:
 
 
 def _after(items: Sequence[Mapping[str, Any]], taken: Sequence[Item]) -> Sequence[Mapping[str, Any]]:
-    """What follows the items that were put already; before them may stand the memory section that went with them."""
-    wanted = [_said(item) for item in taken]
+    """Return the items after those stored already, which a memory section may precede."""
+    wanted = [_identity(item) for item in taken]
     for start in range(len(items) - len(taken) + 1):
-        if [_said(item) for item in items[start : start + len(taken)]] == wanted:
+        if [_identity(item) for item in items[start : start + len(taken)]] == wanted:
             return items[start + len(taken) :]
     return items
 
 
-def _said(item: Mapping[str, Any]) -> tuple[Any, ...]:
+def _identity(item: Mapping[str, Any]) -> tuple[Any, ...]:
     [message] = messages_from_items([item])
     return message.role, message.parts, message.tool_call_id

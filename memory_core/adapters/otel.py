@@ -1,13 +1,13 @@
-"""What a memory does, as OpenTelemetry spans: `emit_spans(memory)`, or `with SpanEmitter(memory): ...`.
+"""Emit a memory's activity as OpenTelemetry spans: `emit_spans(memory)`, or `with SpanEmitter(memory): ...`.
 
-The spans are those of the GenAI conventions (open-telemetry/semantic-conventions-genai at 9430220, status Development):
-one memory operation a change of what a block holds and a search, one inference a model call. They are made of the
-session's log, after the fact, so a memory that nobody observes pays nothing. The log knows no durations but those of
-model calls: other spans are points in time, in the order of the log.
+The spans follow the GenAI conventions (open-telemetry/semantic-conventions-genai at 9430220, status Development): a
+memory operation per change of a block and per search, an inference per model call. They are derived from the session's
+log afterwards, so an unobserved memory pays nothing. The log has durations of model calls only: other spans have zero
+length, in log order.
 
 `gen_ai.memory.store.id` is the block with its owner (`session:demo/facts`, `user:ada/facts`), `gen_ai.memory.record.id`
-the engine's own name of a piece (see `events.Ref`): `f12` a fact, `v7` a stored unit, `r4` a relation. Entities are
-`e3`; a text that is edited as a whole has its block's name. Words are left out unless they are asked for.
+the engine's reference to an item (see `events.Ref`): `f12` a fact, `v7` a stored unit, `r4` a relation. Entities are
+`e3`; a text edited as a whole has its block's name. Content is captured only on request.
 """
 
 import json
@@ -64,35 +64,35 @@ with framework("OpenTelemetry", "otel"):
     from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider, get_tracer
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""Environment variable of the conventions: words are in the spans where it says so."""
+"""Environment variable of the conventions that enables content capture."""
 _CAPTURES = ("true", "1", "span_only", "span_and_event")
 
 AT_ONCE = 5_000
-"""Events that are read together."""
+"""Events read per batch."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One piece of memory that an operation is about."""
+    """An item of memory that an operation concerns."""
 
     id: str
     content: str | None = None
-    """Hash of its words; None where the event names none."""
-    said: Ranges = ()
-    """The messages that it consists of, for a stored unit."""
+    """Hash of its text; None where the event names none."""
+    sources: Ranges = ()
+    """Messages that a stored unit consists of."""
     score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One memory operation of the conventions."""
+    """A memory operation of the conventions."""
 
     name: str
     records: tuple[Record, ...] = ()
     query: str | None = None
-    """Hash of the question's words."""
+    """Hash of the query text."""
     error: str | None = None
 
 
@@ -113,18 +113,18 @@ def _units(name: str) -> Callable[[Any], Operation]:
 
 
 def _stored(event: VectorsStored) -> Operation:
-    return Operation("create_memory", tuple(Record(Ref.of("unit", n), said=seqs) for n, seqs, _ in event.nodes))
+    return Operation("create_memory", tuple(Record(Ref.of("unit", n), sources=seqs) for n, seqs, _ in event.nodes))
 
 
 def _searched(event: Retrieved) -> Operation:
     granted = [(number, score) for number, _, _, score, outcome in event.candidates if outcome == "granted"]
-    found = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
-    return Operation("search_memory", found, query=event.query)
+    records = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
+    return Operation("search_memory", records, query=event.query)
 
 
 def _edited(event: BlockEdited) -> Operation | None:
     if event.after is None or event.after == event.before:
-        return None  # settings alone are no memory
+        return None  # settings alone are not memory
     return Operation("create_memory" if event.before is None else "update_memory", (Record(event.block, event.after),))
 
 
@@ -159,20 +159,20 @@ _OPERATIONS: Mapping[type[Event], Callable[[Any], Operation | None]] = {
     VectorsRemoved: _units("delete_memory"),
     Retrieved: _searched,
 }
-"""The operation that an event is, where it is one. `delete_memory`: the record is in no prompt any more."""
+"""Convert an event to its operation, if any. `delete_memory`: the record is no longer in any prompt."""
 
 
 def operation(event: Event) -> Operation | None:
-    """The memory operation that an event stands for; None for what is none."""
+    """Return the memory operation that an event represents, or None."""
     of = _OPERATIONS.get(type(event))
     return of(event) if of is not None else None
 
 
 class SpanEmitter:
-    """Makes spans of what a memory records, once each; one emitter a session, in whichever process.
+    """Emits spans for what a memory records, each once; use one emitter per session, in any process.
 
-    `emit` makes those of everything since the last call, under the span that is current there. As a context manager it
-    does so every `every` seconds in a thread of its own, and a last time at the end.
+    `emit` covers everything since the last call, under the caller's current span. As a context manager it runs every
+    `every` seconds in a background thread, and once more at exit.
     """
 
     def __init__(
@@ -188,10 +188,10 @@ class SpanEmitter:
         """Observe a memory.
 
         Args:
-            tracer_provider: None: the one that the program has set.
-            content: put words into the spans; None: as the environment variable `CAPTURE` says.
-            provider: `gen_ai.provider.name` of its model calls.
-            after: position in the log from which on there are spans; None: from now on, 0: all there is.
+            tracer_provider: Defaults to the program's global provider.
+            content: Whether spans contain text; None: as the environment variable `CAPTURE` says.
+            provider: `gen_ai.provider.name` of model calls.
+            after: Log position to start after; None: the current end, 0: the whole log.
         """
         self._memory, self._provider, self._every = memory, provider, every
         self._tracer = get_tracer("memory_inspector", tracer_provider=tracer_provider)
@@ -199,7 +199,7 @@ class SpanEmitter:
         self._after = after if after is not None else _newest(memory)
         self._end = 0
         self._said: dict[tuple[str, str], Ranges] = {}
-        """The messages of each stored unit, by its block and its name."""
+        """Messages of each stored unit, by block and unit name."""
         if self._content and self._after:
             self._learn_units(record.event for record in memory.events(kinds=[VectorsStored.kind]))
         self._lock = threading.Lock()
@@ -207,10 +207,10 @@ class SpanEmitter:
         self._thread: threading.Thread | None = None
 
     def emit(self) -> int:
-        """Make the spans of what was recorded since the last call; their number.
+        """Emit spans for events recorded since the last call; return their number.
 
         Raises:
-            StoreError: the database cannot be reached; nothing is left out, the next call makes them.
+            StoreError: The database cannot be reached; the next call catches up.
         """
         with self._lock:
             number = 0
@@ -220,14 +220,14 @@ class SpanEmitter:
             return number
 
     def _emitted(self, records: Sequence[EventRecord]) -> int:
-        made = [(record, found) for record in records if (found := operation(record.event)) is not None]
+        made = [(record, op) for record in records if (op := operation(record.event)) is not None]
         self._learn_units(record.event for record in records)
-        texts = self._texts(found for _, found in made)
-        of_position = {record.position: found for record, found in made}
+        texts = self._texts(op for _, op in made)
+        of_position = {record.position: op for record, op in made}
         number = 0
         for record in records:
-            if (found := of_position.get(record.position)) is not None:
-                self._memory_span(record, found, texts)
+            if (op := of_position.get(record.position)) is not None:
+                self._memory_span(record, op, texts)
             elif type(record.event) is ModelCalled:
                 self._inference_span(record, record.event)
             else:
@@ -283,8 +283,8 @@ class SpanEmitter:
             "memory_inspector.purpose": call.purpose,
             **self._common(record),
         }
-        known = {name: value for name, value in attributes.items() if value is not None}
-        self._span(f"chat {call.model}", SpanKind.CLIENT, known, record.at, call.seconds, call.error)
+        present = {name: value for name, value in attributes.items() if value is not None}
+        self._span(f"chat {call.model}", SpanKind.CLIENT, present, record.at, call.seconds, call.error)
 
     def _common(self, record: EventRecord) -> dict[str, Any]:
         return {
@@ -297,7 +297,7 @@ class SpanEmitter:
     def _span(
         self, name: str, kind: SpanKind, attributes: dict[str, Any], at: float, seconds: float, error: str | None
     ) -> None:
-        self._end = max(int(at * 1e9), self._end + 1)  # no two end at once: their order is that of the log
+        self._end = max(int(at * 1e9), self._end + 1)  # end times are strictly increasing: they carry the log's order
         begun = self._end - max(0, int(seconds * 1e9))
         span: Span = self._tracer.start_span(name, kind=kind, attributes=attributes, start_time=begun)
         if error is not None:
@@ -305,21 +305,21 @@ class SpanEmitter:
             span.set_status(Status(StatusCode.ERROR, error if self._content else None))
         span.end(end_time=self._end)
 
-    # -- what stands in it ------------------------------------------------------------------------
+    # -- attributes ---------------------------------------------------------------------------------
 
     def _store(self, block: str) -> str:
-        """The block with the owner of what it holds."""
+        """Return the store id: the block with the owner of its contents."""
         try:
             scope = str(self._memory.blocks.settings(block).get("scope", "session"))
-        except NotFoundError:  # removed since
+        except NotFoundError:  # the block has been removed
             scope = "session"
         return f"{scope_of(scope, self._memory.session_id, self._memory.session.user_id, block)}/{block}"
 
     def _shown(self, block: str, one: Record, texts: Mapping[str, str]) -> dict[str, Any]:
-        """A record as the conventions' schema has it; without words where they were erased since."""
+        """Format a record by the conventions' schema; erased text is omitted."""
         words = texts.get(one.content or "", "")
-        if said := one.said or self._said.get((block, one.id), ()):
-            words = "\n".join(self._words(said))
+        if sources := one.sources or self._said.get((block, one.id), ()):
+            words = "\n".join(self._words(sources))
         score = {} if one.score is None else {"score": one.score}
         return {"id": str(one.id), "content": words, **score}
 
@@ -350,7 +350,7 @@ class SpanEmitter:
 def emit_spans(
     memory: Memory, tracer_provider: TracerProvider | None = None, *, content: bool | None = None, after: int = 0
 ) -> int:
-    """Make the spans of everything a session has recorded after a position, once; their number. See `SpanEmitter`."""
+    """Emit spans for everything recorded after a position, once; return their number. See `SpanEmitter`."""
     return SpanEmitter(memory, tracer_provider, content=content, after=after).emit()
 
 

@@ -1,6 +1,6 @@
-"""What adapters store of an agent's work: prompts that a framework makes by itself, and messages that it hands over.
+"""Shared storage code of the adapters: prompts that frameworks build themselves, and messages they pass on.
 
-Nothing here ends the agent's run once its model has answered: what could not be stored is a warning.
+Storage failures after the model has answered become warnings, so they never end an agent's run.
 """
 
 import logging
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
-    """Record a call of the model in the session of a conversation, beside the memory that learns from it."""
+    """Record a model call in its conversation's session, next to the memory that learns from it."""
     with harmless(conversation):
         memory, made = learns(), exchange()
         database, services = memory.session.database, memory.session.services
@@ -30,7 +30,7 @@ def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Cal
 
 
 def keep(memory: Memory, messages: Sequence[ChatMessage], **options: Any) -> None:
-    """Put messages; with an answer or a tool's result among them, what fails is a warning.
+    """Store messages; if they include an answer or a tool result, failures become warnings.
 
     `options` are those of `Memory.put_messages`.
     """
@@ -40,12 +40,12 @@ def keep(memory: Memory, messages: Sequence[ChatMessage], **options: Any) -> Non
 
 
 def reading(memory: Memory, *, asks: bool) -> AbstractContextManager[None]:
-    """Read a message of a framework's inside; unless the message `asks` the model, what fails is a warning."""
+    """Guard the conversion of a framework's message; failures become warnings unless the message `asks` the model."""
     return nullcontext() if asks else harmless(memory.session_id, "A message was not kept")
 
 
 class _Conversation:
-    """The session of one conversation, and what was read of its past."""
+    """The session of one conversation, and the part of its past that was read."""
 
     def __init__(self, session: Session) -> None:
         self._session, self._past = session, Past()
@@ -53,7 +53,7 @@ class _Conversation:
 
     def record(self, exchange: Exchange) -> None:
         if self._attached:
-            with suppress(NotFoundError):  # deleted since it was attached; the agent goes on in it
+            with suppress(NotFoundError):  # deleted since it was attached; the agent continues in it
                 return self._record(exchange)
         attach(self._session, source="adapter")
         self._attached = True
@@ -71,10 +71,10 @@ def _conversation(database: Database, services: Services, name: str) -> _Convers
 
 @contextmanager
 def harmless(conversation: str, failed: str = "A call of the model was not recorded") -> Iterator[None]:
-    """The agent goes on whatever happens inside: what fails is a warning, which holds no words of the call."""
+    """Turn any failure inside into a warning without the call's text: recording must never stop the agent."""
     try:
         yield
     except MemoryInspectorError as error:
         _log.warning("%r: %s: %s", conversation, failed, error)
-    except Exception as error:  # the words of an unforeseen error may be the conversation's
+    except Exception as error:  # an unforeseen error's text may quote the conversation
         _log.warning("%r: %s: %s", conversation, failed, type(error).__name__)

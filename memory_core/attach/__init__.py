@@ -1,1 +1,1 @@
-"""Agents elsewhere, as sessions: what was seen of them is read here and recorded, and their code stays as it is."""
+"""Sessions of agents that run elsewhere: their observed calls are recorded here, without changes to their code."""

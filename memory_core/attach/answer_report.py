@@ -1,4 +1,4 @@
-"""What an answer reports beside its words: the tokens it took, and that it failed. Pure."""
+"""Token counts and failures that an endpoint's answer reports. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,18 +12,18 @@ _NAMES = ("prompt_tokens", "input_tokens"), ("completion_tokens", "output_tokens
 
 
 def reported_tokens(answers: Iterable[Mapping[str, Any]]) -> tuple[int | None, int | None]:
-    """Tokens of the prompt and of the answer, as the last of some answers or events to count them says."""
-    found: list[int | None] = [None, None]
+    """Return the prompt's and the answer's tokens, each from the last answer or event that counts it."""
+    tokens: list[int | None] = [None, None]
     for usage in (usage for answer in answers for usage in _usages(answer)):
         for n, names in enumerate(_NAMES):
             counts = [reported(usage.get(name)) for name in names]
-            count = next((each for each in counts if each is not None), None)
-            found[n] = count or found[n] or count  # some events count nothing yet, or nothing any more
-    return found[0], found[1]
+            count = next((value for value in counts if value is not None), None)
+            tokens[n] = count or tokens[n] or count  # some events report zero before or after the real count
+    return tokens[0], tokens[1]
 
 
 def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every place for it: the answer, what it wraps, an extension such as Groq's, and its choices, as of Moonshot."""
+    """Yield each possible location: the answer, an object it wraps, an extension (Groq), its choices (Moonshot)."""
     extensions = [value for name, value in answer.items() if str(name).startswith("x_")]
     for holder in objects_in([answer, answer.get("response"), answer.get("message"), *extensions]):
         yield from objects_in(holder.get("usage"))
@@ -33,9 +33,9 @@ def _usages(answer: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def reported_failure(answer: Mapping[str, Any]) -> str | None:
-    """The code of the failure that an answer or an event reports, "" where it names none; None if there is none.
+    """Return the code of a failure reported by an answer or event: "" without a code, None without a failure.
 
-    Nothing else of it is kept, as some endpoints repeat the key.
+    The message is dropped, as some endpoints repeat the API key in it.
     """
     response = answer.get("response")
     if isinstance(response, dict) and (code := reported_failure(response)) is not None:
@@ -56,6 +56,6 @@ def reported_failure(answer: Mapping[str, Any]) -> str | None:
 
 
 def failure_code(error: Any) -> str:
-    """The code of an error, or its type; "" where it has none that is a short word or a number."""
+    """Return an error's code or type; "" if it is not a number or a short word."""
     named = [str(error.get(key)) for key in ("code", "type") if error.get(key)] if isinstance(error, Mapping) else []
     return next((name for name in named if _CODE.fullmatch(name) and name != "error"), "")

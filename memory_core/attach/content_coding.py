@@ -1,4 +1,4 @@
-"""A body that was sent compressed, decompressed to be read. Pure."""
+"""Decompress request and response bodies. Pure."""
 
 import io
 import zlib
@@ -7,18 +7,18 @@ from contextlib import suppress
 from memory_core.errors import MessageError
 
 _WINDOW = 23
-"""Bits of the largest window of zstd that may be sent over HTTP (RFC 9659), which bounds the memory it takes."""
+"""Maximum zstd window size over HTTP as a power of two (RFC 9659); bounds memory use."""
 
 
 def decompressed(body: bytes, codings: str, most: int) -> bytes:
-    """The bytes of a body, as far as they came whole. `codings`: its `Content-Encoding`.
+    """Decompress a body as far as it is intact. `codings`: its `Content-Encoding`; `most`: maximum bytes.
 
     Raises:
-        MessageError: it is more than `most`, or compressed in a way that is not read here.
+        MessageError: The result exceeds `most`, or a coding is unsupported.
     """
-    for coding in reversed([each.strip().lower() for each in codings.split(",")]):
+    for coding in reversed([name.strip().lower() for name in codings.split(",")]):
         if coding in ("gzip", "x-gzip", "deflate"):
-            body = _inflated(body, most, 47)  # either header
+            body = _inflated(body, most, 47)  # 47: gzip or zlib header
         elif coding == "zstd":
             body = _unpacked(body, most)
         elif coding not in ("", "identity"):
@@ -30,13 +30,13 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
 
 def _inflated(body: bytes, most: int, header: int) -> bytes:
     made, stream = bytearray(), zlib.decompressobj(header)
-    for piece in (body[at : at + 4096] for at in range(0, len(body), 4096)):  # its rest is copied after each stream
+    for piece in (body[at : at + 4096] for at in range(0, len(body), 4096)):  # in pieces: each stream copies its rest
         while piece and len(made) <= most:
-            stream = zlib.decompressobj(header) if stream.eof else stream  # gzip may hold several
+            stream = zlib.decompressobj(header) if stream.eof else stream  # gzip may hold several streams
             try:
                 made += stream.decompress(piece, most + 1 - len(made))
             except zlib.error:
-                # Some send deflate without its header.
+                # Some servers send deflate without its zlib header.
                 return bytes(made) or (_inflated(body, most, -15) if header > 0 else b"")
             piece = stream.unused_data
     return bytes(made)
@@ -50,5 +50,5 @@ def _unpacked(body: bytes, most: int) -> bytes:
     made, unpacker = bytearray(), zstandard.ZstdDecompressor(max_window_size=2**_WINDOW)
     with suppress(zstandard.ZstdError), unpacker.stream_reader(io.BytesIO(body), read_across_frames=True) as stream:
         while len(made) <= most and (piece := stream.read(min(65536, most + 1 - len(made)))):
-            made += piece  # what comes before an error is read
+            made += piece  # keep the output before an error
     return bytes(made)

@@ -1,8 +1,8 @@
-"""Which attribute of a span says what, in each way of writing that is in use: one table a dialect. Pure data.
+"""Attribute names of spans, one table per telemetry convention ("dialect"). Pure data.
 
 Sources: OpenTelemetry's conventions for generative AI, status Development (semantic-conventions-genai, gen-ai-spans.md
 and its JSON schemas); OpenInference's semantic conventions; the emitters named at each table. A name that ends in `.*`
-is a list written out: `llm.input_messages.0.message.role`. `event:attribute` stands in an event of the span.
+is a flattened list: `llm.input_messages.0.message.role`. `event:attribute` is an attribute of a span event.
 """
 
 from collections.abc import Mapping
@@ -11,26 +11,26 @@ from typing import Literal
 
 MemoryKind = Literal["create", "update", "upsert", "search", "delete", "create_store", "delete_store"]
 Operation = Literal["reply", "embed"] | MemoryKind
-"""What a span reports: a call of a model, as in `ModelCalled.purpose`, or something done with memory."""
+"""Operation of a span: a model call, as in `ModelCalled.purpose`, or a memory operation."""
 
 Field = Literal[
     "model", "input_tokens", "output_tokens", "input", "output", "calls", "system",
     "store", "record", "records", "ids", "texts", "query", "count", "best",
 ]  # fmt: skip
-"""`records` has ids and words together, `ids` and `texts` in two lists side by side; `best` is the highest score;
-`calls` are the answer's calls of tools where they stand apart from its words."""
+"""Values read from a span. `records` have ids and text together, `ids` and `texts` are parallel lists; `best` is the
+highest score; `calls` are tool calls stored apart from the answer's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way of writing."""
+    """A convention for span attributes."""
 
     named_by: str
-    """The attribute that names the operation."""
+    """Attribute that names the operation."""
     operations: Mapping[str, Operation]
-    """What its values mean; spans with any other value are none of ours."""
+    """Operation by attribute value. Other values are ignored."""
     fields: Mapping[Field, tuple[str, ...]]
-    """Attributes by what they say; of several the first that is there."""
+    """Attribute names by field; the first one present is used."""
 
 
 _CALLS: Mapping[Field, tuple[str, ...]] = {
@@ -41,9 +41,10 @@ _CALLS: Mapping[Field, tuple[str, ...]] = {
     "output": ("gen_ai.output.messages", "gen_ai.completion", "gen_ai.completion.*", "events"),
     "system": ("gen_ai.system_instructions",),
 }
-"""Messages as the conventions have them since 1.37, then as before, whole or written out; `events` is Pydantic AI's."""
+"""Message attributes of the conventions since 1.37, then of earlier ones, nested or flattened; `events` is Pydantic
+AI's."""
 
-# OpenTelemetry's own; Google ADK and Latitude's telemetry write it as it is.
+# OpenTelemetry's own; also written by Google ADK and Latitude
 GENAI = Dialect(
     "gen_ai.operation.name",
     {
@@ -62,7 +63,7 @@ GENAI = Dialect(
     },
     {
         **_CALLS,
-        # After each name of the convention those of its drafts.
+        # names in the final convention come first, then those of its drafts
         "store": ("gen_ai.memory.store.id", "gen_ai.memory.store.name", "gen_ai.data_source.id"),
         "record": ("gen_ai.memory.record.id", "gen_ai.memory.id"),
         "records": ("gen_ai.memory.records", "gen_ai.retrieval.documents"),
@@ -145,7 +146,7 @@ OPENLLMETRY = Dialect(
     _CALLS,
 )
 
-# vercel/ai, packages/ai/src/telemetry; its outer spans (`ai.generateText`) hold what these inner ones do
+# vercel/ai, packages/ai/src/telemetry; the outer spans (`ai.generateText`) repeat these inner ones
 VERCEL = Dialect(
     "ai.operationId",
     {
@@ -179,7 +180,7 @@ LOGFIRE = Dialect(
 )
 
 DIALECTS = (GENAI, N8N, STRANDS, MEMORY_SEMCONV, OPENINFERENCE, OPENLLMETRY, VERCEL, LOGFIRE)
-"""In the order in which they are tried; a span is read in the first that knows its operation."""
+"""Dialects in order of precedence; the first that knows a span's operation reads it."""
 
 SESSION = (
     "gen_ai.conversation.id",
@@ -193,4 +194,4 @@ SESSION = (
         for name in ("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "chatId")
     ),
 )
-"""Attributes that name a conversation, of the span or else of its program."""
+"""Attributes that name the conversation, on the span or else its resource."""

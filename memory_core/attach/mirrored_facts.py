@@ -1,6 +1,6 @@
-"""What another memory knows, as facts and relations of a session that shows it: each change of it is a change here.
+"""Mirror another store's facts and relations into a session; each change there is recorded here.
 
-A store has no numbers in common with the session: a fact is found by the newest of its texts that is known here.
+The store's ids are unrelated to the session's: facts are matched by the newest of their texts that exists here.
 """
 
 import logging
@@ -23,35 +23,35 @@ from memory_core.planning.graph import normal_name, normal_predicate
 from memory_core.planning.graph_changes import NamedRelation
 
 FACTS, GRAPH = "Memories", "Graph"
-"""Names of the blocks that hold them."""
+"""Names of the mirrored blocks."""
 GONE = "no longer in the store"
 _log = logging.getLogger(__name__)
 _MAX_FACTS = 10_000
-"""Never reached: nothing is condensed in a session that only shows a store."""
+"""Unreachable limit: a mirrored session never condenses facts."""
 
 
 @dataclass(frozen=True, slots=True)
 class MirroredFact:
-    """A fact of a store, with all the texts it had."""
+    """A fact of a store, with every text it has had."""
 
     texts: tuple[str, ...]
-    """The oldest first; never empty."""
+    """Oldest first; never empty."""
     active: bool = True
     topics: tuple[str, ...] = ()
 
 
 def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
-    """Bring the facts of a session to what a store has; whether anything had changed.
+    """Update a session's facts to match a store; return whether anything changed.
 
-    Texts that the store changed are edits of one fact. What is deleted there, or no longer there, is retired.
+    Changed texts become edits of one fact. Facts that the store deleted or lost are retired.
 
     Raises:
-        StoreError: the database cannot be reached.
+        StoreError: The database cannot be reached.
     """
     _with_block(session, FactExtractionMemoryBlock(name=FACTS, accept_short_term_memory=False, max_facts=_MAX_FACTS))
     desk = Curation(session, FACTS)
     changed, wanted = False, distinct(facts)
-    # One text further in each round: a fact has a number only once its first text is stored.
+    # One text per round: a fact has an id only once its first text is stored.
     for _ in range(max((len(fact.texts) for fact in wanted), default=0) + 1):
         if not (steps := plan_facts(desk.facts(), wanted)):
             return changed
@@ -63,42 +63,41 @@ def mirror_facts(session: Session, facts: Sequence[MirroredFact]) -> bool:
 
 
 def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
-    """The facts with their texts as they are stored, so that no text belongs to two of them.
+    """Normalise texts for storage, and make each text belong to one fact only.
 
-    Texts that differ in letters' case alone are the same, as for every fact. A fact that shares any with another comes
-    with its last alone.
+    Comparison ignores case, as for every fact. A fact that shares a text with another keeps only its last one.
     """
     listed = [replace(fact, texts=texts) for fact in facts if (texts := _as_stored(fact.texts))]
     uses = Counter(key for fact in listed for key in {same_words(text) for text in fact.texts})
-    found: dict[str, MirroredFact] = {}
+    by_text: dict[str, MirroredFact] = {}
     for fact in listed:
         if any(uses[same_words(text)] > 1 for text in fact.texts):
             fact = replace(fact, texts=fact.texts[-1:])
         key = same_words(fact.texts[-1])
-        same = found.get(key)
-        found[key] = fact if same is None or not same.active else same
-    return list(found.values())
+        same = by_text.get(key)
+        by_text[key] = fact if same is None or not same.active else same
+    return list(by_text.values())
 
 
 def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
-    """Texts on one line and of characters that can be stored; what comes out as the one before it is that one."""
+    """Normalise texts to single lines of storable characters; drop consecutive duplicates."""
     written = (" ".join(str(storable(text)[0]).split()) for text in texts)
     return tuple(text for text, _ in groupby(filter(None, written)))
 
 
-def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
-    """The next step of every fact towards what is wanted, which is `distinct`; none where it is as wanted."""
-    free = {same_words(fact.text): fact for fact in sorted(known, key=lambda fact: fact.state == "active")}
+def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
+    """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
+    free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: fact.state == "active")}
     steps: list[Step] = []
-    for each in wanted:
-        number = next((n for n in range(len(each.texts) - 1, -1, -1) if same_words(each.texts[n]) in free), -1)
+    for mirrored in wanted:
+        number = next((n for n in range(len(mirrored.texts) - 1, -1, -1) if same_words(mirrored.texts[n]) in free), -1)
         if number < 0:
-            state = "active" if each.active or len(each.texts) > 1 else "retired"
-            steps.append(New(each.texts[0], state=state, topics=each.topics))
+            state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
+            steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics))
             continue
-        fact = free.pop(same_words(each.texts[number]))
-        following = each.texts[number + 1 :] if fact.text == each.texts[number] else each.texts[number:]
-        state = "active" if each.active or following else "retired"
+        fact = free.pop(same_words(mirrored.texts[number]))
+        following = mirrored.texts[number + 1 :] if fact.text == mirrored.texts[number] else mirrored.texts[number:]
+        state = "active" if mirrored.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state
         if following or change is not None:
             steps.append(FactStep(fact, text=following[0] if following else None, state=change))
@@ -107,15 +106,15 @@ def plan_facts(known: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[St
 
 
 def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bool:
-    """Bring the graph of a session to what a store has; whether anything had changed. What is gone there has ended.
+    """Update a session's graph to match a store; return whether anything changed. Missing relations are ended.
 
     Raises:
-        StoreError: the database cannot be reached.
+        StoreError: The database cannot be reached.
     """
     _with_block(session, GraphMemoryBlock(name=GRAPH, accept_short_term_memory=False))
     desk = GraphDesk(session, GRAPH)
     changed = desk.add_many(relations, actor="agent") is not None
-    wanted = {_key(each.subject, each.predicate, each.object) for each in relations}
+    wanted = {_key(relation.subject, relation.predicate, relation.object) for relation in relations}
     graph = desk.graph()
     now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
     gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]

@@ -1,7 +1,7 @@
-"""A session in the state that another store holds: its queue, its archive, and every version of its blocks' texts.
+"""Mirror another store's state into a session: queue, archive, and all versions of its memory blocks.
 
-Nothing is played and no block learns: what the store says is recorded as it stands, in one transaction. Mirroring a
-store again records what changed in it since, so that a session can follow a store that an agent still uses.
+No conversation is replayed and no block learns: the state is recorded in one transaction. Mirroring again records the
+changes since, so a session can follow a store that an agent still uses.
 """
 
 import uuid
@@ -30,19 +30,19 @@ class TextVersion:
 
 @dataclass(frozen=True, slots=True)
 class MirroredBlock:
-    """A text that a store keeps in every prompt, or one of its notes: a static block here."""
+    """An always-present text or a note of a store; a static block here."""
 
     name: str
     versions: tuple[TextVersion, ...]
-    """The oldest first; never empty."""
+    """Oldest first; never empty."""
     description: str | None = None
     limit: int | None = None
-    """Maximum characters an agent may write."""
+    """Maximum characters that an agent may write."""
     read_only: bool = True
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings of the static block that stands for it."""
+        """Settings of the corresponding static block."""
         return {"description": self.description, "limit": self.limit, "read_only": self.read_only}
 
 
@@ -53,28 +53,28 @@ def mirror(
     archived: Collection[int] = (),
     blocks: Sequence[MirroredBlock] = (),
 ) -> bool:
-    """Bring a session into this state, in one transaction; whether anything had changed.
+    """Update a session to this state in one transaction; return whether anything changed.
 
-    `archived`: indexes of the messages that have left the queue. A message that is no longer in the store leaves the
-    queue, and stays in the archive if it was there; a block that is no longer there is removed.
+    `archived`: indexes of the messages that have left the queue. Messages that the store lost leave the queue, or stay
+    in the archive if they were there; lost blocks are removed.
 
     Raises:
-        MessageError: a message cannot be stored; nothing was.
-        ConfigError: a block cannot be made; nothing was stored.
-        NotFoundError: the session was deleted.
-        StoreError: the database cannot be reached.
+        MessageError: A message cannot be stored; nothing was.
+        ConfigError: A block cannot be made; nothing was stored.
+        NotFoundError: The session was deleted.
+        StoreError: The database cannot be reached.
     """
     prepared = queue.prepare(session, messages, [uuid.uuid4().hex for _ in messages])
     with session.changing() as w:
         before = w.session.next_seq, w.session.archived_messages, w.session.revision
         hashes = hashes_by_seq(w.connection, session.id)
         places = aligned(list(hashes.values()), [content_hash(new.json) for new in prepared])
-        known = list(hashes)
-        seqs = [None if place is None else known[place] for place in places]
+        existing = list(hashes)
+        seqs = [None if place is None else existing[place] for place in places]
         queued = set(message_seqs(w.connection, session.id, MessageStatus.ACTIVE))
         _remove(session, w, sorted(queued.difference(seq for seq in seqs if seq is not None)))
         fresh = [n for n, seq in enumerate(seqs) if seq is None]
-        # System messages in front are the agent's instructions, which stay pinned.
+        # Leading system messages are the agent's instructions, which stay pinned.
         opening = all(message.role is MessageRole.SYSTEM for message in messages[: fresh[0]]) if fresh else False
         added = add_messages(w, [prepared[n] for n in fresh], counter=session.counter.id, opening=opening)
         for n, new in zip(fresh, added, strict=True):
@@ -88,7 +88,7 @@ def mirror(
 
 
 def aligned(have: Sequence[str], want: Sequence[str]) -> list[int | None]:
-    """The place among `have` of each of `want`, both hashes in order; None for what is new.
+    """Return the index in `have` of each item in `want`; None for new items. Both are hashes in order.
 
     >>> aligned("abc", "bcd")
     [1, 2, None]
@@ -97,7 +97,7 @@ def aligned(have: Sequence[str], want: Sequence[str]) -> list[int | None]:
     while same < min(len(have), len(want)) and have[same] == want[same]:
         same += 1
     places: list[int | None] = [*range(same), *[None] * (len(want) - same)]
-    if same < len(have):  # a list that only grew, as most do, is compared in one pass
+    if same < len(have):  # fast path for lists that only grew, the usual case
         for block in SequenceMatcher(None, have[same:], want[same:], autojunk=False).get_matching_blocks():
             for n in range(block.size):
                 places[same + block.b + n] = same + block.a + n
@@ -105,14 +105,14 @@ def aligned(have: Sequence[str], want: Sequence[str]) -> list[int | None]:
 
 
 def _remove(session: Session, w: Writing, gone: Sequence[int]) -> None:
-    """Take what the store no longer has out of the queue."""
+    """Remove messages from the queue that the store no longer has."""
     if gone:
         sizes = sizes_between(w.connection, session.id, after=0, accounting=session.config.accounting)
         queue.drop(w, gone, sum(message.tokens for message in sizes if message.seq in set(gone)))
 
 
 def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
-    """Archive these messages of the queue: by the store's decision, whose rule is not known."""
+    """Archive queued messages, recorded as the store's decision under an unknown rule."""
     config, accounting = session.config, session.config.accounting
     sizes = sizes_between(w.connection, session.id, after=0, accounting=accounting)
     leave = [message for message in sizes if message.seq in seqs]
@@ -139,7 +139,7 @@ def _archive(session: Session, w: Writing, seqs: Collection[int]) -> None:
 
 
 def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
-    """Write the versions of a block that are new, and its settings."""
+    """Write a block's new versions and its settings."""
     versions: Sequence[TextVersion] = block.versions
     if any(attached.name == block.name for attached in session.blocks):
         if editing.write_settings(session, w, block.name, block.settings, "user"):
@@ -153,9 +153,9 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
         editing.write_block_text(session, w, session.block(block.name), version.text, "user", written=version.written)
 
 
-def _after(versions: Sequence[TextVersion], known: Sequence[TextRevision]) -> Sequence[TextVersion]:
-    """The versions after the last known one; of a history that was written anew, the last."""
-    last = known[-1].text if known else None
+def _after(versions: Sequence[TextVersion], revisions: Sequence[TextRevision]) -> Sequence[TextVersion]:
+    """Return the versions after the last known one; if the store rewrote its history, only the last."""
+    last = revisions[-1].text if revisions else None
     for n in range(len(versions) - 1, -1, -1):
         if versions[n].text == last:
             return versions[n + 1 :]

@@ -1,6 +1,6 @@
-"""An export request of OpenTelemetry's protocol (OTLP/HTTP), from its bytes to spans as values.
+"""Parse OpenTelemetry export requests (OTLP/HTTP) from bytes to spans.
 
-Pure. Of what a span has, only what `dialects` reads is kept; links, flags and scopes are not.
+Pure. Only the fields that `dialects` reads are kept; links, flags and scopes are dropped.
 """
 
 import base64
@@ -15,17 +15,17 @@ from memory_core.errors import LimitError, MessageError
 from memory_core.limits import Budget
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-"""The two forms of a request, by content type."""
+"""Content types of the two encodings."""
 
 MAX_SPAN_BYTES = 4_000_000
-"""A span above this is refused: as much as a prompt of a million tokens has."""
+"""Maximum span size in bytes; about one million tokens of prompt."""
 
 MAX_ITEMS = 250_000
-"""Messages or JSON objects and lists in one request, attributes and their values included: 500 spans with the 128
-attributes that OpenTelemetry allows have half of it. Empty ones are a few bytes each and take memory all the same."""
+"""Maximum messages (or JSON objects and lists) per request, attributes and their values included: 500 spans with
+OpenTelemetry's limit of 128 attributes have half of it. Bounds memory, which empty items take as well."""
 
 _UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError, SystemError)
-"""What protobuf raises of a request that is none, beside its own errors; `SystemError` of half a character in a key."""
+"""Exceptions that protobuf raises on malformed requests besides its own; `SystemError` on a lone surrogate in a key."""
 
 NO_TRACE, NO_SPAN = bytes(16), bytes(8)
 
@@ -38,44 +38,44 @@ class Span:
     """Span id, 16 hex digits."""
     name: str = ""
     began: int = 0
-    """Nanoseconds since the epoch; `ended` too."""
+    """Nanoseconds since the epoch, as `ended`."""
     ended: int = 0
     attributes: Mapping[str, Any] = field(default_factory=dict)
     resource: Mapping[str, Any] = field(default_factory=dict)
-    """Attributes of the program that sent it."""
+    """Attributes of the emitting program."""
     events: tuple[tuple[str, Mapping[str, Any]], ...] = ()
-    """Name and attributes of each."""
+    """Name and attributes of each event."""
     failed: bool = False
 
     @property
     def key(self) -> str:
-        """Its identity: what is sent twice has the same."""
+        """Deduplication key."""
         return f"{self.trace}:{self.id}"
 
     @cached_property
     def values(self) -> Mapping[str, Any]:
-        """Its attributes with those of its events, as `event:attribute`; an event's `gen_ai.*` as if its own."""
-        told: dict[str, Any] = {}
+        """Attributes merged with those of its events as `event:attribute`; `gen_ai.*` of events also without prefix."""
+        merged: dict[str, Any] = {}
         for event, attributes in self.events:
-            told |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}
-        return {**told, **self.attributes}
+            merged |= {name if name.startswith("gen_ai.") else f"{event}:{name}": v for name, v in attributes.items()}
+        return {**merged, **self.attributes}
 
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What a request held."""
+    """Contents of a request."""
 
     spans: tuple[Span, ...]
     refused: tuple[str, ...] = ()
-    """Why, for each span that was refused."""
+    """Reason for each refused span."""
 
 
 def read_export(body: bytes, content_type: str) -> Export:
-    """Read the spans of one request; one that cannot be read is refused alone.
+    """Parse the spans of a request; malformed spans are refused individually.
 
     Raises:
-        MessageError: it is no OTLP request, or holds more than `MAX_ITEMS`.
-        ImportError: the package `opentelemetry-proto` is missing.
+        MessageError: The body is not an OTLP request, or holds more than `MAX_ITEMS`.
+        ImportError: The package `opentelemetry-proto` is missing.
     """
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
@@ -87,12 +87,12 @@ def read_export(body: bytes, content_type: str) -> Export:
         if content_type == JSON:
             Budget("request", items=MAX_ITEMS).take(items=body.count(b"{") + body.count(b"["))
             Budget("request").take_json(body)
-            # Bytes that are no UTF-8 become characters that no text can hold: they are refused with their span.
+            # Bytes that are not UTF-8 become surrogates, which fail only in their own span.
             written = _with_bytes(json.loads(body.decode("utf-8", "surrogateescape")))
             refused += _take_out_large(written)
             try:
                 json_format.ParseDict(written, request, ignore_unknown_fields=True)
-            except (json_format.ParseError, ValueError, SystemError):  # of one span, perhaps
+            except (json_format.ParseError, ValueError, SystemError):  # perhaps caused by a single span
                 request.Clear()
                 for one in _one_by_one(written):
                     try:
@@ -106,7 +106,7 @@ def read_export(body: bytes, content_type: str) -> Export:
             otlp_wire.check_items(body, MAX_ITEMS)
             try:
                 request.ParseFromString(body)
-            except DecodeError:  # of one span, perhaps: a text that is no UTF-8, a value nested too deep
+            except DecodeError:  # perhaps caused by a single span: text that is not UTF-8, or a value nested too deep
                 request.Clear()
                 for alone_bytes in otlp_wire.one_by_one(body):
                     try:
@@ -115,7 +115,7 @@ def read_export(body: bytes, content_type: str) -> Export:
                         refused.append(f"a span cannot be read ({type(error).__name__})")
                 if not refused:
                     raise
-        if not request.resource_spans and request.ByteSize():  # all of it are fields that OTLP does not know
+        if not request.resource_spans and request.ByteSize():  # it holds only fields that OTLP does not define
             raise ValueError
     except LimitError:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer spans at once") from None
@@ -126,9 +126,9 @@ def read_export(body: bytes, content_type: str) -> Export:
     for of_resource in request.resource_spans:
         resource = _values(of_resource.resource.attributes)
         for of_scope in of_resource.scope_spans:
-            for each in of_scope.spans:
-                if (problem := _problem(each)) is None:
-                    spans.append(_span(each, resource))
+            for raw in of_scope.spans:
+                if (problem := _problem(raw)) is None:
+                    spans.append(_span(raw, resource))
                 else:
                     refused.append(problem)
     return Export(tuple(spans), tuple(refused))
@@ -136,21 +136,21 @@ def read_export(body: bytes, content_type: str) -> Export:
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A log record that belongs to a span: where the conventions' events are written as logs, what was said."""
+    """A log record of a span; some emitters log the conventions' events, which carry messages."""
 
     span: str
-    """Identity of the span, see `Span.key`."""
+    """Deduplication key of the span, see `Span.key`."""
     event: str
     attributes: Mapping[str, Any]
-    """With the fields of its body, if that is an object."""
+    """Attributes, with the fields of its body if that is an object."""
 
 
 def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
-    """Read the log records of one request that belong to a span and name an event.
+    """Parse log records that belong to a span and name an event.
 
     Raises:
-        MessageError: it is no OTLP request for logs, or holds more than `MAX_ITEMS`.
-        ImportError: the package `opentelemetry-proto` is missing.
+        MessageError: The body is not an OTLP log request, or holds more than `MAX_ITEMS`.
+        ImportError: The package `opentelemetry-proto` is missing.
     """
     from google.protobuf import json_format
     from google.protobuf.message import DecodeError
@@ -170,22 +170,22 @@ def read_logs(body: bytes, content_type: str) -> list[LogRecord]:
         raise MessageError(f"it holds more than {MAX_ITEMS:,} items: send fewer log records at once") from None
     except (DecodeError, json_format.ParseError, *_UNREADABLE) as error:
         raise MessageError(f"this is no OTLP request for logs ({type(error).__name__})") from None
-    found = []
+    records = []
     for of_resource in request.resource_logs:
         for of_scope in of_resource.scope_logs:
-            for each in of_scope.log_records:
-                attributes = _values(each.attributes)
-                said = _value(each.body)
-                event = each.event_name or str(attributes.get("event.name") or "")
-                if event and len(each.span_id) == len(NO_SPAN) and each.ByteSize() <= MAX_SPAN_BYTES:
-                    inside = said if isinstance(said, dict) else {} if said is None else {"content": said}
-                    key = f"{each.trace_id.hex()}:{each.span_id.hex()}"
-                    found.append(LogRecord(key, event, {**inside, **attributes}))
-    return found
+            for raw in of_scope.log_records:
+                attributes = _values(raw.attributes)
+                logged = _value(raw.body)
+                event = raw.event_name or str(attributes.get("event.name") or "")
+                if event and len(raw.span_id) == len(NO_SPAN) and raw.ByteSize() <= MAX_SPAN_BYTES:
+                    inside = logged if isinstance(logged, dict) else {} if logged is None else {"content": logged}
+                    key = f"{raw.trace_id.hex()}:{raw.span_id.hex()}"
+                    records.append(LogRecord(key, event, {**inside, **attributes}))
+    return records
 
 
 def _take_out_large(request: Any) -> list[str]:
-    """Take spans out of a request in JSON that are too large, before they are converted; return why, for each."""
+    """Remove oversized spans from a JSON request before conversion; return the reason for each."""
     problems = []
     for of_resource in request.get("resourceSpans", ()):
         for of_scope in of_resource.get("scopeSpans", ()):
@@ -196,16 +196,16 @@ def _take_out_large(request: Any) -> list[str]:
 
 
 def _characters(value: Any) -> int:
-    """Characters of all texts in a JSON value. Not recursive."""
+    """Count the characters of all texts in a JSON value. Not recursive."""
     count, waiting = 0, [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            count += len(each)
-        elif isinstance(each, dict):
-            waiting.extend(each.values())
-        elif isinstance(each, list):
-            waiting.extend(each)
+        item = waiting.pop()
+        if isinstance(item, str):
+            count += len(item)
+        elif isinstance(item, dict):
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
     return count
 
 
@@ -238,41 +238,41 @@ def _span(span: Any, resource: Mapping[str, Any]) -> Span:
 
 
 def _values(attributes: Iterable[Any]) -> dict[str, Any]:
-    return {each.key: _value(each.value) for each in attributes}
+    return {attribute.key: _value(attribute.value) for attribute in attributes}
 
 
 def _value(value: Any) -> Any:
-    """A value as JSON has it; None for bytes, which no convention uses."""
+    """Convert a value to JSON; bytes, which no convention uses, to None."""
     kind = value.WhichOneof("value")
     if kind == "array_value":
-        return [_value(each) for each in value.array_value.values]
+        return [_value(item) for item in value.array_value.values]
     if kind == "kvlist_value":
         return _values(value.kvlist_value.values)
     return None if kind in (None, "bytes_value") else getattr(value, kind)
 
 
-def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", each: str = "spans") -> Any:
-    """A request in JSON with its ids as protobuf's JSON writes bytes: OTLP writes them as hex digits."""
+def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "scopeSpans", item: str = "spans") -> Any:
+    """Return a JSON request with ids as protobuf's JSON encodes bytes; OTLP encodes them as hex."""
     for of_resource in request.get(resources, ()):
         for of_scope in of_resource.get(scopes, ()):
-            for span in of_scope.get(each, ()):
+            for span in of_scope.get(item, ()):
                 span.pop("links", None)
                 span.pop("parentSpanId", None)
                 for name in ("traceId", "spanId"):
-                    span[name] = base64.b64encode(_unhexed(span.get(name))).decode()
+                    span[name] = base64.b64encode(_decode_hex(span.get(name))).decode()
     return request
 
 
 def _one_by_one(request: Any) -> Iterator[Any]:
-    """The spans of a request in JSON, each as a request of its own."""
+    """Split a JSON request into requests of one span each."""
     for of_resource in request.get("resourceSpans", ()):
         for of_scope in of_resource.get("scopeSpans", ()):
             for span in of_scope.get("spans", ()):
                 yield {"resourceSpans": [{**of_resource, "scopeSpans": [{**of_scope, "spans": [span]}]}]}
 
 
-def _unhexed(id: Any) -> bytes:
-    """An id of hex digits; empty for anything else, which is refused with its span."""
+def _decode_hex(id: Any) -> bytes:
+    """Decode a hex id; invalid ones become empty, and their span is refused."""
     try:
         return bytes.fromhex(id)
     except (ValueError, TypeError):

@@ -1,4 +1,4 @@
-"""Protobuf's wire format, as far as an export request needs it before it is parsed: its size, and its spans.
+"""Protobuf wire format, as needed before parsing an export request: count its items, split its spans.
 
 Field numbers are those of `opentelemetry/proto/collector/trace/v1/trace_service.proto` and what it imports; the wire
 format is described at protobuf.dev/programming-guides/encoding.
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from memory_core.limits import Budget
 
 SHORT_BYTES = 100_000
-"""A request below this is not counted: however it is filled, it takes a few megabytes."""
+"""Minimum bytes of a request to count; smaller ones take a few megabytes at most."""
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
-# The messages within each message, by field number.
+# Nested messages of each message, by field number.
 _VALUE: dict[int, Mapping[int, object]] = {}
 _ATTRIBUTE = {2: _VALUE}
 _VALUE |= {5: {1: _VALUE}, 6: {1: _ATTRIBUTE}}
@@ -24,7 +24,7 @@ _RESOURCE_SPANS, _SCOPE_SPANS, _SPANS = 1, 2, 2
 
 
 def _request(record: Mapping[int, object]) -> Mapping[int, object]:
-    """A request whose records, spans or log records, are these: both nest them alike."""
+    """Return a request message with this record type; requests for spans and for logs nest alike."""
     return {_RESOURCE_SPANS: {1: {1: _ATTRIBUTE, 3: {}}, _SCOPE_SPANS: {1: {3: _ATTRIBUTE}, _SPANS: record}}}
 
 
@@ -32,18 +32,18 @@ TRACES, LOGS = _request(_SPAN), _request(_LOG_RECORD)
 
 
 FIELDS_AT_ONCE, PAUSE_SECONDS = 10_000, 0.01
-"""Fields that are counted, some 10 ms of work, before the interpreter is left to the pages for as long."""
+"""Count this many fields (about 10 ms), then release the interpreter to other threads for this many seconds."""
 
 FIELDS_PER_ITEM = 8
-"""What a message has at most on average: attributes have two, the few spans of a request a dozen."""
+"""Maximum average of fields per message: attributes have two, a request's few spans a dozen."""
 
 
 def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) -> None:
-    """Count the messages in a request for traces or for logs, and the fields that are gone through for them.
+    """Limit the messages in a trace or log request, and the fields visited to count them.
 
     Raises:
-        LimitError: there are more than `most`.
-        ValueError: it is not in the wire format.
+        LimitError: There are more than `most`.
+        ValueError: The body is not in the wire format.
     """
     if len(body) <= SHORT_BYTES:
         return
@@ -64,10 +64,10 @@ def check_items(body: bytes, most: int, request: Mapping[int, object] = TRACES) 
 
 
 def one_by_one(body: bytes) -> Iterator[bytes]:
-    """Return the spans of a request, each as a request of its own with its resource and scope.
+    """Yield each span as a request of its own, with its resource and scope.
 
     Raises:
-        ValueError: it is not in the wire format.
+        ValueError: The body is not in the wire format.
     """
     for of_resource in _split(memoryview(body), _RESOURCE_SPANS)[1]:
         resource, scopes = _split(of_resource, _SCOPE_SPANS)
@@ -79,7 +79,7 @@ def one_by_one(body: bytes) -> Iterator[bytes]:
 
 
 def _split(message: memoryview, number: int) -> tuple[bytes, list[memoryview]]:
-    """Return a message without one of its fields, and the payloads of that field."""
+    """Split a message into the part without one field, and the payloads of that field."""
     rest, payloads = [], []
     for field, whole, payload in _fields(message):
         if field == number and payload is not None:

@@ -1,8 +1,8 @@
-"""Exported spans of any number of requests, stored: one transaction for each session that they are about.
+"""Store exported spans: one transaction per session and batch.
 
-Nothing is stored twice: a span is remembered by its ids with what it caused, in the same transaction. Which session a
-span belongs to: the conversation that it names, or its program does; else the session of a span of its trace that came
-before or with it; else one by the name of the service and the beginning of the trace.
+Spans are deduplicated by their ids, stored in the same transaction as their events. A span's session is the
+conversation named by the span or its resource; else the session of an earlier or simultaneous span of its
+trace; else one named by service and trace id.
 """
 
 import threading
@@ -30,26 +30,26 @@ from memory_core.store.spans import add_spans, recorded_spans, sessions_of_trace
 from memory_core.store.writing import Writing
 
 TRACE_DIGITS = 8
-"""Hex digits of a trace id in the name of a session that no span names."""
+"""Leading hex digits of the trace id in a generated session name."""
 
-MAX_OPEN = 256
-"""Sessions that are kept open; of more the one opened first is opened again."""
+MAX_CACHED_SESSIONS = 256
+"""Maximum cached sessions; the oldest is evicted."""
 
 
 MAX_LOGGED, MAX_LOGGED_CHARACTERS = 2_000, 32_000_000
-"""Spans whose log records are kept until the span comes, and characters of these in all; the oldest go first."""
+"""Maximum spans with log records waiting for them, and total characters of these; the oldest are evicted."""
 
 MAX_REASONS = 10
-"""Reasons that are named of one request."""
+"""Maximum rejection reasons reported per request."""
 
 
 @dataclass(slots=True)
 class Refusals:
-    """What of one request was not stored."""
+    """Rejected spans of one request."""
 
     spans: int = 0
     reasons: dict[str, None] = field(default_factory=dict)
-    """Each once, in order; the first ones."""
+    """Distinct reasons in order; the first ones only."""
 
     def add(self, reason: str) -> None:
         self.spans += 1
@@ -58,7 +58,7 @@ class Refusals:
 
 
 class LoggedEvents:
-    """What log records tell of spans that have not come yet: exporters send logs first. Thread-safe."""
+    """Log records of spans that have not arrived yet, as exporters send logs first. Thread-safe."""
 
     def __init__(self) -> None:
         self._events: dict[str, list[LogRecord]] = {}
@@ -66,7 +66,7 @@ class LoggedEvents:
         self._lock = threading.Lock()
 
     def add(self, records: Iterable[LogRecord]) -> None:
-        """Keep log records, and forget the oldest where there are too many."""
+        """Store log records, evicting the oldest beyond the limits."""
         with self._lock:
             for record in records:
                 self._events.setdefault(record.span, []).append(record)
@@ -75,7 +75,7 @@ class LoggedEvents:
                 self._forget(next(iter(self._events)))
 
     def completed(self, span: Span) -> Span:
-        """The span with the events that were logged for it, which are forgotten."""
+        """Return the span with its logged events, which are removed here."""
         with self._lock:
             events = tuple((record.event, record.attributes) for record in self._forget(span.key))
         return replace(span, events=(*span.events, *events)) if events else span
@@ -91,7 +91,7 @@ def _characters(record: LogRecord) -> int:
 
 
 class Receiver:
-    """Stores spans. Not thread-safe but for `logged`: whoever receives has one thread for it."""
+    """Stores spans. Not thread-safe except for `logged`: use one thread."""
 
     def __init__(self, database: Callable[[], Database], opened: Callable[[str], Session]) -> None:
         self._database, self._opened = database, opened
@@ -99,10 +99,10 @@ class Receiver:
         self.logged = LoggedEvents()
 
     def store(self, exports: Sequence[Export]) -> list[Refusals]:
-        """Store what these requests hold; what could not be, of each.
+        """Store the spans of these requests; return the refusals of each.
 
         Raises:
-            StoreError: the database cannot be reached. What was stored before that is not stored twice.
+            StoreError: The database cannot be reached. Retrying stores no span twice.
         """
         refusals = [Refusals() for _ in exports]
         reports: list[tuple[Report, Refusals]] = []
@@ -112,30 +112,31 @@ class Receiver:
             for span in export.spans:
                 try:
                     report = read_span(self.logged.completed(span))
-                except Exception as error:  # a span may hold anything; the others of its batch are stored
+                except Exception as error:  # spans are untrusted: one that fails must not cost the rest of its batch
                     refused.add(f"the span {span.name[:80]!r} cannot be read: {_reason(error)}")
                     continue
                 if report is not None:
                     reports.append((report, refused))
-        for session_id, own in self._by_session(reports).items():
-            self._record(session_id, own)
+        for session_id, of_session in self._by_session(reports).items():
+            self._record(session_id, of_session)
         return refusals
 
-    def _record(self, session_id: str, own: Sequence[tuple[Report, Refusals]]) -> None:
-        """Store spans of one session: those that can be, where one of them cannot."""
+    def _record(self, session_id: str, reports: Sequence[tuple[Report, Refusals]]) -> None:
+        """Store spans of one session; if the batch fails, one by one."""
         try:
-            record_reports(*self._session(session_id), [report for report, _ in own])
+            record_reports(*self._session(session_id), [report for report, _ in reports])
         except StoreError:
             raise
         except Exception as error:
             self._sessions.pop(session_id, None)
-            # Where the session takes none, as it was deleted or is no attached agent's, there is nothing to separate.
-            alone = len(own) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
-            for each in own:
+            # If the session itself is refused (deleted, or not an attached agent's), separating the spans does not
+            # help.
+            alone = len(reports) == 1 or isinstance(error, NotFoundError | ConfigError | ConflictError)
+            for pair in reports:
                 if alone:
-                    each[1].add(_reason(error))
+                    pair[1].add(_reason(error))
                 else:
-                    self._record(session_id, [each])
+                    self._record(session_id, [pair])
 
     def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
         named = {report.trace: report.session for report, _ in reports if report.session is not None}
@@ -143,52 +144,52 @@ class Receiver:
         if unnamed:
             with self._database().read() as connection:
                 named |= sessions_of_traces(connection, unnamed)
-        found: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
+        by_session: dict[str, list[tuple[Report, Refusals]]] = defaultdict(list)
         for report, refused in reports:
             session_id = report.session or named.get(report.trace)
             session_id = session_id or f"{report.service} {report.trace[:TRACE_DIGITS]}"
             if problem := unstorable(session_id):
                 refused.add(f"the name of its conversation {problem}")
             else:
-                found[session_id].append((report, refused))
-        return found
+                by_session[session_id].append((report, refused))
+        return by_session
 
     def _session(self, session_id: str) -> tuple[Session, Past]:
         if session_id not in self._sessions:
             session = self._opened(session_id)
             attach(session, source="spans")
             self._sessions[session_id] = session, Past()
-            if len(self._sessions) > MAX_OPEN:
+            if len(self._sessions) > MAX_CACHED_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
         return self._sessions[session_id]
 
 
 def _reason(error: Exception) -> str:
-    """Return why something was refused; of an unforeseen error its type: its text may quote the conversation."""
+    """Return the reason of a refusal; an unforeseen error's type only, as its text may quote the conversation."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     return sentence(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
 def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:
-    """Record spans of one session in one transaction, in the order in which they ended; those known are left out.
+    """Record spans of one session in one transaction, ordered by end time; known spans are skipped.
 
-    `past` is what was read of the session by the transaction before.
+    `past` caches what the previous transaction read of the session.
 
     Raises:
-        NotFoundError: the session was deleted; nothing was stored.
-        StoreError: the database cannot be reached; nothing was stored.
+        NotFoundError: The session was deleted; nothing was stored.
+        StoreError: The database cannot be reached; nothing was stored.
     """
     with recording(session, past) as to:
         w = to.w
-        known = recorded_spans(w.connection, [report.key for report in reports])
-        fresh = {report.key: report for report in reports if report.key not in known}
+        recorded = recorded_spans(w.connection, [report.key for report in reports])
+        fresh = {report.key: report for report in reports if report.key not in recorded}
         ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
         meanwhile = _before_their_call(ordered)
-        held = {report.key for each in meanwhile.values() for report in each}
+        held = {report.key for operations in meanwhile.values() for report in operations}
         for report in ordered:
             if isinstance(report.what, Exchange):
-                before = [_event(session, w, each) for each in meanwhile.get(report.key, ())]
+                before = [_event(session, w, operation) for operation in meanwhile.get(report.key, ())]
                 to.exchange(report.what, before)
             elif report.key not in held:
                 w.record(_event(session, w, report), actor="agent")
@@ -196,26 +197,26 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
 
 
 def _before_their_call(ordered: Sequence[Report]) -> Mapping[str, list[Report]]:
-    """Memory operations by the call of a model that followed each in its trace.
+    """Group memory operations by the model call that followed them in their trace.
 
-    What an agent looks up for a message belongs to the message's turn, and the message is seen only with that call.
+    A look-up for a message belongs to that message's turn, but the message arrives only with the call.
     """
     calls: dict[str, list[Report]] = defaultdict(list)
     for report in sorted(ordered, key=lambda report: report.began):
         if isinstance(report.what, Exchange) and report.what.messages:
             calls[report.trace].append(report)
-    found: dict[str, list[Report]] = defaultdict(list)
+    by_call: dict[str, list[Report]] = defaultdict(list)
     for report in ordered:
         if isinstance(report.what, MemoryOperation):
-            own = calls.get(report.trace, [])
-            place = bisect_left(own, report.ended, key=lambda call: call.began)
-            if place < len(own):
-                found[own[place].key].append(report)
-    return found
+            of_trace = calls.get(report.trace, [])
+            place = bisect_left(of_trace, report.ended, key=lambda call: call.began)
+            if place < len(of_trace):
+                by_call[of_trace[place].key].append(report)
+    return by_call
 
 
 def _event(session: Session, w: Writing, report: Report) -> Event:
-    """A memory operation as its event; its words go into the content store."""
+    """Convert a memory operation to its event; store its text in the content store."""
     done = report.what
     assert isinstance(done, MemoryOperation)
     span, finished, store = report.key, report.ended // 1_000, done.store
@@ -237,5 +238,5 @@ def _event(session: Session, w: Writing, report: Report) -> Event:
 
 
 def _stored(session: Session, w: Writing, words: str | None) -> tuple[str | None, int]:
-    """Hash and tokens of a record's words."""
+    """Store a record's text; return its hash and tokens."""
     return (None, 0) if words is None else (w.store_text(words), session.counter.text(words))

@@ -1,8 +1,7 @@
-"""Calls of an attached agent's model as its session: what is new in each prompt, the prompt itself, and the answer.
+"""Record an attached agent's model calls in its session: new messages, the prompt, and the answer.
 
-An agent sends its whole prompt each time. What it shares with an earlier one keeps its place, so that a message stands
-once in the session however often it was sent, and what the agent leaves out is missing from the prompt and not from the
-session.
+An agent sends its whole prompt each time. Messages shared with an earlier prompt are matched, so each is stored once;
+those that the agent drops are missing from the prompt but stay in the session.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,14 +26,14 @@ from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 
-LOOKED_BACK = 64
-"""Events among which the earlier prompts are looked for: some fifteen calls, so that agents may take turns."""
+LOOKBACK_EVENTS = 64
+"""Number of recent events searched for earlier prompts: about fifteen calls, so that agents may alternate."""
 
 MAX_SIZES = 20_000
-"""Messages whose size is remembered: an agent sends the same ones with each prompt."""
+"""Maximum cached message sizes; an agent resends the same messages with each prompt."""
 
 Source = Literal["proxy", "adapter", "spans"]
-"""By what an agent is attached."""
+"""Means by which an agent is attached."""
 
 _RECORDED = {
     "file": "shows an opened store, which is only read",
@@ -45,12 +44,11 @@ _RECORDED = {
 
 
 def check_free(session: Session, source: Source = "proxy") -> None:
-    """Check that what `source` sees may be recorded in this session.
+    """Check that calls seen by `source` may be recorded in this session.
 
     Raises:
-        ConfigError: there is a session of this name that is a user's own, shows an opened store, or is recorded by
-            another source.
-        StoreError: the database cannot be reached.
+        ConfigError: The name belongs to an ordinary session, to an opened store, or to another source.
+        StoreError: The database cannot be reached.
     """
     with session.database.read() as connection:
         state = read_session(connection, session.id)
@@ -68,13 +66,13 @@ def check_free(session: Session, source: Source = "proxy") -> None:
 
 
 def attach(session: Session, *, source: Source = "proxy") -> None:
-    """Make the session of an attached agent, or open the one there is. `source`: who sees its calls.
+    """Create or open the session of an attached agent. `source`: the observer of its calls.
 
     Raises:
-        ConfigError: see `check_free`.
+        ConfigError: See `check_free`.
     """
     check_free(session, source)
-    # Nothing is ever flushed or cut here: the agent decides about its prompts.
+    # Nothing is flushed or cut here: the agent builds its own prompts.
     settings = {"token_limit": MAX_TOKENS, "chat_history_token_ratio": 1.0}
     create_or_join(
         session,
@@ -87,19 +85,19 @@ def attach(session: Session, *, source: Source = "proxy") -> None:
 
 
 def record_exchange(session: Session, exchange: Exchange) -> None:
-    """Record one call in one transaction: the messages that are new, the prompt, the call, and its answer.
+    """Record one call in one transaction: new messages, prompt, call and answer.
 
     Raises:
-        MessageError: a message cannot be stored; nothing was.
-        NotFoundError: the session was deleted.
-        StoreError: the database cannot be reached.
+        MessageError: A message cannot be stored; nothing was.
+        NotFoundError: The session was deleted.
+        StoreError: The database cannot be reached.
     """
     with recording(session) as to:
         to.exchange(exchange)
 
 
 class Past:
-    """What was read of a session's past, kept between its transactions by who records many."""
+    """Cached past of a session; callers that record many calls keep it between transactions."""
 
     def __init__(self) -> None:
         self.sent: _Sent | None = None
@@ -107,14 +105,14 @@ class Past:
 
 @contextmanager
 def recording(session: Session, past: Past | None = None) -> Iterator["Recording"]:
-    """Open a transaction in which calls and events of an agent are recorded.
+    """Open a transaction that records an agent's calls and events.
 
     Raises:
-        NotFoundError: the session was deleted.
-        StoreError: the database cannot be reached; nothing was stored.
+        NotFoundError: The session was deleted.
+        StoreError: The database cannot be reached; nothing was stored.
     """
     past = past or Past()
-    sent, past.sent = past.sent, None  # until it is committed
+    sent, past.sent = past.sent, None  # restored after the commit
     with session.changing() as w:
         to = Recording(session, w, sent)
         yield to
@@ -123,18 +121,18 @@ def recording(session: Session, past: Past | None = None) -> Iterator["Recording
 
 @dataclass(slots=True)
 class _Sent:
-    """What an agent sent before, as its session has it."""
+    """Messages and prompts that an agent has sent, as stored."""
 
     state: tuple[float, int, int]
-    """As of when: with every message that comes or goes, by whomever, the session has another."""
+    """Version the cache was read at; any change invalidates it."""
     hashes: dict[int, str]
-    """Of every message, by sequence number."""
+    """Hash of every message, by sequence number."""
     recent: list[list[int]]
-    """The last prompts, each with its answer, the newest first."""
+    """Recent prompts, each followed by its answer, newest first."""
 
 
 class Recording:
-    """Records calls within one transaction; what the agent sent before is read once."""
+    """Records calls within one transaction; reads the past once."""
 
     def __init__(self, session: Session, w: Writing, sent: _Sent | None = None) -> None:
         self._session, self.w = session, w
@@ -143,7 +141,7 @@ class Recording:
 
     @property
     def sent(self) -> _Sent | None:
-        """What is known of the past with what was recorded; None if none of it was read."""
+        """Return the past including what was recorded here; None if it was never read."""
         if self._sent is not None:
             self._sent.state = _state(self.w)
         return self._sent
@@ -156,13 +154,13 @@ class Recording:
         return self._sent
 
     def exchange(self, exchange: Exchange, meanwhile: Iterable[Event] = ()) -> None:
-        """Record one call; `meanwhile` is what the agent did after the newest message, and before it sent the prompt.
+        """Record a call; `meanwhile` are the agent's events between the newest message and the prompt.
 
         Raises:
-            MessageError: a message cannot be stored.
+            MessageError: A message cannot be stored.
         """
-        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _apart(message)]
-        answer = [self._new(_apart(exchange.answer)[-1])] if exchange.answer is not None else []
+        w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _split_reasoning(message)]
+        answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
         if prompt:
@@ -180,14 +178,15 @@ class Recording:
                 captured=exchange.captured,
             )
         )
-        said = self._add(answer)
+        answer_seqs = self._add(answer)
         if prompt:
             recent = self._past().recent
-            recent.insert(0, [*places, *said])
-            del recent[LOOKED_BACK // 4 :]
+            recent.insert(0, [*places, *answer_seqs])
+            del recent[LOOKBACK_EVENTS // 4 :]
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
-        """The place of each message of a prompt, new ones added; and the number of system messages in front."""
+        """Return the sequence number of each prompt message, adding new ones, and the number of leading system
+        messages."""
         front = next((n for n, new in enumerate(prompt) if new.message.role is not MessageRole.SYSTEM), len(prompt))
         if not prompt:
             return [], 0
@@ -215,11 +214,11 @@ class Recording:
         return NewMessage(uuid4().hex, message, json, self._sizes[key])
 
 
-def _apart(message: ChatMessage) -> list[ChatMessage]:
-    """A message behind its reasoning, which is a message of its own.
+def _split_reasoning(message: ChatMessage) -> list[ChatMessage]:
+    """Split a message into its reasoning and the rest.
 
-    Answers are recorded without it, and agents send it back or leave it out: the words around it stand once all the
-    same, and each prompt as it was sent.
+    Answers are recorded without reasoning, and agents may resend or omit it: split, the rest is stored once and each
+    prompt still as it was sent.
     """
     thoughts = [part for part in message.parts if isinstance(part, ThinkingPart)]
     if len(thoughts) in (0, len(message.parts)):
@@ -233,23 +232,23 @@ def _state(w: Writing) -> tuple[float, int, int]:
 
 
 def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: Sequence[str]) -> list[int | None]:
-    """The place of each message of a prompt in the session; None for one that is new.
+    """Match a prompt's messages to the session's; None for a new message.
 
-    `recent` are earlier prompts with their answers, as sequence numbers in the order sent, the newest first; `hashes`
-    are those of all messages of the session, `asked` those of the prompt. No place is given twice.
+    `recent` are earlier prompts with answers, as sequence numbers in the order sent, newest prompt first; `hashes` are
+    those of the session's messages, `asked` those of the prompt. No message is matched twice.
 
-    A message at the end is new, whatever was said before: "yes" is said again, and not repeated. One in front of what
-    was sent before, as a system message that came back, is the one it was.
+    Messages at the end are always new: a second "yes" is a new message. Messages before the shared part, such as a
+    returning system message, are matched.
     """
     places: list[int | None] = [None] * len(asked)
     best = 0
     for base in recent:
         if len(base) <= best:
             continue
-        if [hashes[seq] for seq in base] == asked[: len(base)]:  # as most prompts do, it goes on where this one ended
+        if [hashes[seq] for seq in base] == asked[: len(base)]:  # usual case: the prompt extends an earlier one
             best, places = len(base), [*base, *[None] * (len(asked) - len(base))]
             continue
-        # Backwards: of two that say the same, the later one is meant.
+        # backwards, as the later of two equal messages is meant
         backwards = [hashes[seq] for seq in reversed(base)]
         blocks = SequenceMatcher(None, backwards, asked[::-1], autojunk=False).get_matching_blocks()
         if (size := sum(block.size for block in blocks)) > best:
@@ -266,23 +265,23 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
         if seq not in used:
             unused.setdefault(key, []).append(seq)
     for n in range(last):
-        if places[n] is None and (found := unused.get(asked[n])):
-            places[n] = found.pop()
+        if places[n] is None and (candidates := unused.get(asked[n])):
+            places[n] = candidates.pop()
     return places
 
 
 def _recent(connection: Connection, session_id: str, hashes: Mapping[int, str]) -> list[list[int]]:
-    """The last prompts of a session, each with its answer, the newest first."""
+    """Return a session's recent prompts, each followed by its answer, newest first."""
     kinds = ("context_built", "model_called", "message_added")
-    found: list[list[int]] = []
+    prompts: list[list[int]] = []
     before = ""
-    for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKED_BACK, newest_first=True)):
+    for record in reversed(read_events(connection, session_id, kinds=kinds, limit=LOOKBACK_EVENTS, newest_first=True)):
         if is_context(record.event):
-            found.append([seq for seq in places_of(record.event) if seq in hashes])
-        elif before == "model_called" and record.kind == "message_added" and found:  # an answer follows its call
-            found[-1].append(cast(MessageAdded, record.event).seq)
+            prompts.append([seq for seq in places_of(record.event) if seq in hashes])
+        elif before == "model_called" and record.kind == "message_added" and prompts:  # an answer follows its call
+            prompts[-1].append(cast(MessageAdded, record.event).seq)
         before = record.kind
-    return found[::-1]
+    return prompts[::-1]
 
 
 def _seen(
@@ -323,11 +322,11 @@ def _seen(
 
 
 def _in_order(seqs: Iterable[int]) -> Ranges:
-    """Sequence numbers as ranges that spread to the same order: (4, 2, 3) is ((4, 4), (2, 3))."""
-    found: list[tuple[int, int]] = []
+    """Encode sequence numbers as ranges in the same order: (4, 2, 3) is ((4, 4), (2, 3))."""
+    ranges: list[tuple[int, int]] = []
     for seq in seqs:
-        if found and seq == found[-1][1] + 1:
-            found[-1] = (found[-1][0], seq)
+        if ranges and seq == ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], seq)
         else:
-            found.append((seq, seq))
-    return tuple(found)
+            ranges.append((seq, seq))
+    return tuple(ranges)

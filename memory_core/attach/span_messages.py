@@ -1,6 +1,6 @@
-"""Messages of a model's call as spans write them, in any of the conventions' forms. Pure.
+"""Parse messages of model calls from span attributes, in any form of the conventions. Pure.
 
-What has no place in a message, as a kind of part that came up later, stands in it as its JSON: the model read it.
+Unknown parts, such as kinds added later, are kept as JSON text, as the model did read them.
 """
 
 import json
@@ -19,24 +19,24 @@ EVENTS = {
     "gen_ai.tool.message": "tool",
     "gen_ai.choice": "assistant",
 }
-"""Roles of the events that held one message each, before version 1.37 of the conventions."""
+"""Role by event name, where each message was an event (conventions before version 1.37)."""
 
 MAX_STEPS = 16
-"""Steps in the name of a value that was written out; OpenInference has eight."""
+"""Maximum depth of a flattened attribute name; OpenInference has eight."""
 
 _CUT_OFF = re.compile(r"""\s*(\[\s*[\[{"]|\{\s*")""")
-"""How JSON begins, and hardly ever a text: `[INST]`, `{{name}}` and `[laughs]` are texts."""
+"""Start of JSON, but not of texts such as `[INST]`, `{{name}}` and `[laughs]`."""
 _SAYS = ("role", "message", "parts", "contents", "content", "tool_calls")
-"""Fields of a message; an object without any of them is what was said."""
+"""Fields of a message; an object with none of them is its content."""
 _LISTS = ("messages", "message")
-"""Names under which an attribute's object holds its messages."""
+"""Keys under which an attribute's object holds messages."""
 
 
 def decoded(value: Any) -> Any:
-    """A structured value, also where it was written as JSON text; a text that is no JSON as it is.
+    """Decode a value that may be JSON text; other text is returned as is.
 
     Raises:
-        MessageError: it is JSON that was cut off, as at a limit of the exporter.
+        MessageError: The JSON is truncated, for example by an exporter's limit.
     """
     if not isinstance(value, str) or value.lstrip()[:1] not in ("[", "{"):
         return value
@@ -49,41 +49,41 @@ def decoded(value: Any) -> Any:
         raise MessageError("is JSON that was cut off: leave OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT unset") from None
     except RecursionError:
         raise MessageError("is nested too deep") from None
-    except ValueError:  # a number of more digits than Python reads
+    except ValueError:  # an integer with more digits than Python parses
         return value
 
 
-def messages_of(given: Any, role: str) -> list[ChatMessage]:
-    """Messages of an attribute; `role` is that of one that names none.
+def messages_of(value: Any, role: str) -> list[ChatMessage]:
+    """Parse messages of an attribute; `role` is the default.
 
     Raises:
-        MessageError: it holds no messages.
+        MessageError: It holds no messages.
     """
-    entries = _each(given, "messages")
+    entries = _entries(value, "messages")
     if any(isinstance(entry, Mapping) and entry.get("event.name") in EVENTS for entry in entries):
-        # Logfire lists the events of the older conventions in one attribute.
+        # Logfire puts all events of the older conventions into one attribute.
         events = [(str(entry.get("event.name")), entry) for entry in entries if isinstance(entry, Mapping)]
         return messages_of_events(events, said=role == MessageRole.ASSISTANT)
     return [message for entry in entries for message in _messages(entry, role)]
 
 
-def instructions(given: Any) -> list[ChatMessage]:
-    """The system message that instructions are, given beside the messages; none for empty ones.
+def instructions(value: Any) -> list[ChatMessage]:
+    """Return the system message for instructions sent beside the messages; none for empty ones.
 
     Raises:
-        MessageError: they are no text and no parts.
+        MessageError: They are neither text nor parts.
     """
-    return list(_messages({"content": _each(given, "instructions")}, MessageRole.SYSTEM))
+    return list(_messages({"content": _entries(value, "instructions")}, MessageRole.SYSTEM))
 
 
-def calls_of(given: Any) -> list[ChatMessage]:
-    """The answer that calls of tools are, given beside its words; none for no calls."""
-    return list(_messages({"tool_calls": given}, MessageRole.ASSISTANT))
+def calls_of(value: Any) -> list[ChatMessage]:
+    """Return the answer for tool calls stored apart from its text; none without calls."""
+    return list(_messages({"tool_calls": value}, MessageRole.ASSISTANT))
 
 
-def _each(given: Any, what: str) -> list[Any]:
-    """The entries of an attribute, which may be a single one."""
-    entries = decoded(given)
+def _entries(value: Any, what: str) -> list[Any]:
+    """Return an attribute's entries, which may be a single one."""
+    entries = decoded(value)
     if isinstance(entries, Mapping) and "role" not in entries:
         entries = next((entries[name] for name in _LISTS if isinstance(entries.get(name), list)), entries)
     if isinstance(entries, str | Mapping):
@@ -94,7 +94,7 @@ def _each(given: Any, what: str) -> list[Any]:
 
 
 def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said: bool) -> list[ChatMessage]:
-    """Messages that stand in events of their own: the answer's (`said`) or the prompt's."""
+    """Parse messages stored one per event: the answer's (`said`) or the prompt's."""
     return [
         message
         for name, attributes in events
@@ -104,24 +104,24 @@ def messages_of_events(events: Iterable[tuple[str, Mapping[str, Any]]], *, said:
 
 
 def _of_event(attributes: Mapping[str, Any]) -> Any:
-    """A message of an event, whose body was written as attributes, objects of it as JSON."""
+    """Parse an event's message; its body is flattened to attributes, with objects as JSON."""
     body = {name: _objects(value) for name, value in attributes.items()}
     inner = body.get("message")
     return inner if isinstance(inner, Mapping) else body if inner is None else {**body, "content": inner}
 
 
 def _objects(value: Any) -> Any:
-    """Objects that were written as JSON; any other text is what somebody said."""
+    """Decode objects written as JSON; leave other text alone."""
     try:
-        found = decoded(value)
+        parsed = decoded(value)
     except MessageError:
         return value
-    inside = found if isinstance(found, list) else [found]
-    return found if inside and all(isinstance(each, Mapping) for each in inside) else value
+    inside = parsed if isinstance(parsed, list) else [parsed]
+    return parsed if inside and all(isinstance(item, Mapping) for item in inside) else value
 
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
-    """One message; of results of tools that stand together, one each, as they are told apart by their ids."""
+    """Parse one entry; several tool results become a message each, as their ids distinguish them."""
     if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
         entry = json.dumps(entry, ensure_ascii=False)
     if isinstance(entry, str):
@@ -131,7 +131,7 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     inner = entry.get("message")
     entry = inner if isinstance(inner, Mapping) else entry
     named = str(entry.get("role") or role)
-    # A message's own id is its call's where it is a tool's result, and nothing that is read elsewhere.
+    # On a tool result, a bare `id` is the call's; on other messages it is ignored.
     answers = entry.get("tool_call_id") or (entry.get("id") if named in ("tool", "function") else None)
     chat = {
         "role": named,
@@ -146,28 +146,28 @@ def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
 
 
 def _content(entry: Mapping[str, Any]) -> Any:
-    """The parts of a message, by whichever name, also where they were written as JSON."""
+    """Return a message's parts under any of their names, decoded from JSON if necessary."""
     return next(
         (_objects(entry[name]) for name in ("parts", "contents", "content") if entry.get(name) is not None), None
     )
 
 
-def written_out(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
-    """A list that was written out as one attribute a value, `prefix.0.role`; None where there is none."""
-    found: dict[str, Any] = {}
+def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
+    """Return a list flattened into attributes such as `prefix.0.role`; None if absent."""
+    tree: dict[str, Any] = {}
     for name, value in values.items():
         if name.startswith(prefix) and name.count(".") < MAX_STEPS:
-            at, *path = found, *name[len(prefix) :].split(".")
+            at, *path = tree, *name[len(prefix) :].split(".")
             for step in path[:-1]:
                 inner = at.setdefault(step, {})
                 at = inner if isinstance(inner, dict) else {}
             at[path[-1]] = value
-    return _lists(found) if found and all(key.isdigit() for key in found) else None
+    return _lists(tree) if tree and all(key.isdigit() for key in tree) else None
 
 
-def _lists(found: dict[str, Any]) -> Any:
-    """Objects whose names are numbers, as lists."""
-    inner = {key: _lists(value) if isinstance(value, dict) else value for key, value in found.items()}
+def _lists(tree: dict[str, Any]) -> Any:
+    """Convert objects with integer keys to lists."""
+    inner = {key: _lists(value) if isinstance(value, dict) else value for key, value in tree.items()}
     if inner and all(key.isdigit() for key in inner):
         return [inner[key] for key in sorted(inner, key=int)]
     return inner

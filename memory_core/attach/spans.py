@@ -1,7 +1,6 @@
-"""What a span reports: a call of a model, or something done with memory. Pure; spans of anything else report nothing.
+"""Extract model calls and memory operations from spans. Pure; other spans yield nothing.
 
-A span says of what it names only what its emitter wrote: without the opt-in of its conventions it has ids and counts,
-and no words.
+Without the conventions' opt-in for content, spans have ids and counts but no text.
 """
 
 import json
@@ -16,10 +15,10 @@ from memory_core.attach.otlp import Span
 from memory_core.attach.span_messages import (
     calls_of,
     decoded,
+    flattened_list,
     instructions,
     messages_of,
     messages_of_events,
-    written_out,
 )
 from memory_core.attach.wire import Exchange
 from memory_core.errors import MessageError
@@ -27,35 +26,35 @@ from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 from memory_core.tokens import reported
 
 MAX_NAME = 200
-"""Characters of an id, of a store or of a model; of a longer one the first."""
+"""Maximum characters of an id, store or model name. Longer ids are truncated."""
 
 MAX_RECORDS = 1_000
-"""Records of one operation; a span with more is refused."""
+"""Maximum records of an operation; a span with more is refused."""
 
 _CODE = re.compile(r"[\w.:<>-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRecord:
-    """One record as an operation names it."""
+    """A record of a memory operation."""
 
     id: str | None
     words: str | None
-    """None: not captured."""
+    """None if not captured."""
     score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryOperation:
-    """Something that an agent did with a memory of its own."""
+    """An operation of an agent on its own memory."""
 
     kind: MemoryKind
     store: str | None
-    """None: the span names none."""
+    """None if the span names none."""
     records: tuple[MemoryRecord, ...] = ()
     query: str | None = None
     count: int | None = None
-    """Records written, found or deleted, as the span counts them."""
+    """Records written, found or deleted, by the span's own count."""
     best: float | None = None
     """Highest score of a search."""
     error: str | None = None
@@ -63,36 +62,36 @@ class MemoryOperation:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A span that reports something."""
+    """Contents of a relevant span."""
 
     key: str
-    """Identity of the span, see `Span.key`."""
+    """Deduplication key of the span, see `Span.key`."""
     trace: str
     began: int
-    """Nanoseconds since the epoch; `ended` too."""
+    """Nanoseconds since the epoch, as `ended`."""
     ended: int
     session: str | None
-    """The conversation that the span or its program names."""
+    """Conversation named by the span or its resource."""
     service: str
     what: Exchange | MemoryOperation
 
 
 def read_span(span: Span) -> Report | None:
-    """What a span reports; None for one that reports nothing of a model or of memory.
+    """Read a span; None if it concerns neither a model nor memory.
 
     Raises:
-        MessageError: it does, and what it holds is not as any convention has it; the sentence names the attribute.
+        MessageError: It matches no convention; the message names the attribute.
     """
-    found = _dialect(span)
-    if found is None:
+    match = _dialect(span)
+    if match is None:
         return None
-    dialect, operation = found
+    dialect, operation = match
     values = span.values
     if operation == "reply" or operation == "embed":
         what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
     else:
         what = _operation(span, dialect, operation)
-    named = (_name(each.get(name)) for each in (values, span.resource) for name in SESSION)
+    named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
     service = _name(span.resource.get("service.name")) or "agent"
     return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
 
@@ -106,9 +105,9 @@ def _dialect(span: Span) -> tuple[Dialect, Any] | None:
 
 
 def _get(values: Mapping[str, Any], dialect: Dialect, field: Field) -> tuple[str, Any]:
-    """The name and value of the first attribute that says this; None as the value where none does."""
+    """Return name and value of the first attribute present for a field; the value is None if there is none."""
     for name in dialect.fields.get(field, ()):
-        value = written_out(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
+        value = flattened_list(values, name.removesuffix("*")) if name.endswith(".*") else values.get(name)
         if value is not None:
             return name, value
     return "", None
@@ -119,19 +118,19 @@ def _name(value: Any) -> str | None:
 
 
 def _error(span: Span) -> str | None:
-    """The class of the error that an operation ended with; never its text, which may hold anything."""
+    """Return the error class of an operation; never its text, which may quote anything."""
     code = str(span.attributes.get("error.type") or "")
     if not code and not span.failed:
         return None
     return f"it failed with {code}" if _CODE.fullmatch(code) else "it failed"
 
 
-# -- calls of a model ------------------------------------------------------------------------------
+# -- model calls -----------------------------------------------------------------------------------
 
 
 def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
     values = span.values
-    messages, answer = _said(span, dialect) if purpose == "reply" else ([], None)
+    messages, answer = _prompt_and_answer(span, dialect) if purpose == "reply" else ([], None)
     return Exchange(
         purpose=purpose,
         model=_name(_get(values, dialect, "model")[1]) or "unknown",
@@ -148,19 +147,19 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
     )
 
 
-def _said(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
-    """The prompt of a call, and its first answer without reasoning; as in `wire`, that is in no later prompt."""
+def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage], ChatMessage | None]:
+    """Return a call's prompt and first answer; reasoning is dropped, as in `wire`, since no later prompt has it."""
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
-    prompt += _read(values, dialect, "input", lambda given: messages_of(given, MessageRole.USER))
+    prompt += _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
     prompt = prompt or messages_of_events(events, said=False)
-    answers = _read(values, dialect, "output", lambda given: messages_of(given, MessageRole.ASSISTANT))
+    answers = _read(values, dialect, "output", lambda value: messages_of(value, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
     if calls := _read(values, dialect, "calls", calls_of):
-        answers = [calls[0].with_parts([*(part for each in answers[:1] for part in each.parts), *calls[0].parts])]
+        answers = [calls[0].with_parts([*(part for answer in answers[:1] for part in answer.parts), *calls[0].parts])]
     for message in (*prompt, *answers):
-        message.to_json()  # raises for what cannot be stored, so that one span is refused and not its batch
-    first = next((each for each in answers if each.role is MessageRole.ASSISTANT), None)
+        message.to_json()  # fails early on unstorable text: refuses this span, not its batch
+    first = next((answer for answer in answers if answer.role is MessageRole.ASSISTANT), None)
     parts = [part for part in first.parts if not isinstance(part, ThinkingPart)] if first is not None else []
     return prompt, first.with_parts(parts) if first is not None and parts else None
 
@@ -170,8 +169,8 @@ def _read(values: Mapping[str, Any], dialect: Dialect, field: Field, read: Any) 
     if value is None:
         return []
     try:
-        found: list[ChatMessage] = read(value)
-        return found
+        messages: list[ChatMessage] = read(value)
+        return messages
     except MessageError as error:
         raise MessageError(f"{name} {str(error).rstrip('.')}") from None
 
@@ -185,7 +184,7 @@ def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperatio
     query = _get(values, dialect, "query")[1]
     records = _records(values, dialect)
     count = reported(_get(values, dialect, "count")[1])
-    scores = [each.score for each in records if each.score is not None]
+    scores = [record.score for record in records if record.score is not None]
     best = _number(_get(values, dialect, "best")[1])
     return MemoryOperation(
         kind=kind,
@@ -199,54 +198,54 @@ def _operation(span: Span, dialect: Dialect, kind: MemoryKind) -> MemoryOperatio
 
 
 def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord, ...]:
-    """The records of an operation: with their words, or by ids alone."""
-    own = _name(_get(values, dialect, "record")[1])
-    name, given = _get(values, dialect, "records")
-    if given is not None:
+    """Return the records of an operation: with text, or ids only."""
+    record_id = _name(_get(values, dialect, "record")[1])
+    name, raw = _get(values, dialect, "records")
+    if raw is not None:
         try:
-            entries = decoded(given)
+            entries = decoded(raw)
         except MessageError as error:
             raise MessageError(f"{name} {error}") from None
         entries = entries if isinstance(entries, list) else [entries]
         if len(entries) > MAX_RECORDS:
             raise MessageError(f"{name} has {len(entries):,} records, and at most {MAX_RECORDS:,} are kept")
-        only = own if len(entries) == 1 else None
+        only = record_id if len(entries) == 1 else None
         return tuple(_record(entry, only) for entry in entries)
     ids, texts = (_several(_get(values, dialect, field)[1]) for field in ("ids", "texts"))
     if ids or texts:
         longest = max(len(ids), len(texts))
-        pairs = zip(ids + [own] * (longest - len(ids)), texts + [None] * (longest - len(texts)), strict=True)
+        pairs = zip(ids + [record_id] * (longest - len(ids)), texts + [None] * (longest - len(texts)), strict=True)
         return tuple(MemoryRecord(_name(id), None if text is None else _words(text)) for id, text in pairs)
-    return (MemoryRecord(own, None),) if own is not None else ()
+    return (MemoryRecord(record_id, None),) if record_id is not None else ()
 
 
 def _record(entry: Any, only: str | None) -> MemoryRecord:
-    """A record as GenAI's schema, OpenInference or Strands has it."""
+    """Parse a record in GenAI's, OpenInference's or Strands's schema."""
     if not isinstance(entry, Mapping):
         return MemoryRecord(only, _words(entry))
-    own = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
-    words = own.get("content")
+    fields = entry["document"] if isinstance(entry.get("document"), Mapping) else entry
+    words = fields.get("content")
     return MemoryRecord(
-        id=_name(own.get("id")) or only,
+        id=_name(fields.get("id")) or only,
         words=None if words is None else _words(words),
-        score=_number(own.get("score")),
+        score=_number(fields.get("score")),
     )
 
 
-def _several(given: Any) -> list[Any]:
-    """One value, or a list of them."""
-    if given is None:
+def _several(value: Any) -> list[Any]:
+    """Return a value as a list."""
+    if value is None:
         return []
-    return list(given) if isinstance(given, list) else [given]
+    return list(value) if isinstance(value, list) else [value]
 
 
-def _one(given: Any) -> Any:
-    """One value, or the only one of a list, which some write as JSON; of several stores their names together."""
+def _one(value: Any) -> Any:
+    """Unwrap a single-element list; some emitters encode it as JSON. Names of several stores are joined."""
     try:
-        found = decoded(given)
+        parsed = decoded(value)
     except MessageError:
-        return given
-    return ", ".join(map(str, found)) if isinstance(found, list) else found
+        return value
+    return ", ".join(map(str, parsed)) if isinstance(parsed, list) else parsed
 
 
 def _words(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""The answer that the pieces of a stream make, in the form in which it would have come whole. Pure.
+"""Assemble a streamed answer into the form of an unstreamed one. Pure.
 
-Endpoints differ in how they cut an answer into pieces. One that cannot be read costs itself alone.
+Endpoints split answers differently. An unreadable chunk is skipped.
 """
 
 import json
@@ -15,16 +15,16 @@ from memory_core.formats.json_values import read_json, storable_value
 
 _BLANK_LINE = re.compile(rb"(?:\r\n|\n|\r(?!\n)){2,}")
 _LAST_BYTES, _LAST_EVENT_BYTES = 1_000_000, 200
-"""How far back from a stream's end its last event is looked for, and where in it its type stands."""
+"""Bytes at a stream's end searched for its last event, and bytes of that event searched for its type."""
 _END = re.compile(rb'^data: ?\[DONE\]$|^event: ?response\.completed|"type": ?"response\.completed"', re.MULTILINE)
 _MARKS = re.compile(r'\\.?|["{}]', re.DOTALL)
-"""What tells in JSON how deep a text is in objects: quotes, braces, and what is escaped."""
+"""Tokens that determine nesting depth in JSON: quotes, braces and escapes."""
 
 
 def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
-    """The JSON objects of server-sent events, or of lines; one that was cut off is left out.
+    """Parse server-sent events, or JSON lines; a truncated one is dropped.
 
-    What an endpoint marks as an error is one with an `error`, whatever it holds.
+    Events that the endpoint marks as errors get an `error` key.
     """
     for block in _BLANK_LINE.split(body.removeprefix(b"\xef\xbb\xbf")):
         failed, data = False, list[bytes]()
@@ -32,35 +32,35 @@ def stream_events(body: bytes) -> Iterator[dict[str, Any]]:
             name, _, value = line.partition(b":")
             if name == b"event":
                 failed = failed or value.strip() == b"error"
-            elif name in (b"data", b"error"):  # llama.cpp has a field of its own for errors
+            elif name in (b"data", b"error"):  # llama.cpp sends errors in a field of its own
                 failed = failed or name == b"error"
                 data.append(value.strip())
-            elif line.lstrip().startswith(b"{"):  # a failing server may write its error without any field
+            elif line.lstrip().startswith(b"{"):  # a failing server may send bare JSON
                 data.append(line)
-        found = read_json(b"\n".join(data)) if data else None
-        # Some write no blank line between two events.
-        objects = objects_in([read_json(each) for each in data] if found is None and len(data) > 1 else found)
-        if failed and data and not any("error" in each for each in objects):
+        parsed = read_json(b"\n".join(data)) if data else None
+        # Some endpoints omit the blank line between events.
+        objects = objects_in([read_json(line) for line in data] if parsed is None and len(data) > 1 else parsed)
+        if failed and data and not any("error" in entry for entry in objects):
             objects = [{"error": objects[0] if objects else {"message": None}}]
         yield from objects
 
 
 def is_complete(body: bytes) -> bool:
-    """Return whether a stream has said that it ends: by `[DONE]`, or by the last event of a response."""
+    """Return whether a stream ended regularly: with `[DONE]`, or the last event of a response."""
     last = _BLANK_LINE.split(body.rstrip()[-_LAST_BYTES:])[-1]
     return bool(_END.search(last[:_LAST_EVENT_BYTES]))
 
 
 def objects_in(value: Any) -> list[dict[str, Any]]:
-    """The objects of a value that is one, or a list of them; what else stands there is left out."""
-    return [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, dict)]
+    """Return a value's objects: itself, or those in a list."""
+    return [entry for entry in (value if isinstance(value, list) else [value]) if isinstance(entry, dict)]
 
 
 # -- chat completions ------------------------------------------------------------------------------
 
 
 def joined_chunks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of chat completions that these pieces of its first choice make, as far as they came."""
+    """Join chat completion chunks of the first choice, as far as they arrived."""
     choices: dict[int, _Message] = {}
     for event in events:
         for choice in objects_in(event.get("choices")):
@@ -76,21 +76,21 @@ def joined_chunks(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """A call of a tool, as far as it came."""
+    """A partial tool call."""
 
     index: Any
     kind: str = "function"
     id: str | None = None
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    """Of its arguments, or of the input of a custom tool."""
+    """Pieces of its arguments, or of a custom tool's input."""
     _depth: int = 0
     _quoted: bool = False
     _escape: str = ""
-    """A backslash at the end of what came, which belongs to what follows."""
+    """A trailing backslash, which escapes the next piece's first character."""
 
     def add(self, text: str) -> None:
-        """Add a piece of the arguments, and follow how deep they are in objects."""
+        """Append arguments and update the nesting depth."""
         self.pieces.append(text)
         marks = _MARKS.findall(self._escape + text)
         self._escape = marks[-1] if marks and marks[-1] == "\\" else ""
@@ -106,12 +106,12 @@ class _Call:
 
     @property
     def begun(self) -> bool:
-        """Whether an object of arguments has begun and not ended: nothing else is sent meanwhile."""
+        """Return whether the arguments object is open; until it closes, all pieces belong to it."""
         return self.kind == "function" and self._depth > 0
 
     @property
     def complete(self) -> bool:
-        """Whether the arguments are a whole object."""
+        """Return whether the arguments are a complete object."""
         return self._depth == 0 and any(map(str.strip, self.pieces))
 
     def made(self) -> dict[str, Any]:
@@ -120,23 +120,23 @@ class _Call:
 
 
 class _Calls:
-    """The calls of one message, put together from pieces that tell more or less clearly where they belong."""
+    """Tool calls of one message, joined from pieces whose id or index may be missing."""
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._latest: dict[tuple[str | None, int | str | None], _Call] = {}
-        """The call that the latest piece of an id, of an index, or of both belongs to."""
+        """Call of the latest piece, by id, index or both."""
 
     def add(self, pieces: Iterable[Mapping[str, Any]]) -> None:
-        """Add the pieces that came at once."""
+        """Add the pieces of one chunk."""
         fresh: set[_Call] = set()
         for piece in pieces:
             kind = "custom" if piece.get("type") == "custom" or "custom" in piece else "function"
-            own = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
-            index, id, name = piece.get("index"), first_text(piece, "id", "call_id"), first_text(own, "name") or ""
+            fields = piece[kind] if isinstance(piece.get(kind), Mapping) else piece
+            index, id, name = piece.get("index"), first_text(piece, "id", "call_id"), first_text(fields, "name") or ""
             index = index if isinstance(index, int | str) else None
-            given = own.get("arguments", own.get("input"))
-            text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+            arguments = fields.get("arguments", fields.get("input"))
+            text = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
             call = self._continued(index, id)
             beside = call in fresh and name != "" and (id is None or call is None or id != call.id)
             if call is None or beside or _starts(call, index, id, name, text):
@@ -144,40 +144,40 @@ class _Calls:
                 self._calls.append(call)
                 fresh.add(call)
             call.id = call.id or id
-            # Some repeat the name with each piece, some send what they have of it so far.
+            # Some endpoints repeat the name with each piece, some send its beginning so far.
             call.name = name if name.startswith(call.name) else call.name if not name else call.name + name
             if text:
                 call.add(text)
             self._latest |= {(id, index): call, (id, None): call, (None, index): call}
 
     def _continued(self, index: int | str | None, id: str | None) -> _Call | None:
-        """The call that a piece most likely belongs to: by its id and index, by one of them, else the last."""
+        """Return the call that a piece most likely continues: same id and index, either of them, else the last."""
         keys = [key for key in ((id, index), (id, None), (None, index)) if key != (None, None)]
         last = self._calls[-1] if self._calls else None
         return next((self._latest[key] for key in keys if key in self._latest), last)
 
     def made(self) -> list[dict[str, Any]]:
-        """The calls in the order of their indices, where they have any."""
-        told = [call for call in self._calls if call.name or call.arguments]
-        if all(isinstance(call.index, int) for call in told):
-            told.sort(key=lambda call: call.index)
-        return [call.made() for call in told]
+        """Return the calls, ordered by index where present."""
+        calls = [call for call in self._calls if call.name or call.arguments]
+        if all(isinstance(call.index, int) for call in calls):
+            calls.sort(key=lambda call: call.index)
+        return [call.made() for call in calls]
 
 
 def _starts(call: _Call, index: Any, id: str | None, name: str, text: str) -> bool:
-    """Whether a piece starts a new call, and does not continue this one."""
-    own, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
-    if own and not moved:
+    """Return whether a piece starts a new call."""
+    same_id, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
+    if same_id and not moved:
         return False
-    if moved and not own:
+    if moved and not same_id:
         return id is not None or name != ""
-    if id is not None and call.id is not None:  # some give every piece another id, and some two calls the same
+    if id is not None and call.id is not None:  # unreliable: ids may change per piece, or be shared
         return name != "" and not (call.begun and name == call.name)
     return name != "" and call.complete and (text.strip() != "" or name != call.name)
 
 
 class _Message:
-    """One choice's message, as far as it came."""
+    """A partial message of one choice."""
 
     def __init__(self) -> None:
         self._content: list[Any] = []
@@ -195,8 +195,8 @@ class _Message:
 
     def made(self) -> dict[str, Any]:
         content: list[Any] = []
-        for is_text, found in groupby(self._content, lambda entry: isinstance(entry, str)):
-            entries = list(found)
+        for is_text, group in groupby(self._content, lambda entry: isinstance(entry, str)):
+            entries = list(group)
             content += ["".join(entries)] if is_text else entries
         return {
             "role": "assistant",
@@ -208,7 +208,7 @@ class _Message:
 
 
 def _text_in(entry: Any) -> Any:
-    """The text of an entry of content that is nothing else, so that it is joined with what follows."""
+    """Return the text of a text-only content entry, for joining."""
     if isinstance(entry, dict) and entry.get("type", "text") in ("text", "output_text") and not entry.get("thought"):
         return entry["text"] if isinstance(entry.get("text"), str) else entry
     return entry
@@ -219,7 +219,7 @@ def _text_in(entry: Any) -> Any:
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.done")
 _PIECE = re.compile(r"response\.(?:(\w+_call)_(arguments|input|code)|(?:output_)?(text|refusal))\.(delta|done)")
 _MAX_OPEN = 100
-"""Items back to which an event may belong; more are not sent at the same time."""
+"""Maximum recent items that an event may belong to; no endpoint interleaves more."""
 
 
 @dataclass(slots=True)
@@ -229,12 +229,12 @@ class _Item:
     item: dict[str, Any] = field(default_factory=dict)
     done: bool = False
     pieces: dict[int, list[str]] = field(default_factory=dict)
-    """Of each of its texts, or of its only field that comes in pieces."""
+    """Pieces by text index, or of its only streamed field."""
     name: str | None = None
-    """That field."""
+    """Name of that field."""
 
     def made(self) -> dict[str, Any]:
-        """The item, with the pieces that came where it has nothing itself."""
+        """Return the item, filling missing content from the pieces."""
         texts = ["".join(pieces) for pieces in self.pieces.values()]
         if self.name is not None:
             return self.item if self.item.get(self.name) else {**self.item, self.name: "".join(texts)}
@@ -245,9 +245,9 @@ class _Item:
 
 
 def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The answer of the Responses API: as its last event holds it, or of the items and pieces that came before.
+    """Return a Responses API answer: the last event's, or else assembled from items and pieces.
 
-    Some endpoints leave out of the last event what they sent before.
+    Some endpoints omit from the last event what they have streamed.
     """
     items: list[_Item] = []
     last: Any = None
@@ -256,12 +256,12 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         if kind in _ENDS:
             last = event.get("response")
         elif kind in ("response.output_item.added", "response.output_item.done"):
-            if isinstance(given := event.get("item"), dict):
-                item = _item(items, event.get("output_index"), given.get("id"))
-                item.item, item.done = given, kind.endswith("done")
-        elif found := _PIECE.fullmatch(kind):
+            if isinstance(new_item := event.get("item"), dict):
+                item = _item(items, event.get("output_index"), new_item.get("id"))
+                item.item, item.done = new_item, kind.endswith("done")
+        elif match := _PIECE.fullmatch(kind):
             item = _item(items, event.get("output_index"), event.get("item_id"))
-            call, item.name, text, came = found.groups()
+            call, item.name, text, came = match.groups()
             item.item = item.item or ({"type": call} if call else {})
             index = event.get("content_index")
             index = index if isinstance(index, int) else 0
@@ -279,7 +279,7 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _item(items: list[_Item], index: Any, id: Any) -> _Item:
-    """The item that an event is about, made where it is the first; one that names none is about the open one."""
+    """Find or create an event's item; an event without index and id belongs to the open one."""
     for item in reversed(items[-_MAX_OPEN:]):
         if (index is not None and item.index == index) or (id is not None and item.id == id):
             return item
@@ -292,9 +292,9 @@ def _item(items: list[_Item], index: Any, id: Any) -> _Item:
 
 
 def _size(value: Any) -> int:
-    """How much is said in items: of two accounts of one answer, the longer one is whole."""
+    """Measure the content of items; the larger of two versions of an answer is the complete one."""
     if isinstance(value, list):
         return sum(map(_size, value))
     if isinstance(value, dict):
-        return sum(_size(each) for name, each in value.items() if name not in ("id", "encrypted_content"))
+        return sum(_size(entry) for name, entry in value.items() if name not in ("id", "encrypted_content"))
     return len(value) if isinstance(value, str) else 0

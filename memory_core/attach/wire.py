@@ -1,6 +1,6 @@
-"""One call of an OpenAI-compatible endpoint, read from the bytes of its request and of its answer.
+"""Parse one call of an OpenAI-compatible endpoint from its request and response bytes.
 
-Pure. Headers never come here, so no key can be kept; of an endpoint's refusal only its code is, as some repeat the key.
+Pure. Headers are never passed, so no API key is stored; of an error only the code is kept, as some repeat the key.
 """
 
 import re
@@ -19,79 +19,80 @@ from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 Endpoint = Literal["chat/completions", "responses", "embeddings"]
-"""The paths whose calls are recorded; others are passed on only."""
+"""Recorded paths; calls to others are only forwarded."""
 _PATH = re.compile(r"(?:(?:openai/)?deployments/([^/]+)/|openai/(?:v1/)?)?(chat/completions|responses|embeddings)")
-"""Azure names the model in the path, as a deployment."""
+"""Azure puts the model into the path, as a deployment."""
 MAX_PROMPT_VALUES = 250_000
-"""JSON values of a request with a prompt: a message takes some 3 KB of memory, however short it is."""
+"""Maximum JSON values in a request with a prompt; a message takes some 3 KB of memory, even if short."""
 MAX_PIECES = 900_000
-"""Lines, objects and lists of a stream, up to four microseconds each: an answer of 128,000 tokens, each an event with
-all that endpoints write around it, has 770,000."""
+"""Maximum lines, objects and lists in a stream, at up to four microseconds each. An answer of 128,000 tokens, one event
+per token, has about 770,000."""
 MAX_ENTRIES = 150_000
-"""Items, calls and parts of an answer, up to 20 microseconds each; a call of 128,000 tokens comes in as many."""
+"""Maximum items, calls and parts in an answer, at up to 20 microseconds each; a tool call of 128,000 tokens has as many
+pieces."""
 _ANSWERS = frozenset({"choices", "output", "data", "embeddings", "embedding"})
-"""Fields of which one is in every answer of these endpoints."""
+"""Fields of which every answer has at least one."""
 
 
 def endpoint_of(path: str) -> tuple[Endpoint, str | None] | None:
-    """The endpoint that a path names, and the deployment in it; None where its calls are not recorded."""
-    found = _PATH.fullmatch(path.strip("/"))
-    return None if found is None else (cast(Endpoint, found[2]), found[1] and unquote(found[1]))
+    """Return the endpoint and deployment of a path; None if its calls are not recorded."""
+    match = _PATH.fullmatch(path.strip("/"))
+    return None if match is None else (cast(Endpoint, match[2]), match[1] and unquote(match[1]))
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came back: the status, and the body as far as it came."""
+    """A response: its status, and the body as far as it arrived."""
 
     status: int | None
-    """None: nothing came."""
+    """None if nothing arrived."""
     body: bytes = b""
     seconds: float = 0.0
     problem: str | None = None
-    """Why it is not whole, in words of this program."""
+    """Reason the response is incomplete, in this program's words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One call of a model: the prompt, and what came of it."""
+    """A model call: its prompt and its outcome."""
 
     purpose: str
-    """`reply` or `embed`, as of `ModelCalled`."""
+    """`reply` or `embed`, as in `ModelCalled`."""
     model: str
     messages: tuple[ChatMessage, ...]
-    """The prompt in its order; empty for embeddings."""
+    """The prompt in order; empty for embeddings."""
     answer: ChatMessage | None = None
     input_tokens: int | None = None
-    """As the endpoint counted them."""
+    """Token count reported by the endpoint."""
     output_tokens: int | None = None
     seconds: float = 0.0
     error: str | None = None
     known: Knowledge = "observed"
-    """How the prompt is known."""
+    """Source of the prompt."""
     span: str | None = None
-    """Identity of the span that reports the call; None: it was seen itself."""
+    """Deduplication key of the reporting span; None if the call was observed directly."""
     sent: int | None = None
-    """When it began, in microseconds since the epoch, as the span says."""
+    """Start time in microseconds since the epoch, from the span."""
     captured: bool = True
-    """Whether the words of the prompt are known; a span may report a call without them."""
+    """Whether the prompt's text is known; spans may omit it."""
 
 
 def read_exchange(
     endpoint: Endpoint, request: bytes | None, answered: Answered, *, deployment: str | None = None
 ) -> Exchange:
-    """The call, whatever became of it. `request`: None where it cannot be read; `deployment` names its model then.
+    """Parse a call, whatever its outcome. `request`: None if unreadable; then `deployment` names the model.
 
     Raises:
-        MessageError: the request is none of this endpoint's.
+        MessageError: The request does not fit the endpoint.
     """
-    most = MAX_VALUES if endpoint == "embeddings" else MAX_PROMPT_VALUES  # texts may be sent as lists of tokens
+    most = MAX_VALUES if endpoint == "embeddings" else MAX_PROMPT_VALUES  # embedding inputs may be lists of token ids
     asked = {} if request is None else read_json(request, most)
     if not isinstance(asked, dict):
         raise MessageError(f"the request is no JSON object, or holds more than {most:,} values")
     purpose = "embed" if endpoint == "embeddings" else "reply"
     prompt = () if request is None else _prompt(endpoint, asked)
     captured = request is not None or purpose == "embed"
-    said = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
+    exchange = Exchange(purpose, "unknown", prompt, seconds=answered.seconds, captured=captured)
     try:
         answers = _answers(answered.body)
     except LimitError:
@@ -99,20 +100,20 @@ def read_exchange(
         problem = answered.problem or "its answer is in too many pieces to be read"
         answered = replace(answered, problem=problem)
     named = [asked.get("model"), deployment, *(answer.get("model") for answer in answers)]
-    model = storable_value(str(next(filter(None, named), said.model)))[:200]
-    said = replace(said, model=model, error=_problem(answered, answers))
+    model = storable_value(str(next(filter(None, named), exchange.model)))[:200]
+    exchange = replace(exchange, model=model, error=_problem(answered, answers))
     if answered.status is None or answered.status >= 400:
-        return said
+        return exchange
     input_tokens, output_tokens = reported_tokens(answers)
     answer = _answer(endpoint, answers)
-    return replace(said, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
+    return replace(exchange, answer=answer, input_tokens=input_tokens, output_tokens=output_tokens)
 
 
 def _answers(body: bytes) -> list[dict[str, Any]]:
     """Return the answer, or the events of a stream.
 
     Raises:
-        LimitError: it is in more pieces than are read.
+        LimitError: It has too many pieces.
     """
     answers = objects_in(read_json(body))
     if not answers:
@@ -153,21 +154,21 @@ def _prompt(endpoint: Endpoint, asked: Mapping[str, Any]) -> tuple[ChatMessage, 
     if endpoint == "embeddings":
         return ()
     if endpoint == "responses":
-        front, given = asked.get("instructions"), asked.get("input")
+        front, entries = asked.get("instructions"), asked.get("input")
         instructions = front if isinstance(front, list) else [{"role": "system", "content": front}] if front else []
-        items = given if isinstance(given, list) else [] if given is None else [given]
+        items = entries if isinstance(entries, list) else [] if entries is None else [entries]
         return tuple(read_items(storable_value([*instructions, *items])))
-    given = asked.get("messages")
-    if not isinstance(given, list):
+    entries = asked.get("messages")
+    if not isinstance(entries, list):
         raise MessageError('the request has no list of "messages"')
-    return tuple(message for entry in given for message in read_message(storable_value(entry)))
+    return tuple(message for entry in entries for message in read_message(storable_value(entry)))
 
 
 # -- the answer ------------------------------------------------------------------------------------
 
 
 def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | None:
-    """What the model said, without its reasoning: that does not go into the next prompt, which is compared with it."""
+    """Return the answer without reasoning: later prompts, which are compared with it, omit that."""
     if endpoint == "embeddings":
         return None
     whole = answers[0] if len(answers) == 1 else {}
@@ -175,11 +176,11 @@ def _answer(endpoint: Endpoint, answers: list[dict[str, Any]]) -> ChatMessage | 
         choices = objects_in(whole.get("choices"))
         if not (choices and isinstance(choices[0].get("message"), dict)):
             choices = joined_chunks(answers)["choices"]
-        found = read_message(storable_value(choices[0]["message"])) if choices else []
+        messages = read_message(storable_value(choices[0]["message"])) if choices else []
     else:
         output = whole.get("output")
         output = output if isinstance(output, list) else joined_events(answers)["output"]
-        found = read_items(storable_value(output))
-    said = next((each for each in reversed(found) if each.role is MessageRole.ASSISTANT), None)
-    parts = [part for part in said.parts if not isinstance(part, ThinkingPart)] if said is not None else []
-    return said.with_parts(parts) if said is not None and parts else None
+        messages = read_items(storable_value(output))
+    reply = next((message for message in reversed(messages) if message.role is MessageRole.ASSISTANT), None)
+    parts = [part for part in reply.parts if not isinstance(part, ThinkingPart)] if reply is not None else []
+    return reply.with_parts(parts) if reply is not None and parts else None

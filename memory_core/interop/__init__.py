@@ -1,5 +1,5 @@
-"""Import, export and adapters: other people's conversations in, ours out.
+"""Importers and exporters of conversations, facts, graphs and whole sessions.
 
-One module a format. Each turns a file into `ChatMessage`s, or says in one sentence what is wrong
-with the file and where; storing what was read is the engine's business.
+One module per format. Each parses a file into values such as `ChatMessage`, or raises a one-sentence error with the
+place; the engine stores the result.
 """

@@ -1,7 +1,7 @@
-"""Conversations that agent frameworks kept: OpenAI Agents sessions, LangChain histories, Agno's runs.
+"""Conversations stored by agent frameworks: OpenAI Agents sessions, LangChain histories, Agno's runs.
 
-Tables are known by their columns, because every framework lets its user name them. A message that cannot be read is
-left out, with its reason, as one of a LlamaIndex store is.
+Tables are recognised by their columns, as users of every framework may rename them. Unreadable messages are skipped
+with a reason.
 """
 
 import sqlite3
@@ -17,20 +17,20 @@ from memory_core.interop.stored import StoredConversation
 from memory_core.messages import ChatMessage
 
 Read = ChatMessage | MessageError
-"""A message, or why it is none."""
+"""A message, or the reason it cannot be read."""
 
 _ITEM_TYPES = ("reasoning", "compaction", "item_reference", "mcp_list_tools")
 _ITEM_ENDINGS = ("_call", "_output", "_request", "_response")
-"""Types of items of the Responses API beside messages, and endings of the others'."""
+"""Responses API item types besides messages, and suffixes of the remaining ones."""
 
 
 _BRANCHES, _MAIN = frozenset({"session_id", "message_id", "branch_id", "sequence_number"}), "main"
-"""Columns of the table in which the Agents SDK keeps the branch of each message, and the branch that comes first."""
+"""Columns of the Agents SDK's branch table, and the name of its default branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Columns by which a table is known, what orders its rows, and how the rows of one session become messages."""
+    """A framework's table: columns that identify it, sort order, and a parser for one session's rows."""
 
     columns: frozenset[str]
     data: str
@@ -39,7 +39,7 @@ class _Table:
 
 
 def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]:
-    """Every conversation of the frameworks' tables in a SQLite file, by its session's name."""
+    """Return all conversations of the frameworks' tables in a SQLite file, titled by session."""
     return [
         StoredConversation(session, tuple(table.read(rows)))
         for table in _TABLES
@@ -49,7 +49,7 @@ def conversations_of(connection: sqlite3.Connection) -> list[StoredConversation]
 
 
 def conversation_in(value: Any) -> StoredConversation | None:
-    """The conversation of a list as JSON: items of the Responses API, or LangChain's messages; None for others."""
+    """Return the conversation of a JSON list (Responses API items, or LangChain's messages); None for others."""
     if not isinstance(value, list) or not value or not all(isinstance(entry, dict) for entry in value):
         return None
     if all(langchain_fields(entry) is not None for entry in value):
@@ -74,7 +74,7 @@ def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dic
 
 
 def _by_branch(connection: sqlite3.Connection, name: str, branches: str) -> dict[str, list[Any]]:
-    """The messages of each branch of each session; those of no branch belong to the main one."""
+    """Return the messages of each branch of each session; messages without a branch belong to the main one."""
     query = (
         f"SELECT m.session_id, b.branch_id, m.message_data FROM {quoted(name)} m LEFT JOIN {quoted(branches)} b "
         "ON b.session_id = m.session_id AND b.message_id = m.id "
@@ -88,7 +88,7 @@ def _by_branch(connection: sqlite3.Connection, name: str, branches: str) -> dict
 
 
 def _items(rows: list[Any]) -> list[Read]:
-    """Items become messages together; one that is none stands for itself."""
+    """Convert items to messages together; an invalid one becomes an error."""
     read: list[Read] = []
     good: list[Mapping[str, Any]] = []
     for row in rows:
@@ -103,22 +103,22 @@ def _items(rows: list[Any]) -> list[Read]:
 
 
 def _langchain(rows: list[Any]) -> list[Read]:
-    return [message for row in rows for message in _each(read_messages, row)]
+    return [message for row in rows for message in _read_or_error(read_messages, row)]
 
 
 def _agno(rows: list[Any]) -> list[Read]:
-    """The messages of runs; what a run repeated of earlier ones, and Agno's own instructions, are left out silently."""
+    """Return the messages of runs, without those repeated from earlier runs and without Agno's instructions."""
     return [
         read
         for run in rows
         for message in _said_in(run)
         if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
-        for read in _each(_from_agno, message)
+        for read in _read_or_error(_from_agno, message)
     ]
 
 
 def _agno_sessions(rows: list[Any]) -> list[Read]:
-    """The messages of Agno 2, which keeps all runs of a session in one column."""
+    """Return the messages of Agno 2, which stores all runs of a session in one column."""
     return _agno([run for row in rows for run in (row if isinstance(row, list) else [])])
 
 
@@ -133,7 +133,7 @@ def _from_agno(message: Any) -> list[ChatMessage]:
     return read_messages({key: message[key] for key in fields if message.get(key) is not None} | named)
 
 
-def _each(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
+def _read_or_error(read: Callable[[Any], list[ChatMessage]], value: Any) -> list[Read]:
     try:
         return list(read(value))
     except MessageError as error:

@@ -1,7 +1,7 @@
-"""Zip archives whose members are known beforehand, read without trusting anything they say of themselves.
+"""Zip archives with known members, read as untrusted input.
 
-Members are found by their exact names, and written and read line by line; nothing is unpacked to a folder, so what
-paths an archive names does not matter.
+Members are looked up by exact name and processed line by line; nothing is extracted to disk, so hostile paths are
+harmless.
 """
 
 import io
@@ -18,19 +18,19 @@ from memory_core.limits import MAX_FILE_BYTES, Budget, check_size
 from memory_core.text import listed
 
 MAX_UNPACKED_BYTES = 8 * 1024 * 1024 * 1024
-"""The most that the members of one archive may hold together. A session of 100,000 messages has 0.4 GB."""
+"""Maximum unpacked bytes of an archive's members together. A session of 100,000 messages has 0.4 GB."""
 MAX_TIMES = 200
-"""How many times its own size an archive may unpack to, beyond `SMALL_BYTES`: sessions unpack to some 14 times."""
+"""Maximum compression ratio of an archive above `SMALL_BYTES`; sessions have about 14."""
 SMALL_BYTES = 200 * 1024 * 1024
 MAX_LINE_BYTES = 256 * 1024 * 1024
 MAX_LINES = 20_000_000
-"""Rows of all kinds that one bundle may hold: a session of 100,000 messages has half a million."""
+"""Maximum rows of all kinds in a bundle; a session of 100,000 messages has half a million."""
 MAX_FILES = 50_000
-"""Of any kind, in one archive."""
+"""Maximum files of any kind in an archive."""
 MAX_MEMBERS = 64
 
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""Of every member: the earliest a zip can say, so that equal content gives equal bytes."""
+"""Timestamp of every member: the earliest in zip, so that equal content gives equal bytes."""
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SIZES_FOLLOW = 0x8
 _IN_EXTRA = 0xFFFFFFFF
@@ -40,14 +40,14 @@ _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, No
 
 
 class Packing:
-    """An archive that is being written, member by member."""
+    """An archive being written, member by member."""
 
     def __init__(self) -> None:
         self._packed = io.BytesIO()
         self._archive = zipfile.ZipFile(self._packed, "w")
 
     def add(self, name: str, lines: Iterable[bytes]) -> tuple[str, int]:
-        """Write a member; its SHA-256 and how many lines it has."""
+        """Write a member; return its SHA-256 and number of lines."""
         info = zipfile.ZipInfo(name, _DATE)
         info.compress_type = zipfile.ZIP_DEFLATED
         digest, number = sha256(), 0
@@ -59,13 +59,13 @@ class Packing:
         return digest.hexdigest(), number
 
     def packed(self) -> bytes:
-        """The whole archive."""
+        """Return the whole archive."""
         self._archive.close()
         return self._packed.getvalue()
 
 
 class Unpacking:
-    """An archive that is being read, member by member; see `unpacking`."""
+    """An archive being read, member by member; see `unpacking`."""
 
     def __init__(
         self,
@@ -78,18 +78,18 @@ class Unpacking:
         self._archive, self._infos, self._labels, self._filename = archive, infos, labels, filename
         self._budget = budget
         self.by_line = True
-        """Whether what comes next is wanted line by line, and not only for its digest."""
+        """Whether the next member is needed line by line, not only for its digest."""
         self.digests: dict[str, str] = {}
-        """SHA-256 of every member that was read to its end."""
+        """SHA-256 of each member read to its end."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._infos
 
     def lines(self, name: str) -> Iterator[bytes]:
-        """The lines of a member, with their ends.
+        """Yield the lines of a member, with line ends.
 
         Raises:
-            FormatError: it cannot be unpacked, or is too large.
+            FormatError: The member cannot be unpacked, or is too large.
         """
         info = self._infos[name]
         if info.flag_bits & _ENCRYPTED:
@@ -118,11 +118,10 @@ class Unpacking:
 def unpacking(
     data: bytes, labels: Mapping[str, str], *, filename: str, optional: Collection[str] = ()
 ) -> Iterator[Unpacking]:
-    """The archive with the members that `labels` names (with what each holds, in words); the first of them tells what
-    the archive is. Those that are `optional` may be missing.
+    """Open an archive with the members in `labels` (descriptions by name), `optional` ones may be missing.
 
     Raises:
-        FormatError: it is cut off or damaged, too large, or not an archive with these members.
+        FormatError: The archive is truncated, damaged, too large, or lacks these members.
     """
     first = next(iter(labels))
     check_entries(data, filename)
@@ -147,16 +146,16 @@ def unpacking(
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
         check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
-        Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # as they claim
+        Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # sizes as declared
         budget = Budget(filename, bytes=most, items=MAX_LINES)
         yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
 
 
 def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
-    """A member of an archive that is read whole; None where there is none of this name, or it cannot be unpacked.
+    """Read one whole member of an archive; None if it is missing or damaged.
 
     Raises:
-        FormatError: it is too large.
+        FormatError: It is too large.
     """
     check_entries(data, filename)
     try:
@@ -173,20 +172,20 @@ def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
 
 
 def check_entries(data: bytes, filename: str) -> None:
-    """Raise `LimitError` if an archive holds too many files, before the list of them is read."""
+    """Raise `LimitError` if an archive has too many files, before reading its directory."""
     Budget(filename, items=MAX_FILES).take(items=data.count(b"PK\x01\x02"))
 
 
 def check_complete(names: Collection[str], labels: Mapping[str, str], *, filename: str) -> None:
-    """Raise `FormatError` unless every member that `labels` names is among `names`."""
+    """Raise `FormatError` unless all members in `labels` are among `names`."""
     missing = [label for name, label in labels.items() if name not in names]
     if missing:
         raise problem(filename, f"is not complete: {listed(missing)} {_are(missing)} missing.")
 
 
 def _complete_members(data: bytes) -> set[str]:
-    """Names of the members that are there whole, found from the front: a cut archive has lost its directory."""
-    found: set[str] = set()
+    """Return the intact members, scanned from the front: a truncated archive has lost its directory."""
+    names: set[str] = set()
     position = 0
     while len(data) >= position + _LOCAL_HEADER.size:
         header = _LOCAL_HEADER.unpack_from(data, position)
@@ -200,12 +199,12 @@ def _complete_members(data: bytes) -> set[str]:
         position = start + name_length + extra_length + packed
         if position > len(data):
             break
-        found.add(name)
-    return found
+        names.add(name)
+    return names
 
 
 def _large_size(extra: bytes) -> int:
-    """Packed size of a member whose sizes are in its extra field, as they are where it may be large."""
+    """Return the packed size of a member from its zip64 extra field."""
     tag, length = struct.unpack_from("<2H", extra.ljust(4, b"\0"))
     return int(struct.unpack_from("<Q", extra, 12)[0]) if (tag, length) == (1, 16) and len(extra) >= 20 else _IN_EXTRA
 

@@ -1,14 +1,12 @@
-"""A whole session as one file that opens again, here or in another database.
+"""A session as a single file that can be opened here or in another database.
 
-A bundle is a zip of lines, one JSON object each, for the session, its blocks with every text they had, messages,
-facts with their history, entities and relations, stored turns with their vectors, deliveries, words, and the log; and
-of `manifest.json`: format, version, and for every other member its checksum and number of lines.
-It holds no key, no path and no address of a database: what errors in the log quote of these is
-blanked.
+A bundle is a zip of JSONL members for the session, its blocks with all their texts, messages, facts with their history,
+entities and relations, stored turns with vectors, deliveries, texts and the log, plus `manifest.json`: format, version,
+and checksum and number of lines of every member. Keys, paths and database addresses are left out, and blanked where
+logged errors quote them.
 
-Facts that belong to the user, not to the session, are in it where this session told or showed
-them, or would show them next. Importing adds those that the user does not have; one that the user
-has, in whatever state, is left as it is.
+Facts of the user, not the session, are included if this session learned or showed them, or would show them next. An
+import adds those that the user lacks and leaves existing ones, in any state, unchanged.
 """
 
 import json
@@ -61,10 +59,10 @@ FORMAT = "memory-inspector-session"
 VERSION = 2
 
 LINES_AT_ONCE, BYTES_AT_ONCE = 500, 16 * 1024 * 1024
-"""Read from a bundle before they are staged: with what is made of them, all that is in memory at a time."""
+"""Batch read from a bundle before staging, which bounds memory use."""
 
 MAX_BYTES = 500 * 1024 * 1024
-"""The largest bundle: what the app's file picker takes. Of a session of 100,000 messages it is 30 MB."""
+"""Maximum bundle size: that of the app's file picker. A session of 100,000 messages has 30 MB."""
 
 _MANIFEST = "manifest.json"
 _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
@@ -79,19 +77,19 @@ _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
     "words": ("the words", WordsCopy),
     "events": ("the events", EventCopy),
 }
-"""By field of `Rows`: what a member holds, in words, and what a line of it is."""
+"""Description and row model of each member, by field of `Rows`."""
 _SINCE_2 = ("entities.jsonl", "relations.jsonl")
-"""Members that bundles of version 1 have not."""
+"""Members missing from version 1 bundles."""
 _LABELS = {_MANIFEST: "the manifest"} | {f"{name}.jsonl": label for name, (label, _) in _MEMBERS.items()}
 
 _QUOTING = ("error", "degraded", "index")
-"""Fields of events in which the engine quotes errors and names of services."""
+"""Event fields that may quote errors and service names."""
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://[^\s\"']*", re.IGNORECASE)
 _PATH = re.compile(r"(?<![\w.)/\\])(?:[a-z]:[\\/]|[\\/~])[^\s\"'/\\]+[/\\][^\s\"']*", re.IGNORECASE)
 
 
 class Keep(Enum):
-    """The user of an import who is the one that the bundle names."""
+    """Marker: import for the user named in the bundle."""
 
     KEEP = "keep"
 
@@ -112,53 +110,53 @@ class _Manifest(BaseModel, strict=True):
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that was read and checked: what it holds, before it is imported."""
+    """A validated bundle, before its import."""
 
     name: str
-    """The file's name."""
+    """File name."""
     title: str
     user_id: str | None
     created_at: float
     """Seconds since the epoch."""
     turns: int
     messages: int
-    """In the queue and the archive."""
+    """Messages in queue and archive."""
     queue_tokens: int
     tokens: int
-    """Of all messages."""
+    """Tokens of all messages."""
     facts: int
-    """The session's own, in every state."""
+    """Facts of the session, in every state."""
     user_facts: int
-    """Facts of the user that the session told or showed."""
+    """Facts of the user that the session learned or showed."""
     stored_turns: int
     entities: int
-    """Of its graphs, in every state."""
+    """Entities of its graphs, in every state."""
     relations: int
     events: int
     blocks: tuple[BlockCopy, ...]
     token_limit: int
     lines: int
-    """Rows of all kinds, but for the histories of facts and texts."""
+    """Rows of all kinds, except histories of facts and texts."""
     warnings: tuple[str, ...]
     """Whole sentences."""
     staged: Staging = field(repr=False)
 
     @property
     def rows(self) -> Rows:
-        """What it holds, read as it is gone through: by one thread at a time, see `Staging.lock`."""
+        """Read the rows lazily, in one thread at a time; see `Staging.lock`."""
         return self.staged.rows()
 
 
 @collector_paused()
 def write_bundle(database: Database, session_id: str, *, upto: int | None = None) -> bytes:
-    """A session as a bundle, as it is now or as it stood at position `upto` of its log.
+    """Serialise a session, now or as of log position `upto`, to a bundle.
 
-    The same session gives the same bytes. As it is now it is read row by row, in one reading transaction; as it stood
-    once, all of it is in memory meanwhile.
+    Equal sessions give equal bytes. The current state is streamed in one read transaction; a past state is built in
+    memory.
 
     Raises:
-        NotFoundError: there is no such session.
-        FormatError: it is too large.
+        NotFoundError: The session does not exist.
+        FormatError: The bundle is too large.
     """
     with database.read() as connection:
         rows = read_session_rows(connection, session_id)
@@ -174,7 +172,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     manifest = {"format": FORMAT, "version": VERSION, "members": members}
     packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
-    if len(data) > MAX_BYTES or sum(each["lines"] for each in members.values()) > MAX_LINES:
+    if len(data) > MAX_BYTES or sum(member["lines"] for member in members.values()) > MAX_LINES:
         raise FormatError(
             f"The session is too large for a bundle: it would have {len(data) // 1_000_000:,} MB, and could not be "
             f"opened again. The most is {MAX_BYTES // (1024 * 1024)} MB."
@@ -184,10 +182,10 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
 
 @collector_paused()
 def read_bundle(data: bytes, name: str) -> Bundle:
-    """What a bundle holds, checked throughout line by line. Nothing is stored.
+    """Validate a bundle line by line. Nothing is stored.
 
     Raises:
-        FormatError: it is not a bundle, or not a whole and sound one; the message is one sentence.
+        FormatError: The file is not a complete, valid bundle; the message is one sentence.
     """
     check_size(len(data), MAX_BYTES)
     staged = Staging()
@@ -201,14 +199,14 @@ def read_bundle(data: bytes, name: str) -> Bundle:
             member = f"{field_name}.jsonl"
             if member in left_out:
                 continue
-            told, wrong, unread = manifest.members.get(member), None, archive.lines(member)
+            expected, wrong, unread = manifest.members.get(member), None, archive.lines(member)
             try:
                 lines[field_name] = _stage(unread, model, member, staged, checks, name)
             except WrongRowsError as error:
                 wrong = error
                 archive.by_line = False
-                deque(unread, maxlen=0)  # was it changed since it was written?
-            if told is None or told.sha256 != archive.digests[member]:
+                deque(unread, maxlen=0)  # reads the rest, to verify checksums
+            if expected is None or expected.sha256 != archive.digests[member]:
                 raise problem(name, f"is damaged: {label} were changed since it was written.")
             if wrong is None and field_name == "session" and lines["session"] != 1:
                 raise problem(name, f"holds {lines['session']} sessions. A bundle has one.")
@@ -224,11 +222,11 @@ def read_bundle(data: bytes, name: str) -> Bundle:
 def _stage(
     unread: Iterator[bytes], model: type[BaseModel], member: str, staged: Staging, checks: RowChecks, filename: str
 ) -> int:
-    """Check the lines of a member and stage what they say, some at a time; how many there were.
+    """Validate a member's lines and stage them in batches; return their number.
 
     Raises:
-        WrongRowsError: one is wrong.
-        LimitError: one holds too many values.
+        WrongRowsError: A row is invalid.
+        LimitError: A row holds too many values.
     """
     number, copies, size = 0, list[BaseModel](), 0
 
@@ -267,15 +265,14 @@ def import_bundle(
     now: float | None = None,
     step: Step | None = None,
 ) -> str:
-    """Store a bundle as a session of its own; its id. All or nothing; others write in between.
+    """Store a bundle as a new session; return its id. All or nothing, but other writers are not blocked.
 
-    With `user_facts`, the user is given the facts of the bundle that are the user's and are not
-    here yet; without, they are left out. `step` is told how many rows were stored; what it raises ends the import, and
-    leaves nothing.
+    With `user_facts`, user-scoped facts that the user lacks are added, otherwise skipped. `step` receives the number of
+    rows stored; an exception from it aborts and rolls back the import.
 
     Raises:
-        ConfigError: a block belongs to the user, and there is to be none.
-        StoreError: the database cannot be reached.
+        ConfigError: A block belongs to the user, but there is no user.
+        StoreError: The database cannot be reached.
     """
     user = bundle.user_id if isinstance(user_id, Keep) else user_id
     with bundle.staged.lock:
@@ -285,11 +282,11 @@ def import_bundle(
                 raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
         session_id, at = str(uuid.uuid4()), time.time() if now is None else now
         imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
-        told = event_copy(imported, bundle.turns, at, "user")
+        copy = event_copy(imported, bundle.turns, at, "user")
         pieces = Pieces(database, step)
         store_session(
             pieces,
-            replace(rows, events=Stream(lambda: chain(rows.events, [told]))),
+            replace(rows, events=Stream(lambda: chain(rows.events, [copy]))),
             session_id,
             title=bundle.title if title is None else title,
             user_id=user,
@@ -301,21 +298,21 @@ def import_bundle(
 
 
 def _heard(staged: Staging, vectors: Sequence[VectorCopy], pieces: Pieces) -> dict[int, str]:
-    """What stored units say, out of their messages."""
-    pieces.count(0)  # it may be stopped here
+    """Return the text of stored units, built from their messages."""
+    pieces.count(0)  # a chance for `step` to abort
     messages = staged.messages({seq for vector in vectors for seq in expand(vector.seqs)})
-    said = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
-    return {number: parse_unit(told).to_json() for number, told in said.items() if told}
+    sources = {vector.id: [messages[seq] for seq in expand(vector.seqs) if seq in messages] for vector in vectors}
+    return {number: parse_unit(parts).to_json() for number, parts in sources.items() if parts}
 
 
 def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: float | None = None) -> bool:
-    """Store a bundle under an id that is given, as if all of it had happened just now; whether it was stored.
+    """Store a bundle under a given id, dated now; return whether it was stored.
 
-    It is not where a session has this id, or a deleted one had it. Nothing in the log tells of a bundle: a session
-    that ships with an app reads like one that was made here. All or nothing, in one transaction.
+    Nothing is stored if the id is or was in use. The log does not mention the bundle, so a session shipped with an app
+    looks native. All or nothing, in one transaction.
 
     Raises:
-        StoreError: the database cannot be reached.
+        StoreError: The database cannot be reached.
     """
     at = time.time() if now is None else now
     try:
@@ -331,7 +328,7 @@ def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: 
         with database.read() as connection:
             if read_session(connection, session_id) is None:
                 raise
-        return False  # another process stored it at the same moment
+        return False  # another process stored it first
     return True
 
 
@@ -372,12 +369,12 @@ def _previewed(name: str, staged: Staging, checks: RowChecks, lines: Mapping[str
 def _manifest(data: bytes, filename: str) -> _Manifest:
     Budget(filename).take_json(data)
     try:
-        told: Any = json.loads(data)
+        parsed: Any = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise problem(filename, "is not a conversation: its manifest cannot be read.") from error
-    if not isinstance(told, dict) or told.get("format") != FORMAT:
+    if not isinstance(parsed, dict) or parsed.get("format") != FORMAT:
         raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
-    version = told.get("version")
+    version = parsed.get("version")
     if isinstance(version, int) and version > VERSION:
         shown = version if version < 10_000 else "from far ahead"
         raise problem(
@@ -391,11 +388,11 @@ def _manifest(data: bytes, filename: str) -> _Manifest:
         raise problem(filename, f"cannot be opened: its manifest is wrong ({first_problem(error)}).") from error
 
 
-# -- nothing of this machine ---------------------------------------------------------------------
+# -- anonymising -----------------------------------------------------------------------------------
 
 
 def _without_places(rows: Rows) -> Rows:
-    """The rows without addresses and paths that errors and names of services quote."""
+    """Blank the addresses and paths that errors and service names quote."""
 
     def events() -> Iterator[EventCopy]:
         return (event.model_copy(update={"data": _blanked(event)}) for event in rows.events)
@@ -417,7 +414,7 @@ def _blanked(event: EventCopy) -> dict[str, Any]:
 
 
 def blank_places(text: str) -> str:
-    """A sentence without addresses and paths.
+    """Blank addresses and paths in a sentence.
 
     >>> blank_places("The database at sqlite:////data/m.db is away. Chroma in /data/chroma")
     'The database at (address) is away. Chroma in (path)'

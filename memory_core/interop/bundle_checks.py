@@ -1,9 +1,8 @@
-"""Does what a bundle holds fit together? Everything that the engine later relies on is looked at once.
+"""Consistency checks of a bundle, for everything that the engine relies on.
 
-A bundle comes from anywhere. Types are checked where lines are read (see `memory_core.store.copies`), keys and what
-rows name of each other by a temporary database (`memory_core.store.staging`). Here it is what neither can say: a row's
-own values, and the log, which is followed event by event. Of a message only numbers are kept, so that a long session
-opens in little more memory than a short one.
+Bundles are untrusted. Row models check types (see `memory_core.store.copies`), a temporary database checks keys and
+references (`memory_core.store.staging`). This module checks the rest: values within a row, and the log, event by event.
+Only message numbers are kept, so memory use hardly grows with the session.
 """
 
 import json
@@ -66,46 +65,46 @@ from memory_core.store.references import Thing, numbered, referred, subjects
 from memory_core.store.staging import Staging
 
 MAX_NUMBERED = 1_000_000
-"""Facts that one log may name, and things that one context may hold."""
+"""Maximum facts named in a log, and items in a context."""
 MAX_NAMED = 20_000_000
 MAX_NAMED_EACH = 2_000
-"""Messages, facts and stored turns that the events of one log may name together, and so many more for each event: what
-going through it costs."""
+"""Maximum references to messages, facts and stored turns in a log, plus as many per event; bounds the time of the
+check."""
 _LARGEST_INTEGER = 2**53
-"""Beyond this, numbers are not the same in every program that reads JSON."""
+"""Largest integer that every JSON reader represents exactly."""
 _LARGEST_DIMENSIONS = 16_384
 
 
 class WrongRowError(Exception):
-    """A row cannot be right; the message says why, the field first."""
+    """A row is invalid; the message is the reason, field name first."""
 
 
 class WrongRowsError(Exception):
-    """The rows do not fit together; the message is the rest of a sentence about them."""
+    """Rows are inconsistent; the message completes a sentence about them."""
 
 
 class RowChecks:
-    """Looks at rows in the order of a bundle's members: the session first, the log last, the other rows staged by then.
+    """Checks rows in member order: session first, log last, all others staged before it.
 
-    Holds numbers and the blocks that there are by then; neither events nor words.
+    Keeps numbers and the current blocks, but no events or texts.
     """
 
     def __init__(self, staged: Staging) -> None:
         self.unknown_events = 0
-        """Of kinds that a newer version has."""
+        """Number of events of unknown, newer kinds."""
         self.user_facts = 0
         self._staged = staged
         self._session: SessionCopy
         self._dimensions: dict[tuple[str, str], int] = {}
-        """Bytes of the vectors of each block and embedder."""
+        """Vector size in bytes, by block and embedder."""
         self._numbers: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
-        """Of everything that there is or that the log told of so far, by kind; of deliveries the log alone."""
+        """Ids of rows and of things named in the log so far, by kind; deliveries from the log only."""
         self._strangers: set[int] = set()
-        """Facts that are named, and that are not here."""
+        """Named facts that are not in the bundle."""
         self._position = self._added = self._named = 0
         self._config: dict[str, Any] = {}
         self._custom: list[BlockCopy] = []
-        """Blocks with fields of their own."""
+        """Custom blocks, whose settings are their own."""
         self._blocks = Blocks()
         self._checks: dict[type, Callable[[Any], None]] = {
             SessionCopy: self._check_session,
@@ -121,19 +120,19 @@ class RowChecks:
         }
 
     def check(self, copy: Any) -> None:
-        """Look at one row.
+        """Check one row.
 
         Raises:
-            WrongRowError: it cannot be right.
-            WrongRowsError: the log is too long.
+            WrongRowError: The row is invalid.
+            WrongRowsError: The log is too long.
         """
         self._checks[type(copy)](copy)
 
     def finish(self) -> None:
-        """Look at the whole.
+        """Check the whole.
 
         Raises:
-            WrongRowsError: it does not fit together.
+            WrongRowsError: Rows are inconsistent.
         """
         if wrong := self._staged.wrong():
             raise WrongRowsError(wrong)
@@ -159,9 +158,9 @@ class RowChecks:
     # -- rows ------------------------------------------------------------------------------------
 
     def _check_session(self, session: SessionCopy) -> None:
-        given = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
+        settings = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
         _possible("config", lambda: MemoryConfig(**session.config))
-        _possible("constructor", lambda: MemoryConfig(**given))
+        _possible("constructor", lambda: MemoryConfig(**settings))
         self._session = session
 
     def _check_block(self, block: BlockCopy) -> None:
@@ -201,7 +200,7 @@ class RowChecks:
         _require(merged, "merged_into: what is merged names an entity, and nothing else does")
 
     def _check_relation(self, relation: RelationCopy) -> None:
-        # One that never held may stand between names that turned out to be one.
+        # A retired relation may link an entity to itself, after its two ends were merged.
         itself = relation.subject == relation.object and relation.state != "retired"
         _require(not itself, "object: it is of an entity to itself")
         _require(relation.ended_by != relation.id, "ended_by: no relation ends itself")
@@ -225,8 +224,8 @@ class RowChecks:
         _require(right_hash(words), "hash: it is not the one of these words")
 
     def _require_seq(self, field: str, *seqs: int) -> None:
-        there = all(seq < self._session.next_seq for seq in seqs)
-        _require(there, f"{field}: there never was a message of this number")
+        exist = all(seq < self._session.next_seq for seq in seqs)
+        _require(exist, f"{field}: there never was a message of this number")
 
     def _require_flush(self, flush: int | None) -> None:
         _require((flush or 0) <= self._session.flushes, "flush: there never was one of this number")
@@ -242,7 +241,7 @@ class RowChecks:
         record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
         try:
             self._blocks.apply(record)
-            del self._blocks.states[:-1]  # earlier ones are for who looks at the past
+            del self._blocks.states[:-1]  # only the latest state is needed here
             if isinstance(event, BlockAdded | BlockEdited):
                 for block in self._blocks.now:
                     if block.name == event.block:
@@ -254,7 +253,7 @@ class RowChecks:
             raise WrongRowError("data: it does not fit to what the log says before it") from error
 
     def _check_named(self, event: Event, copy: EventCopy) -> None:
-        """Look at what an event names: only what there was before it."""
+        """Check that an event refers only to existing things."""
         numbers = self._numbers
         spans = list(event.messages_named)
         for thing, number in numbered(copy.kind, copy.data):
@@ -264,7 +263,7 @@ class RowChecks:
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
         elif isinstance(event, DeliveryQueued):
             _require(bool(event.seqs), "data.seqs: it queues no message")
-        elif isinstance(event, FactsCurated):  # other sessions' messages too, so any number, but not any number of them
+        elif isinstance(event, FactsCurated):  # may name other sessions' messages: only count them
             self._named += sum(max(0, last - first + 1) for _, _, seqs in event.support for first, last in seqs)
         elif isinstance(event, EntityChanged | RelationChanged):
             spans += _check_changed(event)
@@ -280,13 +279,13 @@ class RowChecks:
                 _require(number in numbers[thing], f"data: it is about {_ONE[thing]} there never was ({number})")
             elif number not in numbers["facts"]:
                 self._strangers.add(number)
-        # Facts that other sessions of a user told, and that are not here, are only known by their numbers.
-        known = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
-        _require(known, "data: it is about a fact there never was")
+        # Facts from the user's other sessions may be missing here and are known only by id.
+        acceptable = subjects(copy.kind, copy.data) <= numbers["facts"] or self._session.user_id is not None
+        _require(acceptable, "data: it is about a fact there never was")
         _require(len(self._strangers) <= MAX_NUMBERED, "data: the log names too many facts")
 
     def _check_context(self, event: ContextBuilt, copy: EventCopy) -> int:
-        """How many things it held or cut."""
+        """Check a context; return the number of items it held or cut."""
         try:
             _Layout.model_validate_json(json.dumps({name: copy.data[name] for name in _Layout.model_fields}))
         except ValidationError as error:
@@ -335,14 +334,14 @@ def _check_text(text: str, what: str) -> None:
 
 
 def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
-    known = BUILT_IN.get(kind)
-    given = {**current_settings(dict(settings)), "name": name}
-    if known is None:
-        given = {key: value for key, value in given.items() if key in BaseMemoryBlock.model_fields}
-        _possible("settings", lambda: BaseMemoryBlock[Any](**given))
+    block_class = BUILT_IN.get(kind)
+    values = {**current_settings(dict(settings)), "name": name}
+    if block_class is None:
+        values = {key: value for key, value in values.items() if key in BaseMemoryBlock.model_fields}
+        _possible("settings", lambda: BaseMemoryBlock[Any](**values))
     else:
         extra = {"static_content": ""} if kind == "static" else {}
-        _possible("settings", lambda: known(**{**given, **extra}))
+        _possible("settings", lambda: block_class(**{**values, **extra}))
 
 
 def _is_unit(vector: VectorCopy) -> bool:
@@ -413,7 +412,7 @@ def _adapter(kind: str) -> TypeAdapter[Event]:
 
 
 def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, int]]:
-    """The messages that a change names, which holds only what it may, in the form that it has."""
+    """Validate a change's fields; return the messages it names."""
     spans: list[tuple[int, int]] = []
     for values in (event.before, event.after):
         try:
@@ -432,12 +431,12 @@ def _checked_event(copy: EventCopy) -> Event:
         text = json.dumps(copy.data, ensure_ascii=False)
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
-    known = KINDS.get(copy.kind)
+    event_class = KINDS.get(copy.kind)
     try:
-        read = copy.data if known is None else known.as_read(copy.data)
+        read = copy.data if event_class is None else event_class.as_read(copy.data)
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
-    if known is None or not {each.name for each in fields(known)} >= set(read):
+    if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:
         text = json.dumps(read, ensure_ascii=False)
@@ -448,7 +447,7 @@ def _checked_event(copy: EventCopy) -> Event:
 
 
 def first_problem(error: ValidationError) -> str:
-    """Where the first problem is, and what."""
+    """Return place and reason of the first validation error."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     what = first["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""A memory's configuration as a file: settings and blocks, with fixed texts and nothing that was learned."""
+"""A memory configuration as a file: settings, blocks and fixed texts, nothing learned."""
 
 import json
 import textwrap
@@ -25,40 +25,40 @@ FORMAT = "memory-inspector-configuration"
 VERSION = 1
 
 PROMPTS = ("fact_extraction_prompt_template", "fact_condense_prompt_template")
-"""Settings of a block of facts that need a model."""
+"""Facts block settings that require a model."""
 
 Block = BaseMemoryBlock[Any]
 
 
 class StoredBlock(BaseModel, strict=True, extra="forbid", frozen=True):
-    """A block as a configuration names it; nothing that was learned."""
+    """A block as stored in a configuration, nothing learned."""
 
     name: str
     type: str
     settings: dict[str, Any]
     text: str | None = None
-    """The content of a static block, as stored."""
+    """Stored content of a static block."""
 
     @classmethod
     def of(cls, record: BlockRecord, text: str | None) -> "StoredBlock":
-        """A session's block; `text` is the stored content of a static one."""
+        """Convert a session's block; `text` is the stored content of a static one."""
         settings = {name: value for name, value in record.settings.items() if name != "name"}
         return cls(
             name=record.name, type=record.type, settings=settings, text=text or "" if record.type == "static" else None
         )
 
     def make(self) -> Block | None:
-        """The block; None where this process has no such class.
+        """Create the block; None if this process lacks its class.
 
         Raises:
-            ConfigError: a setting is impossible.
+            ConfigError: A setting is invalid.
         """
         values = {**current_settings(self.settings), "name": self.name}
         if self.type == StaticMemoryBlock.kind:
             return StaticMemoryBlock(**{**values, "static_content": decode(self.text or "")})
-        known = BUILT_IN.get(self.type)
-        if known is not None:
-            return known(**values)
+        block_class = BUILT_IN.get(self.type)
+        if block_class is not None:
+            return block_class(**values)
         plugin = offered(self.type)
         return plugin.make(**values) if plugin is not None else None
 
@@ -72,18 +72,18 @@ class _File(BaseModel, strict=True, extra="forbid"):
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """Settings and blocks, ready for `Memory.from_defaults(memory_blocks=[*blocks], **settings)`."""
+    """Settings and blocks, as arguments of `Memory.from_defaults(memory_blocks=[*blocks], **settings)`."""
 
     settings: dict[str, Any]
     blocks: tuple[Block, ...]
     skipped: tuple[str, ...] = ()
-    """Whole sentences: blocks of classes that this process does not have."""
+    """Whole sentences on blocks whose classes are missing in this process."""
     stored: tuple[StoredBlock, ...] = ()
-    """The blocks as the file has them, so that more objects can be made of them."""
+    """Blocks as stored, to create more objects from."""
 
     @property
     def of_user(self) -> tuple[str, ...]:
-        """Names of the blocks that belong to the user: such a memory needs a `user_id`."""
+        """Return the names of user-scoped blocks, which require a `user_id`."""
         return tuple(block.name for block in self.blocks if block.settings().get("scope") == "user")
 
 
@@ -92,16 +92,16 @@ def is_configuration(value: Any) -> bool:
 
 
 def write_configuration(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
-    told = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
-    file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": told}
+    entries = [block.model_dump(mode="json", exclude={"text"} if block.text is None else None) for block in blocks]
+    file = {"format": FORMAT, "version": VERSION, "settings": config.model_dump(mode="json"), "blocks": entries}
     return json.dumps(file, ensure_ascii=False, indent=2) + "\n"
 
 
 def read_configuration(data: bytes | str, name: str) -> Configuration:
-    """Read what `write_configuration` wrote. No class is imported that this process does not offer itself.
+    """Parse a file of `write_configuration`. Only block classes already loaded are used; nothing is imported.
 
     Raises:
-        FormatError: it is not a configuration, or an impossible one.
+        FormatError: The file is not a valid configuration.
     """
     text = read_text(data, filename=name)
     Budget(name).take_json(text)
@@ -123,13 +123,13 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
     blocks, stored, skipped = [], [], []
     try:
         MemoryConfig(**file.settings)
-        for each in file.blocks:
-            block = each.make()
+        for entry in file.blocks:
+            block = entry.make()
             if block is None:
-                skipped.append(f'The block "{each.name}" is left out: no package here offers {each.type}.')
+                skipped.append(f'The block "{entry.name}" is left out: no package here offers {entry.type}.')
             else:
                 blocks.append(block)
-                stored.append(each)
+                stored.append(entry)
     except (ConfigError, TypeError) as error:
         raise problem(name, f"is an impossible configuration: {error}.") from error
     if len({block.name for block in blocks}) != len(blocks):
@@ -138,28 +138,28 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
 
 
 def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id: str | None = None) -> str:
-    """Return the same as Python to paste; only what differs from the defaults is spelled out.
+    """Return the configuration as Python source with non-default values only.
 
-    A bundle may name any class: only those that this process knows as blocks are written, others become a comment.
-    `user_id` is in it where a block belongs to the user.
+    Bundles are untrusted: classes unknown to this process become a comment. `user_id` is included if a block belongs to
+    the user.
     """
     listed = list(blocks)
     imports, foreign, made = {"Memory"}, set[str](), []
     for block in listed:
-        known = BUILT_IN.get(block.type) or _own_class(block.type)
-        problem = _left_out(block, known)
-        if known is None or problem:
+        block_class = BUILT_IN.get(block.type) or _own_class(block.type)
+        problem = _left_out(block, block_class)
+        if block_class is None or problem:
             made.append(f"# The block {block.name!r} is left out: {problem}.")
             continue
         if block.type in BUILT_IN:
-            imports.add(known.__name__)
+            imports.add(block_class.__name__)
         else:
-            foreign.add(f"from {known.__module__} import {known.__name__}")
-        arguments = _arguments(block, known)
-        if "llm" in known.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
-            told = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
-            made.append(f"# With llm=... for the block {block.name!r}, also: {told}")
-        made.append(call(known.__name__, arguments) + ",")
+            foreign.add(f"from {block_class.__module__} import {block_class.__name__}")
+        arguments = _arguments(block, block_class)
+        if "llm" in block_class.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
+            keywords = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
+            made.append(f"# With llm=... for the block {block.name!r}, also: {keywords}")
+        made.append(call(block_class.__name__, arguments) + ",")
     of_user = any(block.settings.get("scope") == "user" for block in listed)
     arguments = {"user_id": repr(user_id)} if of_user and user_id is not None else {}
     different = config.model_dump(mode="json", exclude_defaults=True)
@@ -171,20 +171,20 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
 
 
 def _own_class(type_name: str) -> type[Block] | None:
-    """Return the block class of this process that has this name, such as `my_package.blocks.Tally`."""
-    found = list(BaseMemoryBlock.__subclasses__())
-    for each in found:  # grows while it is read
-        if f"{each.__module__}.{each.__qualname__}" == type_name:
-            return each
-        found += each.__subclasses__()
+    """Return the loaded block class of this name, such as `my_package.blocks.Tally`."""
+    classes = list(BaseMemoryBlock.__subclasses__())
+    for candidate in classes:  # grows during iteration
+        if f"{candidate.__module__}.{candidate.__qualname__}" == type_name:
+            return candidate
+        classes += candidate.__subclasses__()
     return None
 
 
-def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
-    """Return the reason why a block cannot be written as Python; empty if it can."""
+def _left_out(block: StoredBlock, block_class: type[Block] | None) -> str:
+    """Return the reason a block cannot be written as Python; empty if it can."""
     if not all(part.isidentifier() and not iskeyword(part) for part in block.type.split(".")):
         return "its class has no name to import"
-    if known is None:
+    if block_class is None:
         return f"this program has no block class {block.type}"
     try:
         if block.type in BUILT_IN:
@@ -194,13 +194,13 @@ def _left_out(block: StoredBlock, known: type[Block] | None) -> str:
     return ""
 
 
-def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
+def _arguments(block: StoredBlock, block_class: type[Block] | None) -> dict[str, str]:
     arguments = {"name": repr(block.name)}
-    if known is StaticMemoryBlock:
+    if block_class is StaticMemoryBlock:
         content = decode(block.text or "")
         shown = content if isinstance(content, str) else encode(content)
         arguments["static_content"] = repr(shown)
-    defaults = (known or BaseMemoryBlock).model_fields
+    defaults = (block_class or BaseMemoryBlock).model_fields
     for name, value in block.settings.items():
         if name in defaults and defaults[name].get_default(call_default_factory=True) != value:
             arguments[name] = repr(value)
@@ -208,6 +208,6 @@ def _arguments(block: StoredBlock, known: type[Block] | None) -> dict[str, str]:
 
 
 def call(name: str, arguments: Mapping[str, str]) -> str:
-    """A call in Python, an argument a line."""
+    """Format a Python call with one argument per line."""
     inside = ",\n".join(f"{key}={value}" for key, value in arguments.items())
     return f"{name}(\n{textwrap.indent(inside, '    ')},\n)"

@@ -1,4 +1,4 @@
-"""A session's messages and configuration as files for other programs; a whole session is a `bundle`."""
+"""Export a session's messages and configuration for other programs; `bundle` exports whole sessions."""
 
 import json
 
@@ -10,30 +10,30 @@ from memory_core.memory import Memory
 
 
 def export_messages(memory: Memory) -> str:
-    """Every message in order, archived ones too, in OpenAI's format, one a line."""
+    """Return all messages in order, including archived ones, as JSONL in OpenAI's format."""
     return "".join(json.dumps(message_to_openai(message), ensure_ascii=False) + "\n" for message in memory.get_all())
 
 
 def export_chat_store(memory: Memory) -> str:
-    """Every message in order as a `SimpleChatStore` of LlamaIndex, under the session's id."""
+    """Return all messages in order as LlamaIndex's `SimpleChatStore`, keyed by session id."""
     return write_chat_store({memory.session_id: memory.get_all()})
 
 
 def export_configuration(memory: Memory) -> str:
-    """Settings and blocks as JSON; see `configuration.read_configuration`."""
+    """Return settings and blocks as JSON; see `configuration.read_configuration`."""
     return write_configuration(memory.session.config, stored_blocks(memory))
 
 
 def export_python(memory: Memory) -> str:
-    """Settings and blocks as Python to paste."""
+    """Return settings and blocks as Python source."""
     return write_python(memory.session.config, stored_blocks(memory), user_id=memory.session.user_id)
 
 
 def export_llamaindex_python(memory: Memory) -> str:
-    """Settings and blocks as Python to paste into a program on LlamaIndex."""
+    """Return settings and blocks as Python source for LlamaIndex."""
     return write_llamaindex_python(memory.session.config, stored_blocks(memory))
 
 
 def stored_blocks(memory: Memory) -> list[StoredBlock]:
-    """The session's blocks, fixed texts included, nothing learned."""
+    """Return the session's blocks with fixed texts, nothing learned."""
     return [StoredBlock.of(attached.record, attached.state) for attached in memory.blocks]

@@ -1,8 +1,7 @@
-"""Facts as a CSV or JSON file, out and in.
+"""Import and export facts as CSV or JSON.
 
-A file says text, state, pinned, category and topics of each fact, and the key and metadata that a program gave it;
-turns, date and tokens are for reading only and are not taken in again: they mean nothing in another session. Lines
-count from 1.
+A file holds text, state, pinned, category and topics of each fact, and a program's key and metadata. Turns, date and
+tokens are informative and ignored on import, as they mean nothing in another session. Lines count from 1.
 """
 
 import csv
@@ -27,23 +26,23 @@ from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 MAX_FACTS = 10_000
-"""In one file: more than any list of facts that a model should be given, few enough for one transaction."""
+"""Maximum facts in a file: more than a model should be given, few enough for one transaction."""
 MAX_CHARACTERS = 2_000
-"""Of one fact. A longer text is a document."""
+"""Maximum characters of a fact; a longer text is a document."""
 
 COLUMNS = ("text", "state", "pinned", "category", "topics", "turns", "created", "tokens")
 PROGRAMS_COLUMNS = ("key", "metadata")
-"""Further columns where a fact has them; metadata is JSON in its cell."""
+"""Columns written only if a fact has them; the metadata cell holds JSON."""
 
 TOPICS_APART = "; "
-"""Between two topics in a cell."""
+"""Separator of topics in a cell."""
 MAX_TOPICS = 20
-"""Of one fact; further ones are left out."""
+"""Maximum topics of a fact; further ones are dropped."""
 
 _STARTS_FORMULA = r"(?:[\s\ufeff\u200b\u2060]*[=+\-@＝＋－＠]|[\t\r\n])"
-"""Spreadsheets skip white space and byte order marks before a formula, and some read full-width signs."""
+"""Start of a formula; spreadsheets skip leading white space and byte order marks, and some accept full-width signs."""
 _FORMULA = re.compile(f"'*{_STARTS_FORMULA}")
-"""Cells that a spreadsheet would run as a formula; one apostrophe more in front makes it text."""
+"""Cells that a spreadsheet would run as a formula, or escaped ones; an added apostrophe makes them text."""
 _SHIELDED = re.compile(f"'+{_STARTS_FORMULA}")
 _TRUE, _FALSE = ("true", "yes", "1", "x"), ("false", "no", "0", "")
 
@@ -62,16 +61,16 @@ class FileFact:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A fact of a file that cannot be taken in."""
+    """A fact of a file that cannot be imported."""
 
     place: Place
     what: str
-    """To follow "line 4:", without a full stop."""
+    """Reason, to follow "line 4:", without a full stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsFile:
-    """Checked content of a file of facts."""
+    """Validated content of a facts file."""
 
     filename: str
     facts: tuple[FileFact, ...]
@@ -80,14 +79,14 @@ class FactsFile:
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A fact of a file that is there already: word for word, or under its key."""
+    """A fact of a file that exists already, by text or key."""
 
     place: Place
     text: str
     fact: Fact | None
-    """The known fact, whatever its state."""
+    """The existing fact, in any state."""
     of_place: Place | None
-    """Or the place in the file that says it first."""
+    """Or its first place in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class ImportPlan:
     """Effect of importing a file."""
 
     change: ChangeSet | None
-    """To be applied; None: there is nothing to import."""
+    """Change set to apply; None if there is nothing to import."""
     importable: int
     total: int
     duplicates: tuple[Duplicate, ...]
@@ -103,13 +102,13 @@ class ImportPlan:
     sentence: str
 
 
-# -- out -----------------------------------------------------------------------------------------
+# -- export --------------------------------------------------------------------------------------
 
 
 def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
-    """Facts as CSV. `turns` gives the turn of each source that is still there.
+    """Return facts as CSV. `turns` maps each remaining source to its turn.
 
-    A text that a spreadsheet would run as a formula gets an apostrophe in front.
+    An apostrophe is prefixed to texts that a spreadsheet would run as formulas.
     """
     out = io.StringIO()
     writer = csv.writer(out)
@@ -125,7 +124,7 @@ def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) ->
 
 
 def facts_to_json(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) -> str:
-    """Facts as JSON: an object with a list under `facts`."""
+    """Return facts as a JSON object with a list under `facts`."""
     return json.dumps({"facts": [_row(fact, turns) for fact in facts]}, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -148,18 +147,17 @@ def _harmless(cell: str) -> str:
     return f"'{cell}" if _FORMULA.match(cell) else cell
 
 
-# -- in ------------------------------------------------------------------------------------------
+# -- import --------------------------------------------------------------------------------------
 
 
 def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
-    """The facts of a CSV or JSON file; which of the two it is shows in the content.
+    """Parse facts from CSV or JSON, detected by content.
 
     CSV needs a column `text`; JSON is a list of facts, or an object with `facts`, and a fact is a text or an object
-    with `text`. What Mem0, Agno and MCP's reference memory know is read as well. A fact that cannot be read is a
-    problem of its own, the others are read.
+    with `text`. Files of Mem0, Agno and MCP's reference memory are accepted too. Invalid facts are listed as problems.
 
     Raises:
-        FormatError: the file as a whole is not a list of facts.
+        FormatError: The file as a whole is not a list of facts.
     """
     if isinstance(data, bytes) and data.startswith(b"PK\x03\x04"):
         raise problem(filename, "is not a list of facts: it is a zip archive or a spreadsheet. Save it as CSV.")
@@ -191,20 +189,20 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
     if (memory := read_reference_memory(text, filename=filename)) is not None:
-        return [(said.place, {"text": f"{said.entity}: {said.text}", "topics": [said.entity]})
-                for said in memory.observations]  # fmt: skip
+        return [(observed.place, {"text": f"{observed.entity}: {observed.text}", "topics": [observed.entity]})
+                for observed in memory.observations]  # fmt: skip
     values = read_values(text, filename=filename)
-    if len(values) > 1:  # one fact a line
+    if len(values) > 1:  # one fact per line
         return [(value.place, value.value) for value in values]
-    found: Located | None = values[0]
+    rows: Located | None = values[0]
     if isinstance(values[0].value, dict) and "text" not in values[0].value:
-        found = values[0].member("facts")
-        if found is None or not isinstance(found.value, list):
+        rows = values[0].member("facts")
+        if rows is None or not isinstance(rows.value, list):
             raise problem(filename, 'is not a list of facts: the object has no list called "facts".')
-    assert found is not None
-    if isinstance(found.value, dict):
-        return [(found.place, found.value)]
-    return ((element.place, element.value) for element in found.elements())
+    assert rows is not None
+    if isinstance(rows.value, dict):
+        return [(rows.place, rows.value)]
+    return ((element.place, element.value) for element in rows.elements())
 
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
@@ -279,26 +277,26 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     return FileFact(place, text, state, pinned in _TRUE, category, topics, key, metadata)
 
 
-def _metadata(given: Any) -> Mapping[str, Any] | None:
-    """The metadata of a fact, from an object or a cell; None if it is none."""
+def _metadata(value: Any) -> Mapping[str, Any] | None:
+    """Return a fact's metadata from an object or a cell; None if invalid."""
     try:
-        read = json.loads(given) if isinstance(given, str) else given
+        read = json.loads(value) if isinstance(value, str) else value
         metadata_text(read)
     except (ValueError, RecursionError, MessageError):
         return None
     return dict(read)
 
 
-def _topics(given: Any) -> tuple[str, ...] | None:
-    """The topics of a fact, from a list or a cell; None if they are no texts."""
-    listed = given.split(TOPICS_APART.strip()) if isinstance(given, str) else given
+def _topics(value: Any) -> tuple[str, ...] | None:
+    """Return a fact's topics from a list or a cell; None if invalid."""
+    listed = value.split(TOPICS_APART.strip()) if isinstance(value, str) else value
     if not isinstance(listed, list | tuple) or not all(isinstance(topic, str) for topic in listed):
         return None
     return each_topic([storable(topic)[0] for topic in listed])[:MAX_TOPICS]
 
 
 def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
-    """Plan the import of a file given the `known` facts, of every state. Facts that exist already are left out."""
+    """Plan the import of a file given the `known` facts, of every state. Existing facts are skipped."""
     by_words = {_same(fact.text, fact.key): fact for fact in known}
     places: dict[tuple[str, str], Place] = {}
     new: list[New] = []
@@ -309,8 +307,8 @@ def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
             duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue
         places[key] = fact.place
-        said = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
-        new.append(New(fact.text, **said))
+        values = {name: getattr(fact, name) for name in ("state", "pinned", "category", "topics", "key", "metadata")}
+        new.append(New(fact.text, **values))
     total = len(file.facts) + len(file.problems)
     return ImportPlan(
         change=ChangeSet("import", tuple(new)) if new else None,
@@ -323,21 +321,21 @@ def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
 
 
 def _same(text: str, key: str | None) -> tuple[str, str]:
-    """What a fact is known by: a program's key, or without one its words."""
+    """Return the identity of a fact: a program's key, or else its text."""
     return ("words", same_words(text)) if key is None else ("key", key)
 
 
 def _sentence(file: FactsFile, importable: int, total: int, duplicates: int) -> str:
-    said = []
+    clauses = []
     if file.problems:
         first, more = file.problems[0], len(file.problems) - 1
-        said.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
+        clauses.append(f"{file.filename}, {place_words(first.place)}: {first.what}.")
         if more:
-            said.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
+            clauses.append(f"{more:,} more {'line has' if more == 1 else 'lines have'} a problem.")
     if duplicates:
-        said.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
+        clauses.append(f"{duplicates:,} {'is' if duplicates == 1 else 'are'} there already.")
     if importable == total:
-        said.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
+        clauses.append(f"{total:,} facts can be imported." if total > 1 else "1 fact can be imported.")
     else:
-        said.append(f"{importable:,} of {total:,} can be imported.")
-    return " ".join(said)
+        clauses.append(f"{importable:,} of {total:,} can be imported.")
+    return " ".join(clauses)

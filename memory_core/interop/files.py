@@ -1,4 +1,4 @@
-"""One way in for every file: what it is shows in its content, whatever it is called."""
+"""Open any supported file, detected by content rather than name."""
 
 import json
 from dataclasses import dataclass
@@ -32,19 +32,19 @@ _LABELS: dict[Kind, str] = {
     "configuration": "Memory Inspector configuration",
 }
 _EXPORTED = "conversations.json"
-"""The file with the conversations in the archives that ChatGPT and Claude export."""
+"""File with the conversations in ChatGPT's and Claude's export archives."""
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """Content of a file, before anything of it is stored."""
+    """Content of a file, before anything is stored."""
 
     name: str
-    """The file's own name, without a path."""
+    """File name without path."""
     kind: Kind
     conversations: tuple[Listed, ...] = ()
-    """To choose from; none where it is a bundle or a configuration."""
+    """Conversations to choose from; none in a bundle or a configuration."""
     bundle: Bundle | None = None
     configuration: Configuration | None = None
     _text: str = ""
@@ -52,14 +52,14 @@ class Preview:
 
     @property
     def label(self) -> str:
-        """Name of the kind of file, in words."""
+        """Return the kind of file in words."""
         return _LABELS[self.kind]
 
     def conversation(self, pick: int = 0) -> Conversation:
-        """One of its conversations, read whole.
+        """Parse one of its conversations.
 
         Raises:
-            FormatError: it cannot be read, or there is no such conversation.
+            FormatError: The conversation does not exist, or cannot be read.
         """
         if not 0 <= pick < len(self.conversations):
             raise problem(self.name, f"has no conversation {pick + 1}: it holds {len(self.conversations)}.")
@@ -72,7 +72,7 @@ def read_file(name: str, data: bytes) -> Preview:
     """Read a file of any kind: messages, a chat store, a bundle or a configuration.
 
     Raises:
-        FormatError: it is none of these, is damaged, or is too large; one sentence says which.
+        FormatError: It is none of these, damaged or too large; the message says which.
     """
     name = PureWindowsPath(name).name or "The file"
     archive = data.startswith(_ZIP_MAGICS)
@@ -93,20 +93,20 @@ def read_file(name: str, data: bytes) -> Preview:
             return Preview(name, "configuration", configuration=read_configuration(text, name))
         if is_chat_store(value):
             stored = read_chat_store(value, filename=name)
-            return Preview(name, "chat_store", tuple(each.listed for each in stored), _stored=stored)
+            return Preview(name, "chat_store", tuple(conversation.listed for conversation in stored), _stored=stored)
         if is_agent_file(value):
             stored = read_agent_file(value, filename=name)
-            return Preview(name, "agent_file", tuple(each.listed for each in stored), _stored=stored)
+            return Preview(name, "agent_file", tuple(conversation.listed for conversation in stored), _stored=stored)
         if (items := conversation_in(value)) is not None:
             return Preview(name, "agent_store", (items.listed,), _stored=(items,))
     return Preview(name, "openai", list_conversations(text, filename=name), _text=text)
 
 
 def read_path(path: Path) -> Preview:
-    """Read a file or a folder of notes where it lies; nothing of it or beside it is changed.
+    """Read a file or a folder of notes in place; neither it nor its siblings are changed.
 
     Raises:
-        FormatError: it is not there, cannot be read, or is none of the kinds that `read_file` knows.
+        FormatError: It is missing, unreadable, or of no kind that `read_file` knows.
     """
     check_files(path)
     try:
@@ -122,16 +122,16 @@ def read_path(path: Path) -> Preview:
 
 
 def check_files(path: Path) -> None:
-    """Raise `FormatError` if a file or a log of it is a pipe or a device: reading it may have no end."""
-    for each in (path, Path(f"{path}-wal"), Path(f"{path}-journal")):
-        if each.exists() and not (each.is_file() or each.is_dir()):
-            raise problem(each.name, "is no file, but a pipe or a device.")
+    """Raise `FormatError` if a file or one of its logs is a pipe or device, whose reading might never end."""
+    for candidate in (path, Path(f"{path}-wal"), Path(f"{path}-journal")):
+        if candidate.exists() and not (candidate.is_file() or candidate.is_dir()):
+            raise problem(candidate.name, "is no file, but a pipe or a device.")
 
 
 def _tables(data: bytes | Path, name: str) -> Preview:
     stored = read_table(data, filename=name, others=lambda table: _of_frameworks(table, name))
-    kind: Kind = "agent_store" if any(each.converted for each in stored) else "chat_table"
-    return Preview(name, kind, tuple(each.listed for each in stored), _stored=stored)
+    kind: Kind = "agent_store" if any(conversation.converted for conversation in stored) else "chat_table"
+    return Preview(name, kind, tuple(conversation.listed for conversation in stored), _stored=stored)
 
 
 def _notes(name: str, stored: StoredConversation) -> Preview:
@@ -143,7 +143,7 @@ def _of_frameworks(connection: StoreConnection, name: str) -> list[StoredConvers
 
 
 def _unwrapped(text: str, name: str) -> str:
-    """A file that was saved as JSON inside a JSON text, as older versions of LlamaIndex and some of Letta do."""
+    """Unwrap JSON inside a JSON string, as older versions of LlamaIndex and Letta save it."""
     if not text.lstrip().startswith('"{'):
         return text
     try:

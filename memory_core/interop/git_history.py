@@ -1,7 +1,6 @@
-"""What a git repository says of some files: each version with its time, its author and why, along the first parents.
+"""Versions of files in a git repository along first parents, each with time, author and message.
 
-Only objects and names of branches are read, by a library. Git itself is never run, and neither hooks nor the
-repository's configuration are looked at.
+A library reads objects and refs only. Git is never run, and hooks and configuration are never read.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,38 +16,38 @@ from memory_core.limits import Budget
 from memory_core.store.blocks import Written
 
 MAX_COMMITS = 50_000
-"""Maximum number of commits read, from the newest back."""
+"""Maximum commits read, newest first."""
 MAX_OBJECT_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of one object, unpacked; a larger one is not read."""
+"""Maximum unpacked bytes of an object; larger ones are skipped."""
 MAX_KEPT_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of all versions of a repository's files; older ones are left out."""
+"""Maximum bytes of all versions of a repository's files; older ones are dropped."""
 MAX_UNPACKED_BYTES = 4 * 1024 * 1024 * 1024
-"""Maximum bytes unpacked in all. Commits before are not read."""
+"""Maximum bytes unpacked in total; then reading stops."""
 MAX_SECONDS = 60
-"""Maximum seconds that reading a history takes. Commits before are not read."""
+"""Maximum seconds of reading a history; then reading stops."""
 MAX_VERSIONS = 500
-"""Maximum number of versions of one file: the newest."""
+"""Maximum versions of a file; the newest are kept."""
 
 Tree = Mapping[str, Any]
-"""Names of files and folders: None for a file, the names inside it for a folder."""
+"""Nested names: None for a file, a mapping for a folder."""
 
 TextOf = Callable[[bytes], str | None]
-"""The text of a file's bytes; None where they are none."""
+"""Decoder of a file's bytes; None if they are not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileHistory:
-    """The versions of files by their paths, oldest first."""
+    """Versions of files by path, oldest first."""
 
     versions: Mapping[str, list[TextVersion]]
     notes: tuple[str, ...] = ()
-    """What of the history is not here."""
+    """Sentences on missing history."""
 
 
 def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHistory:
-    """The versions of the files at these paths, in a repository whose `.git` folder this is.
+    """Return the versions of the files at these paths; `git` is the repository's `.git` folder.
 
-    A repository that cannot be read has no history, and a note that says why.
+    An unreadable repository gives an empty history with a note.
     """
     try:
         from dulwich.object_store import DiskObjectStore
@@ -58,30 +57,30 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
     read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects").rglob("*")]
-    if any(each.exists() and not (each.is_file() or each.is_dir()) for each in read):  # reading a pipe has no end
+    if any(path.exists() and not (path.is_file() or path.is_dir()) for path in read):  # reading a pipe might never end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
     try:
         store = DiskObjectStore(git / "objects", loose_object_size_limit=MAX_OBJECT_BYTES)
         try:
             with pack_sizes(git / "objects") as sizes:
                 bounded = _BoundedStore(store, sizes)
-                found = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
+                history = _versions(bounded, DiskRefsContainer(git)[b"HEAD"], _nested(wanted), text_of)
             notes = bounded.notes
         finally:
             store.close()
     except KeyError:
         return FileHistory({}, ("its git repository has no commits",))
-    except Exception as error:  # of bytes that anybody may have made, a library may raise anything
+    except Exception as error:  # the library may raise anything on hostile input
         return FileHistory({}, (f"its git history cannot be read ({type(error).__name__})",))
-    for path, versions in found.items():
+    for path, versions in history.items():
         if len(versions) > MAX_VERSIONS:
             notes.append(f"of {path} the newest {MAX_VERSIONS} of {len(versions):,} versions are imported")
             del versions[:-MAX_VERSIONS]
-    return FileHistory(found, tuple(notes))
+    return FileHistory(history, tuple(notes))
 
 
 class _BoundedStore:
-    """The objects of a repository, within the limits above, and what of them is left out."""
+    """A repository's objects within the limits above; records what was skipped."""
 
     def __init__(self, store: Any, sizes: PackSizes) -> None:
         self._store, self._sizes = store, sizes
@@ -91,13 +90,13 @@ class _BoundedStore:
 
     @property
     def notes(self) -> list[str]:
-        found = list(self.ends)
+        sentences = list(self.ends)
         if self._too_large:
             several = "versions are" if self._too_large > 1 else "version is"
-            found.append(f"{self._too_large:,} {several} too large to be read")
+            sentences.append(f"{self._too_large:,} {several} too large to be read")
         if self._full:
-            found.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
-        return found
+            sentences.append(f"older versions are left out: all are more than {MAX_KEPT_BYTES / 1024**2:,.0f} MB")
+        return sentences
 
     def __contains__(self, id: bytes) -> bool:
         return id in self._store
@@ -106,12 +105,12 @@ class _BoundedStore:
         size = self._sizes.largest(id)
         Budget("object", bytes=MAX_OBJECT_BYTES).take(bytes=size)
         self._unpacked.take(bytes=size)
-        found = self._store[id]
-        self._unpacked.take(bytes=max(0, found.raw_length() - size))
-        return found
+        data = self._store[id]
+        self._unpacked.take(bytes=max(0, data.raw_length() - size))
+        return data
 
     def text(self, id: bytes, text_of: TextOf) -> str | None:
-        """Return the text of a file's content; None if it is none, or beyond a limit."""
+        """Return a blob's text; None if it is not text, or exceeds a limit."""
         if self._full:
             return None
         try:
@@ -128,15 +127,15 @@ class _BoundedStore:
 
 
 def _versions(store: _BoundedStore, newest: bytes, wanted: Tree, text_of: TextOf) -> dict[str, list[TextVersion]]:
-    found: dict[str, list[TextVersion]] = {}
+    by_path: dict[str, list[TextVersion]] = {}
     for path, blob, commit in _changes(store, newest, wanted):
         if (text := store.text(blob, text_of)) is not None:
-            found.setdefault(path, []).append(TextVersion(text, _written(commit)))
-    return {path: versions[::-1] for path, versions in found.items()}
+            by_path.setdefault(path, []).append(TextVersion(text, _written(commit)))
+    return {path: versions[::-1] for path, versions in by_path.items()}
 
 
 def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[str, bytes, Any]]:
-    """Yield path, id of the content and commit of each version, newest first."""
+    """Yield path, blob id and commit of each version, newest first."""
     later: Any = None
     after: dict[str, bytes] = {}
     for commit, now in _first_parents(store, newest, wanted):
@@ -146,8 +145,9 @@ def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tupl
 
 
 def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tuple[Any, dict[str, bytes]]]:
-    """Yield each commit and its files along first parents, newest first; `store.ends` says why they end early."""
-    known: dict[tuple[bytes, str], dict[str, bytes]] = {}
+    """Yield each commit with its files along first parents, newest first; `store.ends` is the reason for stopping
+    early."""
+    cache: dict[tuple[bytes, str], dict[str, bytes]] = {}
     read, parents, commits = 0, [newest], Budget("history", items=MAX_COMMITS)
     while parents:
         if read and parents[0] not in store:
@@ -156,7 +156,7 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
         try:
             commits.take(items=1)
             commit = store[parents[0]]
-            files = _files(store, commit.tree, wanted, "", known)
+            files = _files(store, commit.tree, wanted, "", cache)
         except LimitError:
             store.ends.append(f"the newest {read:,} commits are read")
             return
@@ -166,40 +166,40 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
 
 
 def _files(
-    store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, known: dict[tuple[bytes, str], dict[str, bytes]]
+    store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, cache: dict[tuple[bytes, str], dict[str, bytes]]
 ) -> dict[str, bytes]:
-    """Return ids of the wanted files' contents by path, in a tree; `known` remembers those of folders seen before."""
-    if (tree, prefix) in known:
-        return known[tree, prefix]
-    found: dict[str, bytes] = {}
+    """Return the wanted files' blob ids by path; `cache` holds folders."""
+    if (tree, prefix) in cache:
+        return cache[tree, prefix]
+    ids: dict[str, bytes] = {}
     for entry in store[tree].items():
         name = entry.path.decode("utf-8", "replace")
         if name not in wanted:
             continue
         inside = wanted[name]
         if inside is not None and entry.mode == 0o040000:
-            found |= _files(store, entry.sha, inside, f"{prefix}{name}/", known)
+            ids |= _files(store, entry.sha, inside, f"{prefix}{name}/", cache)
         elif inside is None and entry.mode & 0o170000 == 0o100000:
-            found[f"{prefix}{name}"] = entry.sha
-    if prefix:  # the whole tree is another one in nearly every commit
-        known[tree, prefix] = found
-    return found
+            ids[f"{prefix}{name}"] = entry.sha
+    if prefix:  # not the root tree, which differs in nearly every commit
+        cache[tree, prefix] = ids
+    return ids
 
 
 def _nested(paths: Collection[str]) -> Tree:
-    found: dict[str, Any] = {}
+    tree: dict[str, Any] = {}
     for path in paths:
         *folders, name = path.split("/")
-        inside = found
+        inside = tree
         for folder in folders:
             inside = inside.setdefault(folder, {})
         inside[name] = None
-    return found
+    return tree
 
 
 def _written(commit: Any) -> Written:
-    """Time, author and reason of a commit; the author without the mail address."""
+    """Return a commit's time, author (without mail address) and message."""
     author = commit.author.decode("utf-8", "replace").partition("<")[0]
     reason = next(iter(commit.message.decode("utf-8", "replace").strip().splitlines()), "")
-    said = f"{one_line(author) or 'somebody'}, {commit.id[:7].decode()}: {one_line(reason) or 'no message'}"
-    return Written(float(commit.commit_time), said)
+    label = f"{one_line(author) or 'somebody'}, {commit.id[:7].decode()}: {one_line(reason) or 'no message'}"
+    return Written(float(commit.commit_time), label)

@@ -1,7 +1,7 @@
-"""Sizes of objects in git's pack files, read before an object is unpacked: a few bytes may unpack to gigabytes.
+"""Sizes of objects in git's pack files, read before unpacking, as a few bytes may unpack to gigabytes.
 
-The format is described in git's documentation, gitformat-pack(5): an object's header holds its size, that of a delta
-holds the size of the delta, and the delta's own head those of what it is applied to and of the result.
+Format: gitformat-pack(5). An object's header holds its size; a delta's header holds the delta's size, and the delta
+itself starts with the sizes of its base and its result.
 """
 
 import zlib
@@ -13,21 +13,21 @@ from typing import Any, BinaryIO
 _OFFSET_DELTA, _REFERENCE_DELTA = 6, 7
 _ID_BYTES = 20
 _HEAD_BYTES = 1024
-"""Bytes read of an object: header, base and enough compressed data for the first bytes of a delta."""
+"""Bytes read per object: header, base and enough compressed data for a delta's first bytes."""
 MAX_CHAIN = 5_000
-"""Deltas on each other; git itself makes chains of 50, or of 250 when told to."""
+"""Maximum length of a delta chain; git's default is 50, or 250 in aggressive mode."""
 
 
 class PackSizes:
-    """The packs of a repository."""
+    """The pack files of a repository."""
 
     def __init__(self, packs: list[tuple[Any, BinaryIO]]) -> None:
         self._packs = packs
 
     def largest(self, id: bytes) -> int:
-        """Return the largest size, in bytes, that unpacking an object takes, those it is a delta of included.
+        """Return the largest size in bytes met while unpacking an object, its delta bases included.
 
-        0 for an object that is in no pack.
+        0 for an object outside the packs.
         """
         largest, chain = 0, 0
         place = self._find(id)
@@ -48,7 +48,7 @@ class PackSizes:
         return None
 
     def _object(self, file: BinaryIO, at: int) -> tuple[int, tuple[BinaryIO, int] | None]:
-        """Return the size of one object and, of a delta, where its base is."""
+        """Return an object's size and, for a delta, the location of its base."""
         file.seek(at)
         head = file.read(_HEAD_BYTES)
         kind, size, used = head[0] >> 4 & 7, head[0] & 15, 1
@@ -71,7 +71,7 @@ class PackSizes:
 
 
 def _delta_sizes(compressed: bytes) -> tuple[int, int]:
-    """Sizes of what a delta is applied to, and of the result."""
+    """Return the sizes of a delta's base and result."""
     head = zlib.decompressobj().decompress(compressed, 24)
     sizes, at = [], 0
     for _ in range(2):

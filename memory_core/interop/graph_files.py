@@ -1,8 +1,7 @@
-"""A knowledge graph as a file: JSON, written and read; GraphML and Cypher, written only.
+"""Knowledge graph files: JSON (read and written), GraphML and Cypher (written only).
 
-A file holds the entities and relations that hold or held once; what was removed or merged is not in
-it, nor which messages said it. JSON is read from other programs too, GraphML is for programs that
-draw graphs, and Cypher is a program for a graph database to run. Reading changes nothing.
+A file holds current and ended relations with their entities, but not removed or merged ones, nor sources. JSON of other
+programs is accepted too; GraphML is for graph drawing programs, Cypher for graph databases.
 """
 
 import json
@@ -28,7 +27,7 @@ Form = Literal["json", "graphml", "cypher"]
 FORMS: tuple[Form, ...] = ("json", "graphml", "cypher")
 
 MAX_ROWS = 100_000
-"""Entities and relations together that one file may hold."""
+"""Maximum entities and relations of a file together."""
 
 _FORMAT = "memory-inspector-graph"
 _STATES = ("active", "ended")
@@ -43,7 +42,7 @@ class FileEntity:
 
 @dataclass(frozen=True, slots=True)
 class FileRelation:
-    """A relation of a file, between entities by their names."""
+    """A relation of a file, between entity names."""
 
     subject: str
     predicate: str
@@ -53,25 +52,25 @@ class FileRelation:
 
 @dataclass(frozen=True, slots=True)
 class GraphFile:
-    """Checked content of a graph file."""
+    """Validated content of a graph file."""
 
     name: str
-    """The file's name."""
+    """File name."""
     entities: tuple[FileEntity, ...] = field(repr=False)
     relations: tuple[FileRelation, ...] = field(repr=False)
 
     @property
     def isolated(self) -> int:
-        """How many entities have no relation: those are not imported."""
-        joined = {normal_name(end) for each in self.relations for end in (each.subject, each.object)}
+        """Return the number of entities without relations, which are not imported."""
+        joined = {normal_name(end) for relation in self.relations for end in (relation.subject, relation.object)}
         return sum(normal_name(entity.name) not in joined for entity in self.entities)
 
 
 def write_graph(graph: Graph, form: str) -> str:
-    """A graph as the text of a file: `json`, `graphml` or `cypher`. The same graph gives the same text.
+    """Serialise a graph to `json`, `graphml` or `cypher`. Equal graphs give equal text.
 
     Raises:
-        ConfigError: there is no such form.
+        ConfigError: The format is unknown.
     """
     writers: Mapping[str, Callable[[GraphFile], str]] = {
         "json": _write_json,
@@ -84,32 +83,32 @@ def write_graph(graph: Graph, form: str) -> str:
 
 
 def file_of(graph: Graph, name: str = "graph") -> GraphFile:
-    """The entities that are active, and the relations between them that hold or held once."""
-    there = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
+    """Return the active entities, with current and ended relations between them."""
+    active = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
     return GraphFile(
         name,
         tuple(
             FileEntity(_plain(entity.name), entity.type, tuple(_plain(alias) for alias in entity.aliases))
-            for entity in there.values()
+            for entity in active.values()
         ),
         tuple(
             FileRelation(
-                _plain(there[relation.subject].name),
+                _plain(active[relation.subject].name),
                 _plain(relation.predicate),
-                _plain(there[relation.object].name),
+                _plain(active[relation.object].name),
                 "ended" if relation.state == "ended" else "active",
             )
             for _, relation in sorted(graph.relations.items())
-            if relation.state in _STATES and {relation.subject, relation.object} <= there.keys() and relation.predicate
+            if relation.state in _STATES and {relation.subject, relation.object} <= active.keys() and relation.predicate
         ),
     )
 
 
 def read_graph_file(data: bytes, name: str) -> GraphFile:
-    """Read and check a graph file. Nothing is stored.
+    """Parse and validate a graph file. Nothing is stored.
 
     Raises:
-        FormatError: it cannot be read, or not all of it is a graph; one sentence, with the place.
+        FormatError: The file is not a valid graph; the message names the place.
     """
     check_size(len(data))
     if _is_xml(data):
@@ -118,34 +117,34 @@ def read_graph_file(data: bytes, name: str) -> GraphFile:
 
 
 def import_graph(desk: GraphDesk, file: GraphFile, *, actor: Actor = "user") -> AppliedChangeSet | None:
-    """Add what a file holds to a graph, as one change set that can be undone; None: all of it was there already."""
+    """Add a file's contents to a graph as one undoable change set; None if all existed already."""
     aliases = {entity.name: entity.aliases for entity in file.entities if entity.aliases}
     return desk.add_many(named_relations(file), aliases=aliases, actor=actor)
 
 
 def named_relations(file: GraphFile) -> list[NamedRelation]:
-    """The relations of a file between the names of their entities, with their types."""
+    """Return a file's relations with the names and types of their entities."""
     types = {normal_name(entity.name): entity.type for entity in file.entities}
     return [
         NamedRelation(
-            each.subject,
-            each.predicate,
-            each.object,
-            types.get(normal_name(each.subject), "other"),
-            types.get(normal_name(each.object), "other"),
-            ended=each.state == "ended",
+            relation.subject,
+            relation.predicate,
+            relation.object,
+            types.get(normal_name(relation.subject), "other"),
+            types.get(normal_name(relation.object), "other"),
+            ended=relation.state == "ended",
         )
-        for each in file.relations
+        for relation in file.relations
     ]
 
 
 def _is_xml(data: bytes) -> bool:
-    # Without its mark and its zeros, UTF-16 begins with the same "<" as UTF-8.
+    # UTF-16 without byte order mark and zero bytes starts with the same "<" as UTF-8.
     return data[:200].replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe \t\r\n").startswith(b"<")
 
 
 def _plain(text: str) -> str:
-    """Words as every form can hold them: on one line, and nothing that is no character."""
+    """Normalise text to one line of characters valid in every format."""
     cleaned: str = storable(" ".join(text.split()))[0]
     return re.sub("[\x00-\x1f\x7f\ufffe\uffff]", "\ufffd", cleaned)
 
@@ -154,12 +153,12 @@ def _plain(text: str) -> str:
 
 
 class _Checking:
-    """Takes the rows of one file in order, and refuses the file at the first that cannot be."""
+    """Validates a file's rows in order; the first invalid one rejects the file."""
 
     def __init__(self, filename: str) -> None:
         self._filename = filename
         self._names: dict[str, str] = {}
-        """Name of each entity by its id in the file."""
+        """Entity names by id in the file."""
         self._entities: dict[str, FileEntity] = {}
         self._joins: list[tuple[Place, str, str, str, str]] = []
 
@@ -197,14 +196,14 @@ class _Checking:
         return GraphFile(self._filename, tuple(self._entities.values()), tuple(relations))
 
     def _named(self, place: Place, end: str) -> str:
-        """The entity at an end of a relation, by its id, or by its name."""
+        """Return the entity at one end of a relation, by id or name."""
         if end in self._names:
             return self._names[end]
-        known = self._entities.get(normal_name(clean_name(end)))
-        if known is None:
+        entity = self._entities.get(normal_name(clean_name(end)))
+        if entity is None:
             self._wrong(place, f"a relation names {_shown(end)}, which is no entity of this file")
             raise AssertionError
-        return known.name
+        return entity.name
 
     def _name(self, place: Place, value: Any, of: str) -> str:
         what = "predicate" if of == "a relation" else "name"
@@ -239,8 +238,8 @@ def _write_json(file: GraphFile) -> str:
         for entity in file.entities
     ]
     relations = [
-        {"subject": ids[each.subject], "predicate": each.predicate, "object": ids[each.object], "state": each.state}
-        for each in file.relations
+        {"subject": ids[edge.subject], "predicate": edge.predicate, "object": ids[edge.object], "state": edge.state}
+        for edge in file.relations
     ]
     head = json.dumps({"format": _FORMAT, "version": 1})[:-1]
     lists = (("entities", entities), ("relations", relations))
@@ -277,14 +276,13 @@ def _read_json(text: str, name: str) -> GraphFile:
 
 
 def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
-    """The graph of MCP's reference memory server; what it observed of its entities are facts.
+    """Convert the graph of MCP's reference memory server; its observations are imported as facts instead.
 
-    A relation to an entity that is missing makes it; one of an entity to itself, and names that are too long for a
-    graph, are left out.
+    Missing ends of relations become entities; self-relations and overlong names are dropped.
     """
     entities: dict[str, FileEntity] = {}
-    for given, kind in memory.entities:
-        _add_entity(entities, given, kind)
+    for name_there, kind in memory.entities:
+        _add_entity(entities, name_there, kind)
     relations: dict[FileRelation, None] = {}
     for subject, predicate, object in memory.relations:
         ends = [_add_entity(entities, end) for end in (subject, object)]
@@ -295,7 +293,7 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
 
 
 def _add_entity(entities: dict[str, FileEntity], name: str, kind: str = "other") -> str | None:
-    """The entity's name as it is there already, or now is; None for a name that a graph does not hold."""
+    """Add an entity; return its name as stored, or None if a graph cannot hold it."""
     text = _plain(name)
     key = normal_name(clean_name(text))
     if not key or len(text) > LONGEST:
@@ -305,10 +303,10 @@ def _add_entity(entities: dict[str, FileEntity], name: str, kind: str = "other")
 
 
 def _elements(top: Located, member: str, name: str) -> Iterable[Located]:
-    found = top.member(member)
-    if found is None or not isinstance(found.value, list):
+    elements = top.member(member)
+    if elements is None or not isinstance(elements.value, list):
         raise problem(name, f'is not a graph: it holds no list "{member}".')
-    for row in found.elements():
+    for row in elements.elements():
         if not isinstance(row.value, dict):
             raise problem(name, "this is no object.", place=row.place)
         yield row
@@ -339,11 +337,11 @@ def _write_graphml(file: GraphFile) -> str:
     lines = [_GRAPHML]
     for entity in file.entities:
         aliases = [json.dumps(list(entity.aliases), ensure_ascii=False)] if entity.aliases else []
-        given = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
-        lines.append(f'<node id="{ids[entity.name]}">{_data(given)}</node>\n')
-    for each in file.relations:
-        ends = f'source="{ids[each.subject]}" target="{ids[each.object]}"'
-        lines.append(f"<edge {ends}>{_data((('predicate', each.predicate), ('state', each.state)))}</edge>\n")
+        values = zip(("name", "type", "aliases"), (entity.name, entity.type, *aliases), strict=False)
+        lines.append(f'<node id="{ids[entity.name]}">{_data(values)}</node>\n')
+    for relation in file.relations:
+        ends = f'source="{ids[relation.subject]}" target="{ids[relation.object]}"'
+        lines.append(f"<edge {ends}>{_data((('predicate', relation.predicate), ('state', relation.state)))}</edge>\n")
     return "".join([*lines, "</graph>\n</graphml>\n"])
 
 
@@ -361,26 +359,26 @@ def _write_cypher(file: GraphFile) -> str:
     lines = [_HEAD]
     for entity in file.entities:
         aliases = ", ".join(map(_quoted, entity.aliases))
-        given = f"SET a.type = '{entity.type}', a.aliases = [{aliases}]"
-        lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {given};")
-    for each in file.relations:
-        ends = f"(a:Entity {{name: {_quoted(each.subject)}}}), (b:Entity {{name: {_quoted(each.object)}}})"
-        values = f"{{predicate: {_quoted(each.predicate)}, state: '{each.state}'}}"
-        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(each.predicate)} {values}]->(b);")
+        assignment = f"SET a.type = '{entity.type}', a.aliases = [{aliases}]"
+        lines.append(f"MERGE (a:Entity {{name: {_quoted(entity.name)}}}) {assignment};")
+    for relation in file.relations:
+        ends = f"(a:Entity {{name: {_quoted(relation.subject)}}}), (b:Entity {{name: {_quoted(relation.object)}}})"
+        values = f"{{predicate: {_quoted(relation.predicate)}, state: '{relation.state}'}}"
+        lines.append(f"MATCH {ends} CREATE (a)-[:{_relationship(relation.predicate)} {values}]->(b);")
     return "\n".join([*lines, ""])
 
 
 def _relationship(predicate: str) -> str:
-    """The type of a relationship: plain letters that need no quotes. Its words are in the property `predicate`."""
+    """Return a relationship type of plain letters, which needs no quoting; property `predicate` has the original."""
     word = re.sub(r"[^A-Z0-9]+", "_", predicate.upper()).strip("_")[:60]
     return word if re.fullmatch(_TYPE, word) else "RELATED_TO"
 
 
 def _quoted(text: str) -> str:
-    r"""A text as a string of Cypher, on one line.
+    r"""Quote a text as a Cypher string on one line.
 
-    Older databases read `\u0027` as a quote anywhere in a query, so that a backslash of the text
-    is never left before a `u`: the string is cut in two there.
+    Older databases decode `\u0027` to a quote anywhere in a query, so no backslash may
+    precede a `u`: the string is split in two there.
     """
     pieces = re.split(r"(?<=\\)(?=[uU])", text)
     return " + ".join("'" + "".join(map(_escaped, piece)) + "'" for piece in pieces)

@@ -1,6 +1,6 @@
-"""A conversation of another store as a session in the state it has there, instead of being played.
+"""Import a conversation with its memory state, without replaying it.
 
-Its queue is the queue, its archive the archive, its memory blocks are static blocks with every version they had.
+Queue and archive are taken over; memory blocks become static blocks with all their versions.
 """
 
 import uuid
@@ -20,18 +20,18 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 
 
-def import_standing(
+def import_with_state(
     conversation: Conversation, database: Database, *, services: Services, source: str, learn: bool = True
 ) -> Memory:
     """Create a session in the state of a conversation's store.
 
-    The blocks that learn are those of its recipe (see `recipe_for`), and empty; with `learn` they are due the
-    archive, as all that leaves a queue is. `source`: where it comes from, in words.
+    Learning blocks come from its recipe (see `recipe_for`) and start empty; with `learn` the archive is queued for
+    them, like any flushed messages. `source`: description of the origin.
 
     Raises:
-        MessageError: a message cannot be stored.
-        ConfigError: a block cannot be made.
-        StoreError: the database cannot be reached.
+        MessageError: A message cannot be stored.
+        ConfigError: A block cannot be made.
+        StoreError: The database cannot be reached.
     """
     session = Session(database, uuid.uuid4().hex[:12], services=services)
     made = RECIPES[recipe_for(conversation)].made()
@@ -50,10 +50,10 @@ def import_standing(
 
 
 def recipe_for(conversation: Conversation) -> str:
-    """Key of the recipe that a conversation's store is nearest to: self-editing where it has blocks of its own."""
+    """Return the key of the closest recipe: self-editing if the store has blocks of its own."""
     return "self_editing" if conversation.blocks else "blocks"
 
 
 def token_limit(conversation: Conversation) -> int:
-    """Token limit of a session that stands as the store does: the store's, or the default."""
+    """Return the store's token limit, or the default."""
     return conversation.token_limit or MemoryConfig().token_limit

@@ -1,7 +1,7 @@
-"""Stores opened read only where they lie: each conversation of one as a session that follows it.
+"""Open other programs' stores read-only and in place; each conversation becomes a session that follows it.
 
-Nothing is ever written back. Where a session's file lies is known to this database alone: it is in no bundle and no
-branch, and only what runs on this machine can name it (`memory-inspector open`), no visitor of the app.
+Stores are never written. A session's file path is stored in this database only, never in bundles or branches, and can
+be set only on this machine (`memory-inspector open`), not by visitors of the app.
 """
 
 import hashlib
@@ -36,35 +36,35 @@ from memory_core.store.database import Database
 from memory_core.store.writing import read_opened, read_session
 
 MAX_OPENED = 50
-"""Conversations of one store that are opened at once."""
+"""Maximum conversations of a store opened together."""
 
 _BESIDE = ("", "-wal", "-journal")
-"""Endings of the files in which a SQLite database changes."""
+"""Suffixes of the files in which a SQLite database changes."""
 
 _Name = tuple[str, int]
-"""What a part of a store is called there, and which of those that are called so."""
+"""Name of a store's part, and its index among equal names."""
 _Bring = Callable[[Session], bool]
-"""Brings a session to what a part of a store holds; whether anything had changed."""
+"""Function that updates a session from a part of a store; returns whether anything changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     bring: _Bring
     note: str = ""
-    """What of it is left out, in a sentence."""
+    """Sentence on skipped contents."""
 
 
 _log = logging.getLogger(__name__)
 
 
 def open_store(path: Path, database: Database, *, services: Services, only: str | None = None) -> list[str]:
-    """Open a store; the ids of the sessions that show it, the same whenever it is opened again.
+    """Open a store; return the ids of its sessions, which stay the same on every opening.
 
-    `only`: the name of one of its conversations.
+    `only`: open just the conversation of this name.
 
     Raises:
-        FormatError: it cannot be read, holds nothing that can be shown, or too much.
-        StoreError: the database cannot be reached.
+        FormatError: The store cannot be read, is empty, or holds too much.
+        StoreError: The database cannot be reached.
     """
     path = path.expanduser().resolve()
     if database.is_sqlite and str(path) == str(Path(database.engine.url.database or "").resolve()):
@@ -81,10 +81,10 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
 
 
 def _parts(path: Path) -> dict[_Name, _Part]:
-    """What a store holds, each part with how it is brought into a session.
+    """Return the parts of a store, each with its update function.
 
     Raises:
-        FormatError: it cannot be read, or holds nothing that can be shown.
+        FormatError: The store cannot be read, or is empty.
     """
     check_files(path)
     if graph := _reference_memory(path):
@@ -93,7 +93,7 @@ def _parts(path: Path) -> dict[_Name, _Part]:
     try:
         preview = read_path(path)
     except FormatError:
-        if parts:  # of a memory that keeps facts and no conversations
+        if parts:  # a memory that stores facts but no conversations
             return parts
         raise
     if not preview.conversations:
@@ -106,25 +106,25 @@ def _parts(path: Path) -> dict[_Name, _Part]:
 
 
 def _facts_tables(path: Path) -> dict[_Name, _Part]:
-    """What memories know that keep facts in a database; none where it is no database, or damaged."""
+    """Return the fact stores of memories in a database; none if it is damaged or not a database."""
     if _beginning(path, len(SQLITE_MAGIC)) != SQLITE_MAGIC:
         return {}
     try:
         return {(name, 0): _Part(partial(_bring_facts, facts)) for name, facts in memories_of(path).items()}
-    except (OSError, sqlite3.Error):  # said by who reads it as conversations
+    except (OSError, sqlite3.Error):  # reported when it is read as conversations
         return {}
 
 
 def _reference_memory(path: Path) -> dict[_Name, _Part]:
-    """What MCP's reference memory server knows; nothing where the file is none of its."""
+    """Return the contents of MCP's reference memory server; empty for other files."""
     data = _beginning(path, MAX_FILE_BYTES + 1)
     try:
         memory = read_reference_memory(read_text(data, filename=path.name), filename=path.name)
-    except FormatError:  # said by who reads it as conversations
+    except FormatError:  # reported when it is read as conversations
         return {}
     if memory is None:
         return {}
-    facts = [MirroredFact((f"{said.entity}: {said.text}",)) for said in memory.observations]
+    facts = [MirroredFact((f"{observed.entity}: {observed.text}",)) for observed in memory.observations]
     relations = named_relations(graph_of(memory, path.name))
     return {(path.stem, 0): _Part(partial(_bring_graph, facts, relations), " ".join(memory.notes))}
 
@@ -133,13 +133,13 @@ def _beginning(path: Path, size: int) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(size)
-    except OSError:  # a folder, or said by who reads it as conversations
+    except OSError:  # a folder, or reported when it is read as conversations
         return b""
 
 
 def _bring_conversation(preview: Preview, number: int, session: Session) -> bool:
-    found = preview.conversation(number)
-    return mirror(session, found.messages, archived=found.archived, blocks=found.blocks)
+    conversation = preview.conversation(number)
+    return mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
 
 
 def _bring_facts(facts: Sequence[MirroredFact], session: Session) -> bool:
@@ -147,8 +147,8 @@ def _bring_facts(facts: Sequence[MirroredFact], session: Session) -> bool:
 
 
 def _bring_graph(facts: Sequence[MirroredFact], relations: Sequence[NamedRelation], session: Session) -> bool:
-    told, related = mirror_facts(session, facts), mirror_relations(session, relations)
-    return told or related
+    facts_changed, related = mirror_facts(session, facts), mirror_relations(session, relations)
+    return facts_changed or related
 
 
 def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: Services) -> str:
@@ -158,7 +158,7 @@ def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: 
         session,
         title=name[0] if name[0] == path.name else f"{name[0]} ({path.name})",
         user_id=None,
-        # Nothing is ever flushed or cut here: the store's owner decides about that.
+        # Nothing is flushed or cut here: the store's owner decides about that.
         config={"token_limit": MAX_TOKENS, "chat_history_token_ratio": 1.0},
         blocks=None,
         begun=AgentAttached(source="file", name=path.name),
@@ -170,7 +170,7 @@ def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: 
 
 
 def _free_id(database: Database, place: str) -> str:
-    """The id of the session that shows this place; another one where that was deleted."""
+    """Return the session id for this place; a new one if that session was deleted."""
     base = f"opened-{hashlib.sha256(place.encode()).hexdigest()[:12]}"
     with database.read() as connection:
         ids = itertools.chain([base], (f"{base}-{number}" for number in itertools.count(2)))
@@ -180,21 +180,21 @@ def _free_id(database: Database, place: str) -> str:
 
 @dataclass(slots=True)
 class StoreFollower:
-    """Keeps the opened sessions of a database as their stores are; for one thread."""
+    """Keeps opened sessions in sync with their stores. Not thread-safe."""
 
     database: Database
     services: Services
     problems: Mapping[str, str] = field(default_factory=dict)
-    """By session, why it shows what its store was earlier: the store is gone, or cannot be read."""
+    """Reason a session is out of date, by session: its store is gone or unreadable."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """By session, what of its store is left out; empty for nothing."""
+    """Note on skipped contents by session; empty if complete."""
     _seen: dict[Path, object] = field(default_factory=dict)
 
     def look(self) -> int:
-        """Read every store that has changed since the last look; the number of sessions that changed.
+        """Read all stores changed since the last look; return the number of changed sessions.
 
         Raises:
-            StoreError: the database cannot be reached.
+            StoreError: The database cannot be reached.
         """
         stores: dict[Path, dict[str, _Name]] = {}
         with self.database.read() as connection:
@@ -203,7 +203,7 @@ class StoreFollower:
             followed = json.loads(place)
             stores.setdefault(Path(followed["path"]), {})[session_id] = tuple(followed["name"])
         changed = 0
-        problems = {session: told for session, told in self.problems.items() if session in opened}
+        problems = {session: reason for session, reason in self.problems.items() if session in opened}
         for path, sessions in stores.items():
             now = fingerprint(path), list(sessions)
             if self._seen.get(path) == now:
@@ -212,7 +212,7 @@ class StoreFollower:
                 changed += self._read(path, sessions, problems)
             except StoreError:
                 raise
-            except MemoryInspectorError as error:  # tried again once it has changed
+            except MemoryInspectorError as error:  # retried after the next change
                 _log.warning("a store that is followed cannot be read: %s", type(error).__name__)
                 problems.update(dict.fromkeys(sessions, str(error).removesuffix(" Nothing was imported.")))
             self._seen[path] = now
@@ -220,7 +220,7 @@ class StoreFollower:
         return changed
 
     def _read(self, path: Path, sessions: Mapping[str, _Name], problems: dict[str, str]) -> int:
-        """Read one store for the sessions that show parts of it; how many changed."""
+        """Update the sessions of one store; return how many changed."""
         parts = _parts(path)
         changed = 0
         for session_id, name in sessions.items():
@@ -237,11 +237,11 @@ class StoreFollower:
 
 
 def fingerprint(path: Path) -> object:
-    """What changes whenever a store may have changed: sizes and times of its files."""
+    """Return a value that differs whenever a store may have changed: its files' sizes and times."""
     try:
         if path.is_dir():
             return folder_fingerprint(path)
-        found = [Path(f"{path}{ending}") for ending in _BESIDE]
-        return [(about.st_size, about.st_mtime_ns) for each in found if each.exists() and (about := each.stat())]
-    except (OSError, FormatError) as error:  # said when it is read
+        paths = [Path(f"{path}{ending}") for ending in _BESIDE]
+        return [(about.st_size, about.st_mtime_ns) for file in paths if file.exists() and (about := file.stat())]
+    except (OSError, FormatError) as error:  # reported when it is read
         return type(error).__name__

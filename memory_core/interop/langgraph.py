@@ -1,7 +1,7 @@
-"""LangGraph's checkpoints in SQLite: each thread's messages, with what had left its state before the newest checkpoint.
+"""LangGraph's SQLite checkpoints: each thread's messages, including those dropped before the newest checkpoint.
 
-A checkpoint is data, and stays data: objects in it are read as the fields that they were written from. None is made,
-no module is imported and nothing is unpickled, whatever the file says.
+Checkpoints are untrusted: serialised objects are read as plain fields. No class is instantiated, no module imported,
+and nothing unpickled.
 """
 
 import json
@@ -21,16 +21,16 @@ from memory_core.messages import MAX_DEPTH, ChatMessage
 
 _COLUMNS = frozenset({"thread_id", "checkpoint_ns", "checkpoint_id", "parent_checkpoint_id", "type", "checkpoint"})
 _MODELS = (4, 5)
-"""Extension types under which LangGraph writes pydantic models: module, class, fields and how to make it of them."""
+"""Msgpack extension types of LangGraph's pydantic models: module, class, fields and constructor."""
 _INTERNAL = ("__", "branch:")
-"""Beginnings of the names of channels that LangGraph keeps for itself."""
+"""Prefixes of LangGraph's internal channels."""
 
 Unpack = Callable[[bytes], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """A pydantic object as it was written: its fields."""
+    """Fields of a serialised pydantic object."""
 
     fields: Mapping[str, Any]
 
@@ -42,10 +42,10 @@ class _Checkpoint:
 
 
 def threads_of(connection: StoreConnection, filename: str) -> list[StoredConversation]:
-    """Every thread of LangGraph's tables in a SQLite file.
+    """Return all threads of LangGraph's tables in a SQLite file.
 
     Raises:
-        FormatError: a checkpoint is damaged or of a kind that is not read, or what unpacks it is not installed.
+        FormatError: A checkpoint is damaged or unsupported, or the msgpack package is not installed.
     """
     return [
         _thread(connection, table, str(thread), filename)
@@ -57,22 +57,22 @@ def threads_of(connection: StoreConnection, filename: str) -> list[StoredConvers
 
 
 def _thread(connection: StoreConnection, table: str, thread: str, filename: str) -> StoredConversation:
-    """A thread at its newest checkpoint; what an earlier one of its line had and this one has not is archived."""
+    """Return a thread at its newest checkpoint; messages only in its ancestors are archived."""
     line = [_decoded(*row, filename=filename, budget=connection.budget) for row in _line(connection, table, thread)]
     last = line[-1]
-    given = _given(last.state)
-    found: dict[str, tuple[Any, float | None]] = {}
+    inputs = _graph_inputs(last.state)
+    entries: dict[str, tuple[Any, float | None]] = {}
     for checkpoint in line:
-        for entry in [*_messages(checkpoint.state), *(given if checkpoint is last else ())]:
+        for entry in [*_messages(checkpoint.state), *(inputs if checkpoint is last else ())]:
             key = _key(entry)
-            found[key] = entry, found[key][1] if key in found else checkpoint.at
-    newest = {_key(entry): None for entry in [*_messages(last.state), *given]}
-    left = [key for key in found if key not in newest]
-    read = [(key, message) for key in [*left, *newest] for message in _read(found[key][0])]
+            entries[key] = entry, entries[key][1] if key in entries else checkpoint.at
+    newest = {_key(entry): None for entry in [*_messages(last.state), *inputs]}
+    older = [key for key in entries if key not in newest]
+    read = [(key, message) for key in [*older, *newest] for message in _read(entries[key][0])]
     notes = []
-    if left:
+    if older:
         notes.append(
-            f"{'1 message' if len(left) == 1 else f'{len(left):,} messages'} of earlier checkpoints had left the "
+            f"{'1 message' if len(older) == 1 else f'{len(older):,} messages'} of earlier checkpoints had left the "
             "thread’s state: archived here"
         )
     others = [name for name in last.state if name != "messages" and not name.startswith(_INTERNAL)]
@@ -82,13 +82,13 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
         thread,
         tuple(message for _, message in read),
         frozenset(n for n, (key, _) in enumerate(read) if key not in newest),
-        tuple(found[key][1] for key, _ in read),
+        tuple(entries[key][1] for key, _ in read),
         notes=tuple(notes),
     )
 
 
 def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[Any, Any]]:
-    """Type and bytes of the newest checkpoint and of those before it, oldest first; other branches are left out."""
+    """Return type and bytes of the newest checkpoint and its ancestors, oldest first, without other branches."""
     query = (
         f"SELECT checkpoint_id, parent_checkpoint_id, type, checkpoint FROM {quoted(table)} "
         "WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id"
@@ -136,13 +136,13 @@ def _unpacker(filename: str, budget: Budget) -> Unpack:
         return container
 
     def unpack(data: bytes, depth: int = 0) -> Any:
-        if depth > MAX_DEPTH:  # each is unpacked on top of the one around it
+        if depth > MAX_DEPTH:  # extensions nest recursively
             raise RecursionError
         hooks = {"ext_hook": partial(model, depth + 1), "object_hook": counted, "list_hook": counted}
         return msgpack.unpackb(data, strict_map_key=False, **hooks)
 
     def model(depth: int, code: int, data: bytes) -> Any:
-        """Fields of a pydantic model; anything else that stands for an object is nothing here."""
+        """Decode a pydantic model's fields; other object types become None."""
         if code not in _MODELS:
             return None
         written = unpack(data, depth)
@@ -153,24 +153,24 @@ def _unpacker(filename: str, budget: Budget) -> Unpack:
 
 
 def _messages(state: Mapping[str, Any]) -> Sequence[Any]:
-    found = state.get("messages")
-    return found if isinstance(found, list) else ()
+    messages = state.get("messages")
+    return messages if isinstance(messages, list) else ()
 
 
-def _given(state: Mapping[str, Any]) -> Sequence[Any]:
-    """The messages that a graph was started with, where it has not come to take them into its state."""
+def _graph_inputs(state: Mapping[str, Any]) -> Sequence[Any]:
+    """Return the graph's input messages if they have not entered its state yet."""
     begun = state.get("__start__")
     return _messages(begun) if "messages" not in state and isinstance(begun, dict) else ()
 
 
 def _key(entry: Any) -> str:
-    """What a message is known by in every checkpoint: its id, or all that it says."""
+    """Return a message's identity across checkpoints: its id, or else its content."""
     fields = _fields(entry)
     return str(fields.get("id") or json.dumps(fields, sort_keys=True, default=str))
 
 
 def _fields(entry: Any) -> Mapping[str, Any]:
-    """The fields of a message, however it was written."""
+    """Return a message's fields from any serialised form."""
     match entry:
         case _Model(fields):
             return fields
@@ -186,7 +186,7 @@ def _fields(entry: Any) -> Mapping[str, Any]:
 
 
 def _read(entry: Any) -> list[ChatMessage] | list[MessageError]:
-    """The messages that an entry stands for, or why it is none."""
+    """Return the messages of an entry, or the reason it is unreadable."""
     try:
         return read_messages(entry if isinstance(entry, dict) and "lc" in entry else dict(_fields(entry)))
     except MessageError as error:

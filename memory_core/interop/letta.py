@@ -1,6 +1,6 @@
-"""Letta's agent files (`.af`): each agent with its memory blocks, its messages, and which of these are in its context.
+"""Letta's agent files (`.af`): agents with memory blocks, messages, and which messages are in context.
 
-An agent's code stays where it is: of its tools only the names are read.
+Only the names of tools are read, not their code.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,23 +17,23 @@ from memory_core.messages import ChatMessage, storable
 
 _FIELDS = ("role", "name", "tool_calls", "tool_call_id")
 _ROLES = {"approval": "assistant", "summary": "system"}
-"""Roles of Letta's own: a call that waits for a person, and what stands for messages that left the context."""
+"""Letta's additional roles: a call awaiting approval, and a summary of messages that left the context."""
 _UNREADABLE = ("redacted_reasoning", "omitted_reasoning")
-"""Parts of a message in which there is nothing to read."""
+"""Content types without readable text."""
 
 
 def is_agent_file(value: Any) -> bool:
-    """Is this JSON value an agent file, of this or an earlier version?"""
+    """Return whether a JSON value is an agent file, of this or an earlier version."""
     if not isinstance(value, dict):
         return False
     return isinstance(value.get("agents"), list) or ("core_memory" in value and "messages" in value)
 
 
 def read_agent_file(value: Mapping[str, Any], *, filename: str) -> tuple[StoredConversation, ...]:
-    """The agents of an agent file, each as a conversation with its blocks.
+    """Parse the agents of an agent file, each as a conversation with its blocks.
 
     Raises:
-        FormatError: it is of an earlier version, holds no agent, or has parts that are none.
+        FormatError: The file is of an earlier version, has no agent, or is malformed.
     """
     if "agents" not in value:
         raise problem(
@@ -50,8 +50,8 @@ def read_agent_file(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
 
 
 def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversation:
-    given = agent.get("messages")
-    entries = [entry for entry in given if isinstance(entry, dict)] if isinstance(given, list) else []
+    raw = agent.get("messages")
+    entries = [entry for entry in raw if isinstance(entry, dict)] if isinstance(raw, list) else []
     in_context = agent.get("in_context_message_ids")
     current = {str(id) for id in in_context} if isinstance(in_context, list) else None
     archived = {n for n, entry in enumerate(entries) if current is not None and str(entry.get("id")) not in current}
@@ -73,9 +73,9 @@ def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversat
 
 
 def _compiled(entries: Sequence[Mapping[str, Any]], archived: set[int]) -> int | None:
-    """Index of the system message that Letta made of the instructions and of what the blocks held."""
-    found = (n for n, entry in enumerate(entries) if entry.get("role") == "system" and n not in archived)
-    return next(found, None)
+    """Return the index of the system message that Letta compiled from instructions and blocks."""
+    candidates = (n for n, entry in enumerate(entries) if entry.get("role") == "system" and n not in archived)
+    return next(candidates, None)
 
 
 def _message(entry: Mapping[str, Any]) -> ChatMessage | MessageError:
@@ -91,7 +91,7 @@ def _message(entry: Mapping[str, Any]) -> ChatMessage | MessageError:
 
 
 def _parts(content: Sequence[Any]) -> Iterator[Any]:
-    """The parts of a message's content in OpenAI's form; calls are read from the message's own list of them."""
+    """Convert content parts to OpenAI's format; calls are read from the message's own list."""
     for part in content:
         match part:
             case {"type": "tool_return", "content": str(text)}:
@@ -105,12 +105,12 @@ def _parts(content: Sequence[Any]) -> Iterator[Any]:
 
 
 def _blocks(agent: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[MirroredBlock]:
-    """The blocks that the agent names, in its order, and those that stand inside it."""
+    """Yield the blocks named by the agent, in its order, then those embedded in it."""
     by_id = {str(block.get("id")): block for block in file.get("blocks") or []}
-    own = [by_id[str(id)] for id in agent.get("block_ids") or [] if str(id) in by_id]
-    own += [block for block in agent.get("memory_blocks") or [] if isinstance(block, dict)]
+    blocks = [by_id[str(id)] for id in agent.get("block_ids") or [] if str(id) in by_id]
+    blocks += [block for block in agent.get("memory_blocks") or [] if isinstance(block, dict)]
     names = BlockNames()
-    for block in own:
+    for block in blocks:
         limit, described = block.get("limit"), block.get("description")
         text, _ = storable(block.get("value"))
         yield MirroredBlock(
@@ -145,5 +145,5 @@ def _left_out(agent: Mapping[str, Any], file: Mapping[str, Any], *, compiled: bo
 
 def _context_window(agent: Mapping[str, Any]) -> int | None:
     model = agent.get("llm_config")
-    found = agent.get("context_window_limit") or (model.get("context_window") if isinstance(model, dict) else None)
-    return found if isinstance(found, int) and 0 < found <= MAX_TOKENS else None
+    limit = agent.get("context_window_limit") or (model.get("context_window") if isinstance(model, dict) else None)
+    return limit if isinstance(limit, int) and 0 < limit <= MAX_TOKENS else None

@@ -1,7 +1,6 @@
-"""Conversations that LlamaIndex kept: a chat store as JSON, and the table of its SQL chat store.
+"""Conversations stored by LlamaIndex: a chat store as JSON, and the table of its SQL chat store.
 
-A chat store holds several conversations by key. Messages that cannot be read are left out one by
-one, each with its reason: a store is not a file that somebody wrote by hand.
+A chat store holds several conversations by key. Unreadable messages are skipped individually, with a reason.
 """
 
 import json
@@ -27,30 +26,30 @@ _ARCHIVED = "{} archived there, and here too. What blocks had learned is not in 
 
 
 def is_chat_store(value: Any) -> bool:
-    """Is this JSON value a chat store, or a memory that holds one?"""
+    """Return whether a JSON value is a chat store, or a memory that contains one."""
     return isinstance(value, dict) and _store_of(value) is not None
 
 
 def read_chat_store(value: Mapping[str, Any], *, filename: str) -> tuple[StoredConversation, ...]:
-    """The conversations of a chat store as JSON: one that was saved, or one inside a saved memory.
+    """Parse the conversations of a chat store in JSON, saved by itself or inside a memory.
 
     Raises:
-        FormatError: it holds none.
+        FormatError: It has no conversations.
     """
     store = _store_of(value)
     if isinstance(store, dict):
-        found = []
+        conversations = []
         for key, messages in store.items():
             if not isinstance(messages, list):
                 raise problem(filename, f"cannot be imported: “{one_line(key)}” is not a list of messages.")
-            found.append(StoredConversation(key, tuple(messages)))
+            conversations.append(StoredConversation(key, tuple(messages)))
     else:
         rows = [row for row in store or [] if isinstance(row, dict) and isinstance(row.get("key"), str)]
-        found = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
-    found = [conversation for conversation in found if conversation.messages]
-    if not found:
+        conversations = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
+    conversations = [conversation for conversation in conversations if conversation.messages]
+    if not conversations:
         raise problem(filename, "is a chat store without messages.")
-    return tuple(found)
+    return tuple(conversations)
 
 
 def read_table(
@@ -59,44 +58,44 @@ def read_table(
     filename: str,
     others: Callable[[StoreConnection], list[StoredConversation]] | None = None,
 ) -> tuple[StoredConversation, ...]:
-    """The conversations of LlamaIndex's SQL chat store in a SQLite file. The file is only ever read.
+    """Parse the conversations of LlamaIndex's SQL chat store in a SQLite file, opened read-only.
 
-    `others` looks for those of other frameworks, where there is no such table.
+    `others` looks for other frameworks' conversations if the table is missing.
 
-    Of bytes, what their writer has not brought into the file yet (its write-ahead log) is not seen.
+    With `data` as bytes, rows still in the write-ahead log are not seen.
 
     Raises:
-        FormatError: it is not a SQLite database, is damaged, or has no such table.
+        FormatError: The file is not a SQLite database, is damaged, or lacks the table.
     """
     try:
         with opened(data, filename=filename) as connection:
-            # LlamaIndex's own name first.
+            # LlamaIndex's default name first
             tables = sorted(tables_with(connection, _COLUMNS), key=lambda name: name != DEFAULT_TABLE)
             if not tables and others is not None and (foreign := others(connection)):
                 return tuple(foreign)
             if not tables:
                 ours = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_OUR_TABLE,)).fetchone()
                 raise problem(filename, _not_theirs(ours is not None))
-            found = [
-                replace(each, key=f"{each.key} ({table})") if len(tables) > 1 else each
+            conversations = [
+                replace(conversation, key=f"{conversation.key} ({table})") if len(tables) > 1 else conversation
                 for table in tables
-                for each in _read_table(connection, table)
+                for conversation in _read_table(connection, table)
             ]
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise problem(filename, f"cannot be read: it is a damaged SQLite database ({error}).") from error
-    if not found:
+    if not conversations:
         raise problem(filename, f"has no messages in its table {tables[0]}.")
-    return tuple(found)
+    return tuple(conversations)
 
 
 def write_chat_store(conversations: Mapping[str, Sequence[ChatMessage]]) -> str:
-    """Conversations by key as LlamaIndex's `SimpleChatStore` reads them."""
+    """Serialise conversations by key for LlamaIndex's `SimpleChatStore`."""
     store = {key: [message_to_llamaindex(message) for message in messages] for key, messages in conversations.items()}
     return json.dumps({"store": store, "class_name": "SimpleChatStore"}, ensure_ascii=False, indent=1)
 
 
 def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
-    """Container of the messages: by key in a simple store, as rows in one for SQL."""
+    """Return the container of messages: by key in a simple store, rows in an SQL store."""
     for name in ("chat_store", "sql_store"):
         if isinstance(inner := value.get(name), dict):
             return _store_of(inner)
@@ -107,15 +106,15 @@ def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
 
 
 def _by_key(rows: Iterator[tuple[str, Any, Any, Any]]) -> list[StoredConversation]:
-    found: dict[str, list[tuple[Any, bool, float | None]]] = {}
+    by_key: dict[str, list[tuple[Any, bool, float | None]]] = {}
     for key, data, status, timestamp in rows:
-        found.setdefault(key, []).append((data, status == "archived", seconds_of(timestamp)))
-    return [_conversation(key, messages) for key, messages in found.items()]
+        by_key.setdefault(key, []).append((data, status == "archived", seconds_of(timestamp)))
+    return [_conversation(key, messages) for key, messages in by_key.items()]
 
 
 def _conversation(key: str, rows: list[tuple[Any, bool, float | None]]) -> StoredConversation:
-    messages, left, times = zip(*rows, strict=True)
-    archived = frozenset(index for index, gone in enumerate(left) if gone)
+    messages, archived_flags, times = zip(*rows, strict=True)
+    archived = frozenset(index for index, gone in enumerate(archived_flags) if gone)
     notes = (_ARCHIVED.format("1 message is" if len(archived) == 1 else f"{len(archived):,} messages are"),)
     return StoredConversation(key, messages, archived, times, notes=notes if archived else ())
 

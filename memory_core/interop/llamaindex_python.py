@@ -1,7 +1,7 @@
-"""A configuration as Python for LlamaIndex's `Memory`, which runs there as pasted.
+"""Export a configuration as Python source for LlamaIndex's `Memory`, runnable as pasted.
 
-What has no counterpart there is a note with its value; nothing is left out in silence. Priorities are turned round,
-since LlamaIndex (up to 0.14.25) cuts the smallest number first.
+Settings without a counterpart become notes with their values. Priorities are inverted, as LlamaIndex (up to 0.14.25)
+cuts the smallest number first.
 """
 
 import textwrap
@@ -18,10 +18,10 @@ from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import AUDIO_TOKENS, DEFAULT_ENCODING, DOCUMENT_TOKENS, IMAGE_TOKENS, VIDEO_TOKENS
 
 RESULTS = 10
-"""Results of a vector block that here brings back as many as fit, which LlamaIndex cannot."""
+"""Result limit for blocks that return as many as fit, which LlamaIndex does not support."""
 
 WIDTH = 100
-"""Longest line of a note, in characters."""
+"""Maximum characters of a note's line."""
 
 _MODEL = """\
 llm = MockLLM(max_tokens=1)  # stands in for your model, e.g. llama_index.llms.openai.OpenAI: it learns nothing
@@ -59,7 +59,7 @@ _SETTINGS: dict[str, tuple[Any, str]] = {
     "recipe": (None, "a name for these settings"),
     "recipe_parameters": ({}, "what that recipe was given"),
 }
-"""Settings without a counterpart: what LlamaIndex does, as a value (no note then), and in words."""
+"""Settings without a counterpart: LlamaIndex's fixed behaviour as a value (which needs no note) and in words."""
 
 _EVERY_BLOCK: dict[str, tuple[Any, str]] = {
     "deliver_on": ("flush", "blocks learn there when the queue is flushed"),
@@ -96,19 +96,19 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "scope": ("session", "what is stored is the block object's there"),
     },
 }
-"""The same for the settings of each kind of block."""
+"""Block settings without a counterpart, by kind of block."""
 
 _DEPENDENT = {"nearest": ("on_change", "decide"), "top_k": ("show", "relevant")}
-"""Settings without a counterpart that count only where another has this value."""
+"""Settings that matter only if another setting has this value."""
 
 
 def write_llamaindex_python(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> str:
-    """A configuration as a program for LlamaIndex that ends with `memory`.
+    """Return a LlamaIndex program that defines `memory`.
 
-    Models and a vector store of one's own have to be put in: what stands in for them needs no key and no network.
+    Models and vector store are placeholders that need no key and no network.
 
     Raises:
-        ConfigError: a block's setting is impossible.
+        ConfigError: A block's setting is invalid.
     """
     writing = _Writing(config, list(blocks))
     arguments = writing.arguments()
@@ -126,7 +126,7 @@ def write_llamaindex_python(config: MemoryConfig, blocks: Iterable[StoredBlock])
 
 
 class _Writing:
-    """Gathers the arguments of a memory, and what has to be said beside them."""
+    """Collects a memory's arguments and the notes about them."""
 
     def __init__(self, config: MemoryConfig, blocks: Sequence[StoredBlock]) -> None:
         self._config = config
@@ -140,7 +140,7 @@ class _Writing:
         return any(name in names for names in self.imports.values())
 
     def arguments(self) -> dict[str, str]:
-        """Arguments of `Memory.from_defaults`, as code."""
+        """Return the arguments of `Memory.from_defaults` as source."""
         config = self._config
         self._import("llama_index.core.memory", "Memory", "InsertMethod")
         method = "USER" if config.insert_method is InsertMethod.USER else "SYSTEM"
@@ -154,7 +154,7 @@ class _Writing:
             name = f"{kind}_token_size_estimate"
             if (estimate := getattr(config, name)) != default:
                 arguments[name] = repr(estimate)
-        if config.document_token_size_estimate != DOCUMENT_TOKENS:  # no argument of from_defaults
+        if config.document_token_size_estimate != DOCUMENT_TOKENS:  # not an argument of from_defaults
             self.afterwards.append(f"memory.document_token_size_estimate = {config.document_token_size_estimate}\n")
         if config.encoding != DEFAULT_ENCODING:
             self._import("tiktoken", "get_encoding")
@@ -162,15 +162,15 @@ class _Writing:
         self._note_settings("", config.model_dump(mode="json"), _SETTINGS)
         turned = {old: new for old, new in self._priorities.items() if old != new}
         if turned:
-            told = ", ".join(f"{old} is {new} there" for old, new in sorted(turned.items()))
-            self._note(f"LlamaIndex cuts the smallest priority number first, so priorities are turned round: {told}.")
+            pairs = ", ".join(f"{old} is {new} there" for old, new in sorted(turned.items()))
+            self._note(f"LlamaIndex cuts the smallest priority number first, so priorities are turned round: {pairs}.")
         made = [code for block in self._blocks if (code := self._block(block)) is not None]
         inside = textwrap.indent("".join(f"{code},\n" for code in made), "    ")
         arguments["memory_blocks"] = f"[\n{inside}]" if made else "[]"
         return arguments
 
     def _block(self, stored: StoredBlock) -> str | None:
-        """A block as code; None, with a note, where it has no counterpart."""
+        """Return a block as source; None, with a note, without a counterpart."""
         block = stored.make()
         if block is None or block.kind == "custom":
             self._note(f"The block {stored.name!r} is left out: put your own class {stored.type!r} in its place.")
@@ -219,7 +219,7 @@ class _Writing:
         return f"[{', '.join(made)}]"
 
     def _search(self, block: VectorMemoryBlock) -> dict[str, str]:
-        """Arguments of a vector block."""
+        """Return the arguments of a vector block."""
         self._import("llama_index.core", "MockEmbedding")
         self._import("llama_index.core.bridge.pydantic", "PrivateAttr")
         self._import("llama_index.core.vector_stores", "SimpleVectorStore")
@@ -235,15 +235,15 @@ class _Writing:
         }
 
     def _note_settings(self, whose: str, settings: Mapping[str, Any], without: Mapping[str, tuple[Any, str]]) -> None:
-        """A note for each reason, with the settings that have no counterpart for it."""
+        """Add a note per reason, listing the settings that it concerns."""
         by_reason: dict[str, list[str]] = {}
         for name, value in settings.items():
             other, needed = _DEPENDENT.get(name, (name, None))
             same, reason = without.get(other, (value, ""))
             if value != same if other == name else settings[other] == needed:
                 by_reason.setdefault(reason, []).append(f"{name}={value!r}")
-        for reason, told in by_reason.items():
-            self._note(f"{whose}{', '.join(told)} {'has' if len(told) == 1 else 'have'} no counterpart: {reason}.")
+        for reason, parts in by_reason.items():
+            self._note(f"{whose}{', '.join(parts)} {'has' if len(parts) == 1 else 'have'} no counterpart: {reason}.")
 
     def _note(self, words: str) -> None:
         self.notes.append(textwrap.fill(words, WIDTH, initial_indent="# note: ", subsequent_indent="#   "))
@@ -253,9 +253,9 @@ class _Writing:
 
 
 def _turned(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> dict[int, int]:
-    """By priority here, other than 0, the priority that says the same to LlamaIndex."""
+    """Map priorities, except 0, to LlamaIndex's inverted order."""
     made: list[BaseMemoryBlock[Any]] = [block for stored in blocks if (block := stored.make()) is not None]
-    known = sorted({block.priority for block in made if block.priority and block.enabled})
+    priorities = sorted({block.priority for block in made if block.priority and block.enabled})
     if config.truncation_order == "smallest_first":
-        return {priority: priority for priority in known}
-    return dict(zip(known, reversed(known), strict=True))
+        return {priority: priority for priority in priorities}
+    return dict(zip(priorities, reversed(priorities), strict=True))

@@ -1,6 +1,6 @@
-"""JSON and JSONL files as values that know their place.
+"""Parse JSON and JSONL into values that know their location.
 
-Reading bytes as text, and saying in one sentence where a file is wrong and why. What the values mean is not here; see
+Also decodes bytes and formats one-sentence errors with their place. Semantics are up to the callers, such as
 `openai_format.py`. Lines and columns count from 1.
 """
 
@@ -17,7 +17,7 @@ from memory_core.errors import FormatError
 from memory_core.limits import Budget, check_size
 
 _MAX_DIGITS = sys.int_info.str_digits_check_threshold
-"""Digits of a whole number that Python reads and writes under every setting (640)."""
+"""Maximum digits of an integer that Python parses under every setting (640)."""
 _BINARY_KINDS = {
     b"PK\x03\x04": "a zip archive",
     b"\x1f\x8b": "a gzip archive",
@@ -26,7 +26,7 @@ _BINARY_KINDS = {
     b"%PDF": "a PDF document",
     b"SQLite format 3": "a SQLite database",
 }
-_MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with the one of UTF-16
+_MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark starts with UTF-16's
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -36,16 +36,16 @@ _MARKED_ENCODINGS = {  # UTF-32 first: its little-endian mark begins with the on
 _SPACE = re.compile(r"[ \t\n\r]*")
 
 Place = int | str
-"""A line of a file or, in a file that is one JSON value, the path to something in it: `messages[3]`."""
+"""A line of a file, or a path within a single JSON value: `messages[3]`."""
 
 
 def place_words(place: Place) -> str:
-    """A place in the middle of a sentence."""
+    """Format a place for the middle of a sentence."""
     return f"line {place}" if isinstance(place, int) else place
 
 
 def problem(filename: str, what: str, *, place: Place | None = None, column: int | None = None) -> FormatError:
-    """The error of one file: its name, the place, what is wrong, and that nothing was imported.
+    """Build the error for a file: its name, the place, the reason, and that nothing was imported.
 
     >>> str(problem("a/b.json", "this is a number, not a message.", place=3))
     'b.json, line 3: this is a number, not a message. Nothing was imported.'
@@ -59,14 +59,14 @@ def problem(filename: str, what: str, *, place: Place | None = None, column: int
 
 CONVERSATION = "a conversation: {}. Choose a JSON or JSONL file"
 GRAPH = "a graph: {}. Choose a JSON file"
-"""What a file should be and is not, because of what it is; and what to do."""
+"""Error templates: the expected content, and advice."""
 
 
 def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -> str:
-    """The text of a file: UTF-8, or the encoding that its byte order mark names. `wanted`: what it should be.
+    """Decode a file as UTF-8, or by its byte order mark. `wanted`: the expected content.
 
     Raises:
-        FormatError: too large, binary, empty, or not in its encoding.
+        FormatError: The file is too large, binary, empty, or not in its encoding.
     """
     check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")))
     text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename, wanted)
@@ -100,44 +100,44 @@ def _binary_kind(data: bytes) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A JSON value, and where it is."""
+    """A JSON value with its location."""
 
     value: Any
     _line: int
-    """On which the outermost value that it is in begins."""
+    """Line on which its outermost value begins."""
     _path: str = ""
-    """Within that."""
+    """Path within that value."""
     _alone: bool = True
-    """Is that the only one of the file?"""
+    """Whether that is the file's only value."""
 
     @property
     def place(self) -> Place:
-        """Where it is; the path to it counts from 0, as JSON readers do."""
+        """Return its place; path indexes count from 0, as in JSON readers."""
         if not self._path:
             return self._line
         return self._path if self._alone else f"line {self._line}, {self._path}"
 
     def elements(self) -> "list[Located]":
-        return [replace(self, value=each, _path=f"{self._path}[{n}]") for n, each in enumerate(self.value)]
+        return [replace(self, value=element, _path=f"{self._path}[{n}]") for n, element in enumerate(self.value)]
 
     def member(self, key: str) -> "Located | None":
-        """What an object holds under `key`."""
+        """Return an object's member under `key`."""
         path = f"{self._path}.{key}" if self._path else key
         return replace(self, value=self.value[key], _path=path) if key in self.value else None
 
 
 def read_values(text: str, *, filename: str) -> list[Located]:
-    """Every JSON value of a text: the one of a JSON file, or one a line of a JSONL file.
+    """Parse the one value of a JSON file, or a value per line of a JSONL file.
 
     Raises:
-        FormatError: it starts with neither a list nor an object, is not valid JSON, is nested too deeply, or holds too
+        FormatError: It starts with neither a list nor an object, is not valid JSON, is nested too deeply, or holds too
             many values.
     """
     position = _after_space(text, 0)
     if not text.startswith(("[", "{"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
     Budget(filename).take_json(text)
-    found: list[tuple[Any, int]] = []
+    values: list[tuple[Any, int]] = []
     line, counted = 1, 0
     while position < len(text):
         line += text.count("\n", counted, position)
@@ -145,11 +145,11 @@ def read_values(text: str, *, filename: str) -> list[Located]:
         try:
             value, end = _decode(text, position, filename)
         except json.JSONDecodeError as error:
-            by_line = bool(found) or _is_one_value_a_line(text, filename)
+            by_line = bool(values) or _is_one_value_a_line(text, filename)
             raise _syntax_problem(text, filename, position, line, error, by_line=by_line) from error
-        found.append((value, line))
+        values.append((value, line))
         position = _after_space(text, end)
-    return [Located(value, line, _alone=len(found) == 1) for value, line in found]
+    return [Located(value, line, _alone=len(values) == 1) for value, line in values]
 
 
 def _after_space(text: str, position: int) -> int:
@@ -158,7 +158,7 @@ def _after_space(text: str, position: int) -> int:
 
 
 def _decode(text: str, position: int, filename: str) -> tuple[Any, int]:
-    """The value that begins at `position`, and where it ends."""
+    """Decode the value at `position`; return it with its end."""
     try:
         return _DECODER.raw_decode(text, position)
     except RecursionError as error:
@@ -166,7 +166,7 @@ def _decode(text: str, position: int, filename: str) -> tuple[Any, int]:
 
 
 def _is_one_value_a_line(text: str, filename: str) -> bool:
-    """Is a text that cannot be read JSONL? By its name, or because its last line stands alone."""
+    """Return whether invalid text is meant as JSONL, by its name or because its last line parses."""
     last_line = text.rstrip().rpartition("\n")[2]
     return filename.lower().endswith((".jsonl", ".ndjson")) or (
         last_line.startswith("{") and last_line != text.strip() and _is_json(last_line)
@@ -184,7 +184,7 @@ def _is_json(text: str) -> bool:
 def _syntax_problem(
     text: str, filename: str, start: int, line: int, error: json.JSONDecodeError, *, by_line: bool
 ) -> FormatError:
-    """The error of the value that begins at `start`; with `by_line` it is looked for in that line alone."""
+    """Build the error for the value at `start`; with `by_line`, limited to its line."""
     before = 0
     if by_line:
         line_start = text.rfind("\n", 0, start) + 1
@@ -201,7 +201,7 @@ def _syntax_problem(
 
 
 def _whole_number(digits: str) -> int | float:
-    """A number too long for Python is read as infinite, and refused only where it would be stored."""
+    """Parse an integer; overlong ones become infinite and are refused only when stored."""
     return int(digits) if len(digits) <= _MAX_DIGITS else math.inf
 
 

@@ -1,4 +1,4 @@
-"""What Mem0 and Agno know, as rows of facts."""
+"""Facts from stores of Mem0 and Agno."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ _AGNO = ("memory_id", "memory", "topics", "user_id")
 
 
 def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]]:
-    """Facts of a SQLite file, each with the number of its row; the last words of each, and its state.
+    """Return facts of a SQLite file with row numbers, each in its latest text and state.
 
     Raises:
-        FormatError: it is damaged, is of none of these, or holds what is known of several users.
+        FormatError: The file is damaged, of another kind, or holds several users' facts.
     """
     try:
         with opened(data, filename=filename) as connection:
@@ -33,27 +33,27 @@ def facts_of(data: bytes, *, filename: str) -> list[tuple[Place, dict[str, Any]]
 
 
 def memories_of(path: Path) -> dict[str, list[MirroredFact]]:
-    """What Mem0 or Agno know in a SQLite file, with the texts that each had, by whose it is; none of others.
+    """Return Mem0's or Agno's facts by user, with all their texts; empty for other SQLite files.
 
     Raises:
-        sqlite3.Error: it is damaged.
+        sqlite3.Error: The file is damaged.
     """
-    found: dict[str, list[MirroredFact]] = {}
+    by_user: dict[str, list[MirroredFact]] = {}
     with opened(path, filename=path.name) as connection:
         for name in tables_with(connection, _MEM0):
             chains = _chains(connection, name).values()
-            found["memories"] = [
+            by_user["memories"] = [
                 MirroredFact(texts, active=not deleted)
-                for _, told, deleted in chains
-                if (texts := tuple(filter(None, map(_one_line, told))))
+                for _, words, deleted in chains
+                if (texts := tuple(filter(None, map(_one_line, words))))
             ]
         for name in tables_with(connection, _AGNO):
             for _, memory, topics, user in _agno_rows(connection, name):
-                text, named = _one_line(_said(memory)), decoded(topics)
+                text, named = _one_line(_memory_text(memory)), decoded(topics)
                 if text:
                     about = each_topic([str(topic) for topic in named]) if isinstance(named, list) else ()
-                    found.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
-    return {name: facts for name, facts in found.items() if facts}
+                    by_user.setdefault(f"memories of {user}", []).append(MirroredFact((text,), topics=about))
+    return {name: facts for name, facts in by_user.items() if facts}
 
 
 def _one_line(text: Any) -> str:
@@ -66,17 +66,17 @@ def _mem0(connection: sqlite3.Connection, table: str) -> Iterator[tuple[Place, d
 
 
 def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, list[str], bool]]:
-    """By memory: the number of its last row, its texts, and whether it was deleted."""
-    found: dict[str, tuple[int, list[str], bool]] = {}
+    """Return by memory id: last row number, texts, and whether it was deleted."""
+    chains: dict[str, tuple[int, list[str], bool]] = {}
     query = f"SELECT rowid, memory_id, old_memory, new_memory, event FROM {quoted(table)} ORDER BY rowid"
     for row, memory, old, new, event in connection.execute(query):
-        _, texts, _ = found.get(str(memory), (0, [], False))
+        _, texts, _ = chains.get(str(memory), (0, [], False))
         deleted = event == "DELETE"
         text = None if deleted and texts else (old if deleted else new) or ""
-        if text and texts[-1:] != [text]:  # Mem0 tells of other metadata as of an update to the same words
+        if text and texts[-1:] != [text]:  # Mem0 records metadata changes as updates with equal text
             texts.append(text)
-        found[str(memory)] = row, texts or [""], deleted
-    return found
+        chains[str(memory)] = row, texts or [""], deleted
+    return chains
 
 
 def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator[tuple[Place, dict[str, Any]]]:
@@ -87,13 +87,13 @@ def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator
             filename, f"holds what is known of {len(users)} users, and facts belong to one. Give those of one."
         )
     for row, memory, topics, _ in rows:
-        yield row, {"text": _said(memory), "topics": decoded(topics) or ()}
+        yield row, {"text": _memory_text(memory), "topics": decoded(topics) or ()}
 
 
 def _agno_rows(connection: sqlite3.Connection, table: str) -> list[Any]:
     return connection.execute(f"SELECT rowid, memory, topics, user_id FROM {quoted(table)} ORDER BY rowid").fetchall()
 
 
-def _said(memory: Any) -> Any:
+def _memory_text(memory: Any) -> Any:
     text = decoded(memory)
     return text.get("memory") if isinstance(text, dict) else text

@@ -1,7 +1,7 @@
-"""A folder of notes (CLAUDE.md, a memory folder of an agent) as static blocks: a file a block, a commit a version.
+"""A folder of notes (CLAUDE.md, an agent's memory folder) as static blocks: one per file, with a version per commit.
 
-The folder is read where it lies, or from a zip archive that is never unpacked to where its paths point. Nothing in it
-is run, followed out of it or changed.
+The folder is read in place, or from a zip archive that is never extracted to its own paths. Nothing is executed,
+modified, or followed outside.
 """
 
 import io
@@ -32,48 +32,48 @@ from memory_core.store.blocks import Written
 from memory_core.text import shortened
 
 ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})
-"""Of files that are notes; an agent's memory folder holds no others, and a repository holds much else."""
+"""Extensions of notes; a memory folder holds no others, a repository holds much else."""
 MAX_NOTES = 300
 MAX_NOTE_BYTES = 256 * 1024
-"""Of one note: some 60,000 tokens, more than a prompt takes."""
+"""Maximum bytes of a note: some 60,000 tokens, more than fits a prompt."""
 MAX_GIT_BYTES = 200 * 1024 * 1024
-"""Of a repository inside a zip archive, unpacked."""
+"""Maximum unpacked bytes of a repository in a zip archive."""
 CHARACTERS_PER_TOKEN = 3
-"""Fewer than a token has in prose: what is estimated by it is enough."""
+"""Characters per token for estimates; deliberately low, as prose has more."""
 
 _SKIPPED_FOLDERS = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", "__MACOSX"})
 _GIT_FILES = re.compile(
     r"HEAD|packed-refs|refs/heads/[\w./-]{1,200}"
     r"|objects/[0-9a-f]{2}/[0-9a-f]{38}|objects/pack/pack-[0-9a-f]{40}\.(?:pack|idx)"
 )
-"""What of a repository is read from an archive: no configuration, no hooks, no paths that lead elsewhere."""
+"""Repository files read from an archive: no configuration, no hooks, no paths that lead outside."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that may be a note."""
+    """A candidate file."""
 
     path: str
-    """Within the folder, with slashes."""
+    """Path within the folder, with slashes."""
     size: int
     at: float | None
-    """When it was last changed, in seconds since 1970."""
+    """Modification time in seconds since 1970."""
     read: Callable[[], bytes]
 
 
 class _LeftOut(Counter[str]):
-    """Files that are no notes, by why."""
+    """Skipped files by reason."""
 
     def notes(self) -> list[str]:
         return [f"{'1 file is' if n == 1 else f'{n:,} files are'} left out: {why}" for why, n in self.items()]
 
 
 def read_folder(folder: Path) -> StoredConversation:
-    """The notes of a folder, with their history in the git repository that it is or lies in.
+    """Read a folder's notes, with history from its git repository or an enclosing one.
 
     Raises:
-        FormatError: there are no notes in it, or it cannot be read.
+        FormatError: The folder has no notes, or cannot be read.
     """
     folder = folder.resolve()
     left_out = _LeftOut()
@@ -87,29 +87,29 @@ def read_folder(folder: Path) -> StoredConversation:
 
 
 def folder_fingerprint(folder: Path) -> object:
-    """What changes whenever the notes of a folder or their history may have changed: sizes and times.
+    """Return a value that differs whenever notes or their history may have changed: sizes and times.
 
     Raises:
-        FormatError: it holds too many files.
-        OSError: it cannot be read.
+        FormatError: The folder holds too many files.
+        OSError: The folder cannot be read.
     """
     files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
     root = _repository(folder)
     git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
-    return files, [each.stat().st_mtime_ns for each in git if each.exists()]
+    return files, [entry.stat().st_mtime_ns for entry in git if entry.exists()]
 
 
 def _repository(folder: Path) -> Path | None:
-    """The folder or the nearest above it that is a git repository."""
-    return next((each for each in (folder, *folder.parents) if (each / ".git").is_dir()), None)
+    """Return the git repository at the folder or its nearest ancestor."""
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").is_dir()), None)
 
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError)
-"""What `zipfile` raises of an archive or a member that it cannot read, beside `ValueError` and `OSError`."""
+"""Exceptions that `zipfile` raises on unreadable archives, besides `ValueError` and `OSError`."""
 
 
 def is_notes_archive(data: bytes) -> bool:
-    """Is this a zip archive with notes in it, and no bundle?"""
+    """Return whether this is a zip archive with notes that is not a bundle."""
     try:
         check_entries(data, "")
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -120,10 +120,10 @@ def is_notes_archive(data: bytes) -> bool:
 
 
 def read_archive(data: bytes, *, filename: str) -> StoredConversation:
-    """The notes of a folder that was packed as a zip archive, with its git history if that is in it.
+    """Read the notes of a zipped folder, with its git history if included.
 
     Raises:
-        FormatError: there are no notes in it, or it is damaged or too large.
+        FormatError: The archive has no notes, is damaged or too large.
     """
     left_out = _LeftOut()
     with zipfile.ZipFile(io.BytesIO(data)) as archive, scratch_folder() as scratch:
@@ -142,7 +142,7 @@ def read_archive(data: bytes, *, filename: str) -> StoredConversation:
             raise problem(filename, "is damaged or protected: a file in it cannot be unpacked.") from error
 
 
-# -- which files -----------------------------------------------------------------------------------
+# -- selecting files -------------------------------------------------------------------------------
 
 
 def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
@@ -164,12 +164,12 @@ def _raise(error: OSError) -> None:
 
 
 def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str) -> dict[str, zipfile.ZipInfo]:
-    """Return the ordinary files of an archive by their paths, without the one folder that all may lie in.
+    """Return an archive's regular files by path, without a common top folder.
 
     Raises:
-        FormatError: two of them have one path, or one lies inside another.
+        FormatError: Two files share a path, or one path lies inside another.
     """
-    found: dict[str, zipfile.ZipInfo] = {}
+    by_path: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         name = info.filename.replace("\\", "/")
         path = PurePosixPath(name)
@@ -180,20 +180,20 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
             left_out["its path leads out of the folder"] += 1
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             left_out["a link, or no ordinary file"] += 1
-        elif path.as_posix() in found:
+        elif path.as_posix() in by_path:
             raise problem(filename, f"holds {shortened(path.as_posix(), 80)} twice. Pack the folder again.")
         else:
-            found[path.as_posix()] = info
-    ordered = sorted(path.replace("/", "\0") for path in found)  # what lies inside a path comes right after it
+            by_path[path.as_posix()] = info
+    ordered = sorted(path.replace("/", "\0") for path in by_path)  # sorts a folder's contents right after it
     for outer, inner in pairwise(ordered):
         if inner.startswith(f"{outer}\0"):
             shown = shortened(outer.replace("\0", "/"), 80)
             raise problem(filename, f"holds {shown} as a file and as a folder. Pack the folder again.")
-    tops = {PurePosixPath(path).parts[0] for path in found if not path.startswith("__MACOSX/")}
+    tops = {PurePosixPath(path).parts[0] for path in by_path if not path.startswith("__MACOSX/")}
     top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
-    if top and all("/" in path for path in found) and top != ".git/":
-        return {path.removeprefix(top): info for path, info in found.items() if path.startswith(top)}
-    return found
+    if top and all("/" in path for path in by_path) and top != ".git/":
+        return {path.removeprefix(top): info for path, info in by_path.items() if path.startswith(top)}
+    return by_path
 
 
 def _changed(info: zipfile.ZipInfo) -> float | None:
@@ -206,14 +206,14 @@ def _changed(info: zipfile.ZipInfo) -> float | None:
 def _unpacked_git(
     archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], scratch: Path, filename: str
 ) -> Path | None:
-    """A folder with the parts of the archive's repository that are read; None where it has none."""
+    """Extract the needed parts of the archive's repository to a folder; None without one."""
     git = scratch / ".git"
     budget = Budget(filename, bytes=MAX_GIT_BYTES)
     for path, info in members.items():
         inside = path.removeprefix(".git/")
         if inside == path or not _GIT_FILES.fullmatch(inside):
             continue
-        if not inside.startswith("objects/pack/") and info.file_size > MAX_OBJECT_BYTES:  # no more of it is unpacked
+        if not inside.startswith("objects/pack/") and info.file_size > MAX_OBJECT_BYTES:  # larger objects are not read
             raise problem(filename, f"has {path}, which is larger than {MAX_OBJECT_BYTES >> 20} MB.")
         target = git / inside
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -222,7 +222,7 @@ def _unpacked_git(
     return git if git.is_dir() else None
 
 
-# -- as blocks -------------------------------------------------------------------------------------
+# -- converting to blocks --------------------------------------------------------------------------
 
 
 def _notes(
@@ -257,7 +257,7 @@ def _notes(
 
 
 def _versions(had: Sequence[TextVersion], text: str, at: float | None) -> Iterator[TextVersion]:
-    """What was committed, then what stands in the file if that is something else."""
+    """Yield the committed versions, then the file's current text if it differs."""
     yield from had
     if not had or had[-1].text != text:
         yield TextVersion(text, Written(at, "not committed" if had else None))
@@ -273,5 +273,5 @@ def _text(data: bytes) -> str | None:
 
 
 def _room_for(tokens: int) -> int | None:
-    """A token limit in which the notes leave room for a conversation; None where the default does."""
+    """Return a token limit that leaves room beside the notes; None if the default does."""
     return tokens * 2 if tokens * 2 > DEFAULT_TOKEN_LIMIT else None

@@ -1,7 +1,7 @@
-"""Conversations as JSON or JSONL: messages in any form in use, and the exports of ChatGPT, Claude and ShareGPT.
+"""Conversations as JSON or JSONL: messages in any common format, and exports of ChatGPT, Claude and ShareGPT.
 
-`read_conversation` turns a file into `ChatMessage`s. A message that cannot be read costs itself alone: it is listed
-with its place (`skipped`), as is what else a careful reader should know (`notes`). Storing and counting are not here.
+`read_conversation` parses a file into `ChatMessage`s. Unreadable messages are listed with their place (`skipped`), as
+are other caveats (`notes`).
 """
 
 from collections import Counter
@@ -19,12 +19,12 @@ from memory_core.messages import ChatMessage, MessageRole, TextPart, storable
 from memory_core.text import listed, shortened
 
 _MESSAGE_LISTS = ("messages", "traj", "chat_messages", "conversations", "conversation", "items")
-"""Names under which an object holds its messages: OpenAI's, tau-bench's, Claude's, ShareGPT's and its relatives'."""
+"""Keys under which an object holds its messages: of OpenAI, tau-bench, Claude, ShareGPT and relatives."""
 _STATES = ("values", "channel_values", "state")
-"""Names under which LangGraph's API has the object that holds the messages."""
+"""Keys of the state object with the messages in LangGraph's API."""
 _TITLES = ("title", "name")
 _MAX_BRANCHES = 1_000
-"""Branches that are listed of one conversation of an export."""
+"""Maximum branches listed for one exported conversation."""
 _TITLE_CHARACTERS = 100
 
 
@@ -33,15 +33,15 @@ class Skipped:
     """A message that is not imported."""
 
     line: int | None
-    """Of a file with one message a line."""
+    """Line, in a file with one message per line."""
     index: int
-    """Its place among the messages of the file, from 0."""
+    """Index among the file's messages, from 0."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something about an imported message (see `Skipped`), or about the whole file: `line` and `index` are None."""
+    """A caveat about an imported message (see `Skipped`), or, without line and index, about the file."""
 
     line: int | None
     index: int | None
@@ -50,26 +50,26 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Conversation of a file, in its order."""
+    """A file's conversation, in order."""
 
     messages: tuple[ChatMessage, ...]
     skipped: tuple[Skipped, ...]
     notes: tuple[Note, ...]
     title: str
     archived: frozenset[int] = frozenset()
-    """Of the messages, by index, those that had left the queue of the store they come from."""
+    """Indexes of messages that had left the queue of the source store."""
     blocks: tuple[MirroredBlock, ...] = ()
     token_limit: int | None = None
-    """As the store has it; None where it has none."""
+    """Token limit of the source store, if any."""
 
     @property
-    def stands(self) -> bool:
-        """Does it come with a state of memory, and not only with words to play?"""
+    def has_memory_state(self) -> bool:
+        """Return whether it includes memory state, not only messages to replay."""
         return bool(self.archived or self.blocks)
 
     @property
     def turns(self) -> int:
-        """User messages: each begins a turn."""
+        """Return the number of user messages, each of which begins a turn."""
         return sum(message.role is MessageRole.USER for message in self.messages)
 
     @property
@@ -79,26 +79,26 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One of the conversations of a file, for choosing among them."""
+    """A conversation in a file's table of contents."""
 
     title: str
     messages: int
-    """How many it holds, before any is skipped."""
+    """Number of messages, including those that will be skipped."""
 
 
 def read_conversation(data: bytes | str, *, filename: str, pick: int | None = None) -> Conversation:
-    """The conversation in a file, or the one at index `pick` (from 0) of a file with several.
+    """Parse the conversation in a file, or the one at index `pick` (from 0) of several.
 
-    JSON may be a list of messages, an object with `messages`, or a list of those; JSONL one message a line, or one such
-    object a line. Of a conversation of ChatGPT's, the path that was left open comes first, then each of its branches.
-    Which it is shows in the content; `filename` names the file in errors and gives a title where the file has none.
+    JSON may be a list of messages, an object with `messages`, or a list of those; JSONL has one message or such object
+    per line. In ChatGPT's exports, the last viewed path comes first, then every other branch. The format is detected by
+    content; `filename` is used in errors and as a fallback title.
 
     >>> found = read_conversation('[{"role": "user", "content": "Hello"}]', filename="talk.json")
     >>> found.title, found.turns, found.messages[0].content
     ('talk', 1, 'Hello')
 
     Raises:
-        FormatError: the file is not a conversation; the message names the place. Nothing of it is kept.
+        FormatError: The file is not a conversation; the message names the place.
     """
     sources = _sources(data, filename)
     if pick is None and len(sources) > 1:
@@ -112,17 +112,17 @@ def read_conversation(data: bytes | str, *, filename: str, pick: int | None = No
 
 
 def list_conversations(data: bytes | str, *, filename: str) -> tuple[Listed, ...]:
-    """Every conversation of a file, in the order that `pick` counts.
+    """List a file's conversations in the order of `pick`.
 
     Raises:
-        FormatError: the file cannot be read at all; single messages are not looked at.
+        FormatError: The file cannot be read; single messages are not checked.
     """
     return tuple(Listed(source.title, len(source.messages)) for source in _sources(data, filename))
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The messages of one conversation, not read yet."""
+    """Unparsed messages of one conversation."""
 
     title: str
     messages: list[Located]
@@ -149,9 +149,9 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
     several = len(values) > 1
     return [
         _Source(title + (f" (branch {branch})" if branch else ""), messages)
-        for number, found in enumerate(values, 1)
-        for title in [_title(found.value) or (f"{name} {number}" if several else name)]
-        for branch, messages in enumerate(_conversations_of(found, filename))
+        for number, located in enumerate(values, 1)
+        for title in [_title(located.value) or (f"{name} {number}" if several else name)]
+        for branch, messages in enumerate(_conversations_of(located, filename))
     ]
 
 
@@ -168,17 +168,17 @@ _OTHER_KINDS = (
     ({"cells", "nbformat"}, "this is a notebook."),
     ({"custom_id"}, "these are requests or answers of a batch. Import the messages of one of them."),
 )
-"""Fields by which a file of another kind is known, and what to do with it."""
+"""Fields that identify other kinds of files, with advice for each."""
 
 
 def _other_kind(value: Any) -> str | None:
-    """What a file is instead of a conversation, in a sentence; None where that is unknown."""
+    """Return a sentence about a file of another known kind, or None."""
     fields = set(value) if isinstance(value, dict) else set()
     return next((sentence for wanted, sentence in _OTHER_KINDS if wanted <= fields), None)
 
 
 def _is_conversation(value: Any) -> bool:
-    """Whether a value holds messages and is none itself."""
+    """Return whether a value holds messages and is not one itself."""
     if not isinstance(value, dict):
         return isinstance(value, list)
     return "role" not in value and (
@@ -189,35 +189,35 @@ def _is_conversation(value: Any) -> bool:
 
 
 def _is_tree(value: dict[str, Any]) -> bool:
-    """Whether it is a conversation of ChatGPT's export."""
+    """Return whether it is a conversation of ChatGPT's export."""
     nodes = value.get("mapping")
     return isinstance(nodes, dict) and bool(nodes) and all(isinstance(node, dict) for node in nodes.values())
 
 
-def _conversations_of(found: Located, filename: str) -> Iterator[list[Located]]:
-    """The messages of a conversation; of one with branches, those of each."""
-    if not _is_conversation(found.value):
-        raise problem(filename, "this is not a conversation, and the file begins with one.", place=found.place)
-    if isinstance(found.value, list):
-        yield found.elements()
+def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]]:
+    """Yield the messages of a conversation, or those of each branch."""
+    if not _is_conversation(located.value):
+        raise problem(filename, "this is not a conversation, and the file begins with one.", place=located.place)
+    if isinstance(located.value, list):
+        yield located.elements()
         return
-    if _is_tree(found.value):
-        yield from _paths(found)
+    if _is_tree(located.value):
+        yield from _paths(located)
         return
-    key = next((key for key in _MESSAGE_LISTS if key in found.value), None)
+    key = next((key for key in _MESSAGE_LISTS if key in located.value), None)
     if key is None:
-        state = next(key for key in _STATES if isinstance(found.value.get(key), dict))
-        if (inner := found.member(state)) is not None:
+        state = next(key for key in _STATES if isinstance(located.value.get(key), dict))
+        if (inner := located.member(state)) is not None:
             yield from _conversations_of(inner, filename)
         return
-    messages = found.member(key)
+    messages = located.member(key)
     if messages is None or not isinstance(messages.value, list):
-        raise problem(filename, f'"{key}" must be a list of messages.', place=found.place)
+        raise problem(filename, f'"{key}" must be a list of messages.', place=located.place)
     yield messages.elements()
 
 
 def _paths(found: Located) -> Iterator[list[Located]]:
-    """The messages of a tree from its root to each of its ends: the one that was left open first, then the newest."""
+    """Yield the paths from root to leaf of a message tree: the last viewed first, then newest first."""
     tree = found.member("mapping")
     assert tree is not None
     nodes: dict[str, Any] = tree.value
@@ -225,38 +225,38 @@ def _paths(found: Located) -> Iterator[list[Located]]:
     current = found.value.get("current_node")
     opened = [current] if isinstance(current, str) and current in nodes else []
     ends = [id for id in reversed(nodes) if id not in parents and id != current]
-    ordered = [*opened, *ends] or list(nodes)[-1:]  # a circle has no end
+    ordered = [*opened, *ends] or list(nodes)[-1:]  # a cyclic tree has no leaves
     paths = [_path(tree, end) for end in ordered[:_MAX_BRANCHES]]
     yield from [path for path in paths if path] or paths[:1]
 
 
 def _path(tree: Located, end: str) -> list[Located]:
-    """The messages of a tree from its root to one of its nodes."""
+    """Return the messages from a tree's root to a node."""
     ids: list[str] = []
     step: Any = end
     while isinstance(step, str) and step in tree.value and step not in ids:
         ids.append(step)
         step = tree.value[step].get("parent")
     members = (tree.member(id) for id in reversed(ids))
-    said = [each.member("message") for each in members if each is not None]
-    return [each for each in said if each is not None and _was_said(each.value)]
+    messages = [node.member("message") for node in members if node is not None]
+    return [message for message in messages if message is not None and _was_said(message.value)]
 
 
 def _was_said(message: Any) -> bool:
-    """Whether a node of a tree holds a message that people saw."""
+    """Return whether a tree node holds a message that was visible to people."""
     about = message.get("metadata") if isinstance(message, dict) else None
     hidden = isinstance(about, dict) and about.get("is_visually_hidden_from_conversation") is True
     return message is not None and not hidden
 
 
 def _title(value: Any) -> str | None:
-    """The title that an object gives its conversation."""
-    given = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
-    return one_line(given) if isinstance(given, str) else None
+    """Return an object's title for its conversation."""
+    title = next((value[key] for key in _TITLES if value.get(key)), None) if isinstance(value, dict) else None
+    return one_line(title) if isinstance(title, str) else None
 
 
 def one_line(text: str) -> str:
-    """A title from a file: on one line, not long, and storable."""
+    """Normalise a title from a file: one line, bounded length, storable."""
     return shortened(" ".join(str(storable(text)[0]).split()), _TITLE_CHARACTERS)
 
 
@@ -267,13 +267,13 @@ def _read(source: _Source, filename: str) -> Conversation:
     left_out: Counter[str] = Counter()
     calls: set[str] = set()
     refused: tuple[Located, MessageError] | None = None
-    for index, found in enumerate(source.messages):
-        line = found.place if isinstance(found.place, int) else None
+    for index, located in enumerate(source.messages):
+        line = located.place if isinstance(located.place, int) else None
         try:
-            value, replaced = storable(found.value)
+            value, replaced = storable(located.value)
             read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
-            refused = refused or (found, error)
+            refused = refused or (located, error)
             skipped.append(Skipped(line, index, str(error).removesuffix(".")))
             continue
         if not read:
@@ -286,7 +286,7 @@ def _read(source: _Source, filename: str) -> Conversation:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
         for message in read:
             notes += [Note(line, index, note) for note in _notes(message, calls)]
-            # Results refer to the ids of calls, or to the names of their tools: function calls have no ids.
+            # Results refer to call ids, or to tool names where calls have no id.
             calls |= {name for call in message.tool_calls for name in (call.tool_call_id, call.tool_name) if name}
     if not messages and refused is not None:
         first, why = refused
@@ -306,14 +306,14 @@ _READ = MESSAGE_FIELDS | set(TIMES) | {"blocks", "text", "additional_kwargs"}
 
 
 def _notes(message: ChatMessage, calls: set[str]) -> Iterator[str]:
-    """What a careful reader should know of a message; `calls`: ids and names of the calls before it."""
+    """Yield caveats about a message; `calls`: ids and names of earlier calls."""
     if message.role is MessageRole.TOOL and not calls & _answered(message):
         yield "this tool result has no call before it"
     yield from other_notes(message)
 
 
 def other_notes(message: ChatMessage) -> Iterator[str]:
-    """Notes on what a message keeps beside its words: other content, and the name of an unknown role."""
+    """Yield notes on a message's other content and its unknown role."""
     if kinds := other_kinds(message):
         yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
     if message.role is MessageRole.ASSISTANT and (role := message.additional_kwargs.get("role")):
@@ -321,7 +321,7 @@ def other_notes(message: ChatMessage) -> Iterator[str]:
 
 
 def _says_nothing(message: ChatMessage) -> bool:
-    """No text, no other part, no call, nothing kept beside them; an empty tool result says that its call came back."""
+    """Return whether a message is empty; an empty tool result is not, as it shows that the call returned."""
     if other_kinds(message) or (message.role is MessageRole.TOOL and message.additional_kwargs):
         return False
     return all(isinstance(part, TextPart) and not part.text.strip() for part in message.parts)

@@ -1,7 +1,7 @@
-"""The file of MCP's reference memory server and its relatives: entities with observations, and relations between them.
+"""The file format of MCP's reference memory server and relatives: entities with observations, and relations.
 
-One object a line, a JSON array of them, or the answer of `read_graph`. A line that cannot be read, as a marker or the
-half-written last one, costs itself alone: it is noted, and everything else is read.
+One object per line, a JSON array of them, or the output of `read_graph`. Unreadable lines, such as markers or a
+half-written last line, are skipped with a note.
 """
 
 import json
@@ -14,12 +14,12 @@ from memory_core.limits import Budget
 from memory_core.messages import storable
 
 _FIRST = 20
-"""Lines that are looked at to tell this form from others."""
+"""Lines examined to detect the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One observation of an entity."""
+    """An observation of an entity."""
 
     place: Place
     entity: str
@@ -29,23 +29,23 @@ class Observed:
 @dataclass(frozen=True, slots=True)
 class ReferenceMemory:
     entities: tuple[tuple[str, str], ...]
-    """Name and type of each, in order; an entity that is there twice is one."""
+    """Name and type of each distinct entity, in order."""
     observations: tuple[Observed, ...]
     relations: tuple[tuple[str, str, str], ...]
-    """Ends and type: from, relation, to. An end may be no entity of the file, and both may be the same."""
+    """Triples of source, type and target. Ends may be missing from the file, or equal."""
     notes: tuple[str, ...]
-    """What was left out, a sentence each."""
+    """Sentences on skipped contents."""
 
 
 def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory | None:
-    """What a file of this form holds; None where it is of another.
+    """Parse a file of this format; None if it has another.
 
     >>> line = '{"type": "entity", "name": "Ana", "entityType": "person", "observations": ["rows"]}'
     >>> read_reference_memory(line).observations
     (Observed(place=1, entity='Ana', text='rows'),)
 
     Raises:
-        LimitError: it holds too many values.
+        LimitError: The file holds too many values.
     """
     Budget(filename).take_json(text)
     rows = list(_rows(text))
@@ -59,12 +59,12 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
         if _is_entity(row):
             name, kind = _text(row["name"]), _text(row.get("entityType"))
             entities.setdefault(name, kind)
-            said = row.get("observations")
-            texts = [_text(each) for each in (said if isinstance(said, list) else [said])]
-            observations += [Observed(place, name, each) for each in texts if each]
+            raw = row.get("observations")
+            texts = [_text(entry) for entry in (raw if isinstance(raw, list) else [raw])]
+            observations += [Observed(place, name, observation) for observation in texts if observation]
         elif _is_relation(row):
             relations.append((_text(row["from"]), _text(row.get("relationType")) or "related to", _text(row["to"])))
-        elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # a marker of the file's own
+        elif not (isinstance(row, Mapping) and str(row.get("type")).startswith("_")):  # not a marker of the file format
             unread.append(place)
     notes = []
     if unread:
@@ -74,7 +74,7 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
 
 
 def _rows(text: str) -> Iterator[tuple[Place, Any]]:
-    """The objects of a file with their places; None for a line that is no JSON."""
+    """Yield a file's objects with their places; None for a line that is not JSON."""
     whole = _decoded(text)
     if isinstance(whole, list):
         yield from ((f"[{n}]", row) for n, row in enumerate(whole))
@@ -110,7 +110,7 @@ def _is_relation(row: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A text on one line, of characters that can be stored; of an object what it says, of anything else its JSON."""
+    """Normalise to one line of storable text; objects by their text field, other values as JSON."""
     if value is None or value in ({}, []):
         return ""
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A SQLite file of another program: opened so that it can only be read, and not for ever."""
+"""Open other programs' SQLite files read-only, with limits on time and size."""
 
 import contextlib
 import json
@@ -18,23 +18,23 @@ from memory_core.process import scratch_folder
 SQLITE_MAGIC = b"SQLite format 3\x00"
 
 MAX_SECONDS = 60
-"""That reading one file may take."""
+"""Maximum seconds of reading a file."""
 MAX_STORE_BYTES = 500 * 1024 * 1024
-"""The largest database that is read where it lies: each time that it has changed it is copied."""
+"""Maximum bytes of a database read in place, as every change requires a new copy."""
 TIMES_UNPACKED = 4
-"""How many times its own size its rows may have: defaults, and pages that are used twice, are read for every row."""
+"""Maximum ratio of rows read to file size; column defaults and reused pages can multiply rows."""
 COPY_ATTEMPTS, COPY_PAUSE_SECONDS = 10, 0.02
-"""Attempts at a copy between two writes; by how many seconds each waits longer than the one before: 0.9 s in all."""
+"""Attempts to copy between two writes, and the increment of the pause before each: 0.9 s in total."""
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 _WAL_HEADER = 32
 MAX_DEFAULT = 1_000
-"""Characters of the default of a column."""
+"""Maximum characters of a column default."""
 MAX_VALUE_BYTES = 2 * MAX_FILE_BYTES
-"""Of one value in it."""
+"""Maximum bytes of a value."""
 
 
 class StoreConnection(sqlite3.Connection):
-    """A connection whose rows are counted as they are read."""
+    """A connection that counts the bytes of rows read."""
 
     budget: Budget
 
@@ -46,15 +46,15 @@ class StoreConnection(sqlite3.Connection):
 
 @contextmanager
 def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
-    """The file in a connection that can only read it, and not for ever.
+    """Open a file read-only, with limits on time and size.
 
-    A file at a path is copied with its write-ahead log, and the copy is read: SQLite would take locks on it, write into
-    its shared memory and leave files beside it, even where it is told only to read.
+    A file at a path is copied with its write-ahead log first: even read-only, SQLite takes locks, writes to shared
+    memory and leaves files beside it.
 
     Raises:
-        FormatError: the file at the path was left in the middle of a write, or is written all the time.
-        LimitError: more is read of it than may be, or for longer.
-        OSError: it cannot be read.
+        FormatError: The file was left in the middle of a write, or is written continuously.
+        LimitError: Reading exceeds the limits.
+        OSError: The file cannot be read.
     """
     uploaded = isinstance(data, bytes)
     size = len(data) if isinstance(data, bytes) else data.stat().st_size
@@ -82,15 +82,15 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
             connection.set_authorizer(_only_reading)
             try:
                 if uploaded and connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
-                    raise sqlite3.DatabaseError("its pages do not fit together")  # used twice, they may fill a disk
+                    raise sqlite3.DatabaseError("its pages do not fit together")  # a page used twice may fill a disk
                 yield connection
             except sqlite3.OperationalError:
-                budget.take()  # interrupted, perhaps, as it had no more time
+                budget.take()  # if the deadline caused the interrupt, raise that error
                 raise
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a database and its write-ahead log as they are together at one moment."""
+    """Copy a database and its write-ahead log in a consistent state."""
     for attempt in range(COPY_ATTEMPTS):
         time.sleep(attempt * COPY_PAUSE_SECONDS)
         before = _moment(source)
@@ -98,9 +98,9 @@ def _copy(source: Path, target: Path) -> None:
             continue
         shutil.copyfile(source, target)
         if before.log is not None:
-            with contextlib.suppress(FileNotFoundError):  # taken in meanwhile, which changes the database as well
+            with contextlib.suppress(FileNotFoundError):  # checkpointed meanwhile, which also changes the database
                 shutil.copyfile(f"{source}-wal", f"{target}-wal")
-        # What is added to the log in between is whole or ignored: each part of it has its checksum.
+        # A log that only grew is fine: incomplete frames fail their checksum and are ignored.
         if _moment(source) == before:
             return
         Path(f"{target}-wal").unlink(missing_ok=True)
@@ -111,14 +111,14 @@ def _copy(source: Path, target: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Moment:
-    """What of a database changes whenever a copy made meanwhile would not be whole."""
+    """State that changes whenever a concurrent copy would be inconsistent."""
 
     size: int
     changed: int
     log: bytes | None
-    """Beginning of its write-ahead log, which is another one after each time that it was taken in."""
+    """Header of the write-ahead log, which changes with every checkpoint."""
     mid_write: bool
-    """Whether a rollback journal says that a write has begun and not ended."""
+    """Whether a rollback journal shows an unfinished write."""
 
 
 def _moment(path: Path) -> _Moment:
@@ -143,7 +143,8 @@ def _only_reading(action: int, *_: str | None) -> int:
 
 
 def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> list[str]:
-    """Names of the ordinary tables that have these columns, in order; none with a long default, read for every row."""
+    """Return the ordinary tables with these columns, sorted; tables with long defaults, which every row repeats, are
+    skipped."""
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%' ORDER BY name"
     return [
         name
@@ -158,10 +159,10 @@ def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> lis
 
 
 def decoded(data: Any) -> Any:
-    """A row's value as JSON, also where it is JSON in a JSON text; None for what is none."""
+    """Decode a value's JSON, even if nested in a JSON string; None if invalid."""
     try:
-        found = json.loads(data)
-        return json.loads(found) if isinstance(found, str) and found[:1] in ("[", "{") else found
+        parsed = json.loads(data)
+        return json.loads(parsed) if isinstance(parsed, str) and parsed[:1] in ("[", "{") else parsed
     except (ValueError, TypeError, RecursionError):
         return None
 

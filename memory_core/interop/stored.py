@@ -1,4 +1,4 @@
-"""A conversation of a store, before it is imported: what of it can be, and what is left out and why."""
+"""A stored conversation before import, with the reasons for skipped messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from memory_core.messages import ChatMessage, storable
 
 @dataclass(frozen=True, slots=True)
 class StoredConversation:
-    """One conversation of a store, oldest message first: as LlamaIndex's JSON, or read already, or why it is none."""
+    """A conversation, oldest message first. Messages are LlamaIndex's JSON, already parsed, or errors."""
 
     key: str
     messages: tuple[Any, ...]
     archived: frozenset[int] = frozenset()
-    """Of them, by index, those that had left the queue there."""
+    """Indexes of messages that had left the queue."""
     times: tuple[float | None, ...] = ()
-    """When each was said, in seconds since 1970; empty where the store does not tell."""
+    """Time of each message in seconds since 1970; empty if unknown."""
     blocks: tuple[MirroredBlock, ...] = ()
     notes: tuple[str, ...] = ()
-    """What a careful reader should know of it as a whole."""
+    """Caveats about the whole conversation."""
     token_limit: int | None = None
 
     @property
     def converted(self) -> bool:
-        """Is it another framework's than LlamaIndex's?"""
+        """Return whether it comes from a framework other than LlamaIndex."""
         return any(isinstance(message, ChatMessage | MessageError) for message in self.messages)
 
     @property
@@ -40,10 +40,10 @@ class StoredConversation:
 
 
 def read_stored(conversation: StoredConversation, *, filename: str) -> Conversation:
-    """The messages of one conversation, with what is left out and why.
+    """Parse a conversation's messages, listing skipped ones with reasons.
 
     Raises:
-        FormatError: neither a message nor a block of it can be imported.
+        FormatError: No message and no block can be imported.
     """
     messages: list[ChatMessage] = []
     archived: set[int] = set()
@@ -81,25 +81,25 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
 
 
 class BlockNames:
-    """Names for blocks, after those that a store has: each allowed, and each different."""
+    """Generates valid, unique block names, avoiding those of a store."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def free(self, wanted: Any) -> str:
-        """A name like the one that is wanted."""
+        """Return a free name similar to the wanted one."""
         text = str(storable(wanted)[0]) if isinstance(wanted, str) else ""
         name = " ".join(text.replace("<", "‹").replace(">", "›").split()) or "Block"
         number = 1
-        found = name = f"{name} block" if name in RESERVED_NAMES else name
-        while found in self._taken:
+        candidate = name = f"{name} block" if name in RESERVED_NAMES else name
+        while candidate in self._taken:
             number += 1
-            found = f"{name} {number}"
-        self._taken.add(found)
-        return found
+            candidate = f"{name} {number}"
+        self._taken.add(candidate)
+        return candidate
 
 
 def counted(names: Sequence[str], shown: int = 5) -> str:
-    """Names in one line, the first few of many: `a, b and 3 more`."""
+    """Join names, abbreviating long lists: `a, b and 3 more`."""
     more = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")

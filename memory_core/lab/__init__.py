@@ -1,1 +1,1 @@
-"""Other configurations tried on a whole conversation, beside its own."""
+"""Experiments on a whole conversation: replay it, or plan it, under other configurations."""

@@ -1,7 +1,7 @@
-"""Did this memory matter? The same prompt asked again with one item left out, or with other words in it.
+"""Ablation: ask a model the same prompt again with one item removed or reworded.
 
-Nothing is stored and no event recorded; what the calls cost is said before they are made. A model that edits its memory
-is offered its tools, as in life, and what it would call is told: none of it is done.
+Nothing is stored and no event recorded; token counts are known before the calls. A model that edits its memory is
+offered its tools as usual; tool calls are reported, not executed.
 """
 
 from collections.abc import Callable
@@ -19,38 +19,38 @@ from memory_core.tokens import counter_for
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A past prompt, as it was sent and without one item."""
+    """A past prompt, as sent and without one item."""
 
     before: tuple[ChatMessage, ...]
     after: tuple[ChatMessage, ...]
     tokens: tuple[int, int]
-    """That each of the two calls would send."""
+    """Tokens that each of the two calls sends."""
     tools: tuple[ToolSpec, ...] = ()
-    """That the model is offered: those with which it edits this memory now."""
+    """Tools offered to the model: those that edit this memory now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What a model says to both."""
+    """A model's answers to both prompts."""
 
     model: str
     before: str
     after: str
     calls: tuple[tuple[ToolCallPart, ...], tuple[ToolCallPart, ...]] = ((), ())
-    """Tools that it would call, with both prompts."""
+    """Tool calls of both answers."""
 
     @property
     def same(self) -> bool:
-        """Are they the same, word for word and call for call?"""
+        """Return whether the answers are identical, text and tool calls."""
         called = [[(call.tool_name, call.arguments) for call in calls] for calls in self.calls]
         return self.before.split() == self.after.split() and called[0] == called[1]
 
 
 def question_without(memory: Memory, context: EventRecord, ref: Ref, words: str | None = None) -> Question:
-    """A recorded prompt without an item, or with `words` in its place.
+    """Return a recorded prompt without an item, or with `words` in its place.
 
     Raises:
-        ConfigError: the prompt does not have it, or its words cannot be other ones.
+        ConfigError: The prompt lacks the item, or its text cannot be replaced.
     """
     if words is not None and ref.kind not in EDITABLE:
         raise ConfigError("What is made of several messages can be left out, and not be reworded.")
@@ -78,9 +78,9 @@ def ask_both(
     """Ask a model with both prompts; None once `cancelled`.
 
     Raises:
-        ModelError: it did not answer.
+        ModelError: It did not answer.
     """
-    said: list[str] = []
+    answers: list[str] = []
     called: list[tuple[ToolCallPart, ...]] = []
     for line, messages in (("Asking with it", question.before), ("Asking without it", question.after)):
         progress(line)
@@ -93,6 +93,6 @@ def ask_both(
                 words.append(piece)
         finally:
             stream.close()
-        said.append("".join(words).strip())
+        answers.append("".join(words).strip())
         called.append(stream.tool_calls)
-    return Answers(model.name, said[0], said[1], (called[0], called[1]))
+    return Answers(model.name, answers[0], answers[1], (called[0], called[1]))

@@ -1,4 +1,4 @@
-"""The first bad event, the one setting responsible, the smallest limit: each in as few looks as halving takes."""
+"""Bisection: the first bad turn, the setting responsible, the smallest limit, each in logarithmically many steps."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,38 +15,38 @@ from memory_core.memory import Memory
 
 @dataclass(frozen=True, slots=True)
 class BadTurn:
-    """Where a probe that held begins to fail."""
+    """The turn where a probe begins to fail."""
 
     probe: Probe
     turn: int
     why: str
     """One sentence with the rule and its numbers."""
     event: EventRecord | None
-    """The event that decided; None where none is on record."""
+    """The deciding event; None if it is not recorded."""
     looks: int
-    """Prompts that were looked at."""
+    """Number of prompts examined."""
 
 
 @dataclass(frozen=True, slots=True)
 class BadChange:
-    """What makes a probe fail that holds under another configuration."""
+    """The configuration change that makes a probe fail."""
 
     changes: tuple[Change, ...]
-    """The fewest that do it together; nearly always one."""
+    """Minimal set of changes that fail together; nearly always one."""
     verdict: Verdict
-    """Of the probe, with just these changes."""
+    """The probe's verdict under just these changes."""
     plays: int
-    """Times that the conversation was played."""
+    """Number of times the conversation was replayed."""
 
 
 def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad: int | None = None) -> BadTurn:
-    """The turn from which a probe fails, between one in which it held and one in which it does not.
+    """Return the turn from which a probe fails, between a good and a bad turn.
 
-    `good` None: its first turn; `bad` None: the last. Of several changes back and forth it is one of them, as with
-    every bisection.
+    `good` defaults to the probe's first turn, `bad` to the last. If the verdict flips several times, any flip to
+    failing may be returned, as with every bisection.
 
     Raises:
-        ConfigError: the probe fails in the good turn, holds in the bad one, or is about a single turn.
+        ConfigError: The probe fails in the good turn, holds in the bad one, or covers a single turn.
     """
     if isinstance(probe, EvidenceInPrompt | FactCites):
         raise ConfigError("only what is to hold from a turn on can be bisected over the turns")
@@ -74,18 +74,18 @@ def first_bad_turn(memory: Memory, probe: Probe, *, good: int | None = None, bad
 
 
 def _decided(memory: Memory, probe: Probe, good: int, turn: int) -> EventRecord | None:
-    """The event that decided about a phrase; where that is the prompt itself, what a person changed before it."""
+    """Return the event that decided about a phrase; if it is the prompt itself, a person's change before it."""
     history, phrase = memory.log.history(), getattr(probe, "phrase", None)
     stage = memory.trace(phrase, turn=turn).decisive if phrase is not None else None
-    told = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
-    if told is not None and not is_context(told.event):
-        return told
+    decision = history.upto(stage.position)[-1] if stage is not None and stage.position is not None else None
+    if decision is not None and not is_context(decision.event):
+        return decision
     before, built = history.turns[good].built, history.turns[turn].built
     if before is None or built is None:
-        return told
+        return decision
     since = [record for record in history.after(before.position) if record.position < built.position]
     changed = [record for record in since if record.actor == "user"]
-    return next((record for record in reversed(changed) if record.event.family not in ("messages", "calls")), told)
+    return next((record for record in reversed(changed) if record.event.family not in ("messages", "calls")), decision)
 
 
 def responsible_changes(
@@ -97,12 +97,12 @@ def responsible_changes(
     *,
     progress: Callable[[int], object] = lambda plays: None,
 ) -> BadChange:
-    """The fewest settings of `bad` that make a probe fail which holds under `good`.
+    """Return the fewest settings of `bad` that, applied to `good`, make a probe fail.
 
-    `progress` is called with the number of plays so far.
+    `progress` receives the number of replays so far.
 
     Raises:
-        ConfigError: the probe fails under the good configuration, or holds under the bad one.
+        ConfigError: The probe fails under the good configuration, or holds under the bad one.
     """
     plays = 0
     failing: dict[tuple[Change, ...], Verdict] = {}
@@ -113,11 +113,11 @@ def responsible_changes(
             return True
         try:
             variant = good.with_changes(good.name, changes)
-        except ConfigError:  # half of the changes may be impossible together; then it says nothing about them
+        except ConfigError:  # a subset of the changes may be invalid; it then tells nothing
             return False
         plays += 1
         played = player.play(script, variant)
-        assert played is not None  # nobody cancels
+        assert played is not None  # never None: it cannot be cancelled
         (verdict,) = evaluate(played.memory, [probe])
         progress(plays)
         if not verdict.held:
@@ -142,9 +142,9 @@ def smallest_limit(
     progress: Callable[[str], object] = lambda line: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> int | None:
-    """The smallest token limit under which all probes hold, where they hold under every larger one up to the variant's.
+    """Return the smallest token limit such that all probes hold at it and at every larger one up to the variant's.
 
-    A flush size above a limit is lowered with it. None where they do not hold under the variant's own limit, or once
+    Flush sizes above a limit are lowered with it. None if the probes fail at the variant's own limit, or once
     `cancelled`.
     """
 
@@ -166,7 +166,8 @@ def smallest_limit(
 
 
 def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> list[Change]:
-    """The fewest of the changes that still fail: Zeller's delta debugging (ddmin), log₂ steps where it is one."""
+    """Minimise the failing set of changes by delta debugging (Zeller's ddmin); log₂ steps if a single change is
+    responsible."""
     pieces = 2
     while len(changes) > 1:
         size = -(-len(changes) // pieces)
@@ -176,9 +177,9 @@ def _least(changes: list[Change], fails: Callable[[Sequence[Change]], bool]) -> 
             changes, pieces = part, 2
             continue
         rest = [[change for change in changes if change not in part] for part in parts] if pieces > 2 else []
-        left = next((left for left in rest if fails(left)), None)
-        if left is not None:
-            changes, pieces = left, pieces - 1
+        subset = next((subset for subset in rest if fails(subset)), None)
+        if subset is not None:
+            changes, pieces = subset, pieces - 1
         elif pieces >= len(changes):
             break
         else:

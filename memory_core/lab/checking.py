@@ -1,4 +1,4 @@
-"""Probes run headless: a conversation played under a configuration, and the outcome as a table or for a CI server.
+"""Headless probe runs: replay a conversation under a configuration and report a table or JUnit XML.
 
 def test_the_memory_keeps_what_it_must():
     checked = check("conversation.zip", "config.json", "probes.json")
@@ -25,20 +25,20 @@ from memory_core.store.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Probes checked under one configuration."""
+    """Verdicts of probes under one configuration."""
 
     variant: Variant
     turns: int
     verdicts: tuple[Verdict, ...]
     unknown: tuple[str, ...]
-    """Whole sentences: what may be otherwise in a session that is really lived."""
+    """Caveats as whole sentences: ways in which a live session may differ."""
 
     @property
     def passed(self) -> bool:
         return all(verdict.held for verdict in self.verdicts)
 
     def table(self) -> str:
-        """A line for each probe, and what failed with its reason, for a terminal."""
+        """Format a line per probe, with the reasons of failures, for a terminal."""
         held = sum(verdict.held for verdict in self.verdicts)
         lines = [f"{self.variant.name}: {held} of {len(self.verdicts)} probes held over {self.turns:,} turns."]
         for verdict in self.verdicts:
@@ -50,7 +50,7 @@ class Checked:
         return "\n".join([*lines, *(f"  Note: {sentence}" for sentence in self.unknown)])
 
     def junit(self) -> str:
-        """The same as JUnit XML."""
+        """Format as JUnit XML."""
         failures = sum(not verdict.held for verdict in self.verdicts)
         suite = ElementTree.Element(
             "testsuite", name=f"memory: {self.variant.name}", tests=str(len(self.verdicts)), failures=str(failures)
@@ -67,11 +67,11 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A conversation from a file, with the configuration and probes that came with it."""
+    """A conversation from a file, with its configuration and probes."""
 
     script: Script
     variant: Variant | None
-    """None where the file holds only messages."""
+    """None if the file holds only messages."""
     probes: tuple[Probe, ...] = ()
 
 
@@ -82,14 +82,14 @@ def check(
     *,
     services: Services | None = None,
 ) -> Checked:
-    """Play a conversation under a configuration and check probes.
+    """Replay a conversation under a configuration and check probes.
 
     `conversation` is a bundle or a file of messages, `configuration` and `probes` are files as the app exports them;
     without them, those of the bundle apply. No model is called, nothing is stored.
 
     Raises:
-        FormatError: a file cannot be read as what it should be, or says no probe.
-        ConfigError: the configuration is impossible.
+        FormatError: A file is not in its format, or there is no probe.
+        ConfigError: The configuration is invalid.
     """
     services = services or Services()
     recorded = read_recorded(conversation, services)
@@ -101,21 +101,21 @@ def check(
 
 
 def check_variant(player: Player, script: Script, variant: Variant, probes: Sequence[Probe]) -> Checked:
-    """Play a script under a configuration and check probes.
+    """Replay a script under a configuration and check probes.
 
     Raises:
-        ConfigError: the configuration is impossible.
+        ConfigError: The configuration is invalid.
     """
     played = player.play(script, variant)
-    assert played is not None  # nobody cancels
+    assert played is not None  # never None: it cannot be cancelled
     return Checked(variant, script.turns, tuple(evaluate(played.memory, probes)), played.unknown)
 
 
 def read_recorded(path: str | Path, services: Services) -> Recorded:
-    """A conversation from a file: a session's bundle, or messages in any format that can be imported.
+    """Read a conversation from a session's bundle, or from messages in any importable format.
 
     Raises:
-        FormatError: it cannot be read, or holds no message of a user.
+        FormatError: The file cannot be read, or has no user message.
     """
     file = Path(path)
     preview = read_file(file.name, _bytes(file))
@@ -132,10 +132,10 @@ def read_recorded(path: str | Path, services: Services) -> Recorded:
 
 
 def read_opened(path: str | Path) -> Memory:
-    """A session as it was lived, from its bundle.
+    """Open the recorded session of a bundle.
 
     Raises:
-        FormatError: it is no bundle.
+        FormatError: The file is not a bundle.
     """
     file = Path(path)
     bundle = read_file(file.name, _bytes(file)).bundle
@@ -150,16 +150,16 @@ def _opened(bundle: Bundle, services: Services) -> Memory:
 
 
 def read_probes_file(path: str | Path) -> tuple[Probe, ...]:
-    """Probes from a file; see `read_probes`."""
+    """Read probes from a file; see `read_probes`."""
     file = Path(path)
     return read_probes(_text(file), file.name)
 
 
 def read_variant(path: str | Path) -> Variant:
-    """A configuration from a file.
+    """Read a configuration from a file.
 
     Raises:
-        FormatError: it is none.
+        FormatError: The file is not a configuration.
     """
     file = Path(path)
     return variant_from(read_configuration(_bytes(file), file.name), file.name)
@@ -188,7 +188,7 @@ def _text(file: Path) -> str:
 
 
 def _xml(text: str) -> str:
-    """Without what XML cannot hold."""
+    """Remove characters that XML forbids."""
     return "".join(
         c for c in text if c in "\t\n" or 0x20 <= ord(c) < 0xD800 or 0xE000 <= ord(c) < 0xFFFE or ord(c) > 0xFFFF
     )

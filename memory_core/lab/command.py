@@ -1,6 +1,6 @@
-"""`memory-inspector check` and `memory-inspector bisect`: probes for a terminal and for a CI server.
+"""Command line of `memory-inspector check` and `memory-inspector bisect`, for terminals and CI servers.
 
-Exit status: 0 every probe held, or the cause was found; 1 a probe failed; 2 something given is wrong.
+Exit status: 0 all probes held, or the cause was found; 1 a probe failed; 2 usage error.
 """
 
 import argparse
@@ -20,40 +20,40 @@ _FILES = "a session's bundle, or messages in any format that can be imported"
 
 
 def main(arguments: Sequence[str] | None = None, *, parser: argparse.ArgumentParser | None = None) -> int:
-    """Run the command; return its exit status. `parser`: one with these commands and others."""
+    """Run the command; return its exit status. `parser` may hold other commands as well."""
     if parser is None:
         parser = argparse.ArgumentParser(prog="memory-inspector")
         add_commands(parser, required=True)
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        return int(given.run(given))
+        return int(options.run(options))
     except MemoryInspectorError as error:
         print(f"memory-inspector: {error}", file=sys.stderr)
         return 2
 
 
-def _check(given: argparse.Namespace) -> int:
-    checked = check(given.conversation, given.config, given.probes or ())
+def _check(options: argparse.Namespace) -> int:
+    checked = check(options.conversation, options.config, options.probes or ())
     print(checked.table())
-    if given.junit is not None:
-        _write(given.junit, checked.junit())
+    if options.junit is not None:
+        _write(options.junit, checked.junit())
     return 0 if checked.passed else 1
 
 
-def _bisect(given: argparse.Namespace) -> int:
-    if (given.good is None) != (given.bad is None):
+def _bisect(options: argparse.Namespace) -> int:
+    if (options.good is None) != (options.bad is None):
         raise FormatError("Give both --good and --bad, or neither to bisect over the turns of a session.")
-    probe = _one(given)
-    if given.good is None:
-        found = first_bad_turn(read_opened(given.conversation), probe, good=given.held, bad=given.failed)
-        print(f"Turn {found.turn}: {found.why}")
-        if found.event is not None:
-            print(f"Event {found.event.position}, {found.event.kind.replace('_', ' ')}, by {found.event.actor}.")
-        print(f"{found.looks} prompts looked at.")
+    probe = _one(options)
+    if options.good is None:
+        result = first_bad_turn(read_opened(options.conversation), probe, good=options.held, bad=options.failed)
+        print(f"Turn {result.turn}: {result.why}")
+        if result.event is not None:
+            print(f"Event {result.event.position}, {result.event.kind.replace('_', ' ')}, by {result.event.actor}.")
+        print(f"{result.looks} prompts looked at.")
         return 0
     services = Services()
-    recorded = read_recorded(given.conversation, services)
-    good, bad = read_variant(given.good), read_variant(given.bad)
+    recorded = read_recorded(options.conversation, services)
+    good, bad = read_variant(options.good), read_variant(options.bad)
     cause = responsible_changes(Player(services), recorded.script, good, bad, probe)
     for change in cause.changes:
         print(change.words)
@@ -62,10 +62,10 @@ def _bisect(given: argparse.Namespace) -> int:
     return 0
 
 
-def _one(given: argparse.Namespace) -> Probe:
-    probes, number = read_probes_file(given.probes), int(given.number)
+def _one(options: argparse.Namespace) -> Probe:
+    probes, number = read_probes_file(options.probes), int(options.number)
     if not 1 <= number <= len(probes):
-        raise FormatError(f"{Path(given.probes).name} has {len(probes)} probes: there is no number {number}.")
+        raise FormatError(f"{Path(options.probes).name} has {len(probes)} probes: there is no number {number}.")
     return probes[number - 1]
 
 
@@ -77,7 +77,7 @@ def _write(path: str, text: str) -> None:
 
 
 def add_commands(parser: argparse.ArgumentParser, *, required: bool) -> Any:
-    """Add these commands to a parser; the action that takes more of them. Who makes them optional sets a `run`."""
+    """Add these commands to a parser; return its subparsers action. Callers that make them optional set `run`."""
     commands = parser.add_subparsers(required=required, metavar="command")
     checking = commands.add_parser("check", help="play a conversation under a configuration and check probes")
     checking.add_argument("conversation", help=_FILES)

@@ -1,4 +1,4 @@
-"""Played conversations beside each other: what each configuration costs, and where two begin to differ, and why."""
+"""Compare replayed conversations: the cost of each, and the first difference between two with its cause."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,58 +14,58 @@ from memory_core.memory import Memory
 from memory_core.tokens import counter_for
 
 QUOTED = 60
-"""Characters of words that are quoted in a sentence."""
+"""Maximum characters of quoted text in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlayedTurn:
-    """One turn under a configuration. Sizes are tokens of the session's accounting."""
+    """A turn under a configuration. Sizes are tokens in the session's accounting."""
 
     turn: int
     sent: int
-    """The last prompt that would have gone out in it."""
+    """Tokens of the turn's last prompt."""
     cut: int
     flushed: int
-    """Messages that left the queue in it."""
+    """Messages flushed from the queue."""
     calls: int
-    """Calls a model would have been asked for while it learned in this turn."""
+    """Calls of a learning model in this turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A conversation under one configuration, in numbers."""
+    """Totals of a conversation under one configuration."""
 
     turns: tuple[PlayedTurn, ...]
     flushes: int
     facts: int
-    """Active facts in the end."""
+    """Active facts at the end."""
     calls: int
-    """Calls that a model would have been asked for; the rules made them for nothing."""
+    """Calls that a learning model would need; rules stand in for it at no cost."""
     call_tokens: int
-    """Tokens of messages it would have read in them, its instructions left out."""
+    """Tokens of the messages these calls would read, without instructions."""
 
     @property
     def average(self) -> int:
-        """Tokens of a prompt, on average over the turns."""
+        """Average tokens per prompt over the turns."""
         return average(self.turns)
 
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first turn in which the prompts of two configurations differ."""
+    """The first turn in which two configurations' prompts differ."""
 
     turn: int
     causes: tuple[str, ...]
-    """Whole sentences, the deepest first: another flush, another cut, other contents. Plain text."""
+    """Causes as whole plain-text sentences, root cause first: another flush, another cut, other contents."""
 
 
 def average(turns: Sequence[PlayedTurn]) -> int:
-    """Tokens of a prompt, on average; 0 without any."""
+    """Average tokens per prompt; 0 without turns."""
     return round(sum(turn.sent for turn in turns) / len(turns)) if turns else 0
 
 
 def outcome_of(memory: Memory) -> Outcome:
-    """What a conversation that was played, or lived, came to."""
+    """Return the totals of a replayed or live conversation."""
     called = model_calls(memory)
     turns = memory.log.history().turns
     return Outcome(
@@ -74,7 +74,7 @@ def outcome_of(memory: Memory) -> Outcome:
                 number,
                 context_of(turn.built).total,
                 turn.cut_tokens,
-                sum(len(left) for left in _left(turn)),
+                sum(len(flush) for flush in _flushed(turn)),
                 len(called.get(number, ())),
             )
             for number, turn in sorted(turns.items())
@@ -88,22 +88,22 @@ def outcome_of(memory: Memory) -> Outcome:
 
 
 def stable_share(memory: Memory) -> float | None:
-    """Return the share, 0 to 1, of billed tokens with which prompts begin as the prompt before: a cache can reuse them.
+    """Return the share (0 to 1) of billed tokens in a prefix shared with the previous prompt, which caches reuse.
 
-    None with fewer than two prompts. Reads all prompts, some 30 ms for each of 8,000 tokens.
+    None with fewer than two prompts. Reads all prompts; 30 ms per prompt of 8,000 tokens.
     """
     built = [turn.built for _, turn in sorted(memory.log.history().turns.items()) if turn.built is not None]
     config = memory.session.config
     counter = config.counting(counter_for(memory.session.tokenizer_fn, encoding=config.encoding))
-    prompts = (memory.log.prompt(record).messages for record in built)  # one at a time: each holds the whole queue
+    prompts = (memory.log.prompt(record).messages for record in built)  # lazily, as each prompt holds the whole queue
     same = sum(shared_prefix_tokens(before, after, counter) for before, after in pairwise(prompts))
     billed = sum(context_of(record).billed for record in built[1:])
     return same / billed if billed else None
 
 
 def model_calls(memory: Memory) -> dict[int, list[int]]:
-    """Calls that models would have been asked for, by turn: the tokens of messages read in each."""
-    costs = {  # comparing found facts with known ones takes one more
+    """Return the tokens read by each call of a learning model, by turn."""
+    costs = {  # comparing extracted facts with known ones takes a second call
         a.name: (a.block.kind_model_calls if a.block else 0) + (a.settings.get("on_change") == "decide")
         for a in memory.blocks
     }
@@ -120,9 +120,9 @@ def model_calls(memory: Memory) -> dict[int, list[int]]:
 
 
 def divergence(one: Played, other: Played, names: tuple[str, str] | None = None) -> Divergence | None:
-    """Where the prompts of two configurations begin to differ; None where they never do.
+    """Return the first difference between two configurations' prompts; None if they never differ.
 
-    `names` are those of the two in the causes, None: their variants'.
+    `names` label the two in the causes; default: the variants' names.
     """
     for turn in one.turns():
         before, after = one.prompt(turn), other.prompt(turn)
@@ -138,26 +138,26 @@ def divergence(one: Played, other: Played, names: tuple[str, str] | None = None)
     return None
 
 
-def _left(turn: TurnRecord) -> list[list[int]]:
-    """Messages that each flush of a turn moved out of the queue."""
+def _flushed(turn: TurnRecord) -> list[list[int]]:
+    """Return the messages removed by each flush of a turn."""
     return [expand(flush_of(record).seqs) for record in turn.flushes]
 
 
 def _other_flushes(
     names: tuple[str, str], turns: tuple[Mapping[int, TurnRecord], Mapping[int, TurnRecord]], upto: int
 ) -> list[str]:
-    """The first turn in which other messages left the queue."""
+    """Describe the first turn in which other messages left the queue."""
     for turn in range(1, upto + 1):
-        left = [[seq for flush in _left(each[turn]) for seq in flush] if turn in each else [] for each in turns]
-        if left[0] != left[1]:
-            told = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, left, strict=True)]
-            return [f"In turn {turn} {told[0]}, {told[1]}."]
+        gone = [[seq for flush in _flushed(log[turn]) for seq in flush] if turn in log else [] for log in turns]
+        if gone[0] != gone[1]:
+            texts = [f"{name} moved {_messages(seqs)} out of the queue" for name, seqs in zip(names, gone, strict=True)]
+            return [f"In turn {turn} {texts[0]}, {texts[1]}."]
     return []
 
 
 def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequence[PromptCut]) -> list[str]:
-    """Cuts that only one of two prompts has."""
-    said = []
+    """Describe the cuts that only one of two prompts has."""
+    texts = []
     keys = [
         {(cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) for cut in cuts}
         for cuts in (before, after)
@@ -166,19 +166,19 @@ def _other_cuts(names: tuple[str, str], before: Sequence[PromptCut], after: Sequ
         for cut in cuts:
             if (cut.part.name, cut.rule, tuple(entry.ref for entry in cut.entries)) not in others:
                 part = "the queue" if cut.part.priority is None else cut.part.name
-                said.append(f"{name} cut {cut.tokens:,} tokens of {part}, as {cut.over_before:,} were over the limit.")
-    return said
+                texts.append(f"{name} cut {cut.tokens:,} tokens of {part}, as {cut.over_before:,} were over the limit.")
+    return texts
 
 
 def _other_contents(names: tuple[str, str], before: Prompt, after: Prompt) -> list[str]:
-    """What only one of two prompts has, a sentence for each part."""
-    said = []
+    """Describe the contents that only one of two prompts has, one sentence per part."""
+    sentences = []
     for diff in diff_prompts(before, after):
         part = "the queue" if diff.part.kind == "queue" else diff.part.name
         for name, only in ((names[0], diff.removed), (names[1], diff.added)):
             if only:
-                said.append(f"Only {name} has {_quoted(only)} in {part}.")
-    return said
+                sentences.append(f"Only {name} has {_quoted(only)} in {part}.")
+    return sentences
 
 
 def _quoted(only: Sequence[Difference]) -> str:

@@ -1,6 +1,6 @@
-"""What people changed among facts, as steps of a script: made again with the facts that say the same, by whatever id.
+"""People's changes of facts as script steps, matched to the replay's facts by text since ids differ.
 
-A change set of the log says which fact had which version before and after it; the values of both are in the log too.
+A logged change set names each fact's version before and after it; the log has the values of both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,10 +16,10 @@ from memory_core.planning.facts import Fact
 
 @dataclass(frozen=True, slots=True)
 class FactValues:
-    """A fact at one version."""
+    """A fact's values at one version."""
 
     text: str
-    """In a log as it is read its hash, in a change its words."""
+    """The text's hash while reading the log, the text itself in a change."""
     state: str
     pinned: bool
     category: str
@@ -28,66 +28,66 @@ class FactValues:
 
 @dataclass(frozen=True, slots=True)
 class FactChange:
-    """One fact of a change set; which of the set takes its place is named by its index there."""
+    """A fact of a change set; successors within the set are named by index."""
 
     before: FactValues | None
-    """None: it was added."""
+    """None if the fact was added."""
     after: FactValues | None
-    """None: it was taken away, by the undo of what had added it."""
+    """None if the fact was removed by undoing its addition."""
     touched: bool
-    """Whether it got a new version: the undo of a change set names facts that it leaves as they are."""
+    """Whether it got a new version; an undo also names facts that it leaves unchanged."""
     by: int | None = None
     origin: str = "written"
-    """Of an added one."""
+    """Origin of an added fact."""
 
 
 @dataclass(frozen=True, slots=True)
 class CuratedFacts:
-    """A change set of a person on one block's facts."""
+    """A person's change set on one block's facts."""
 
     block: str
     action: str
     reason: str
     changes: tuple[FactChange, ...]
-    hands_on: bool
-    """Whether what takes another's place is supported by its messages too. An undo takes no support away here."""
+    inherits_sources: bool
+    """Whether successors inherit the source messages of what they replace. An undo removes no sources here."""
 
 
 _Version = tuple[int, int]
-"""A fact's id and one of its versions."""
+"""Fact id and version."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """What a log tells of its facts at each of their versions."""
+    """Values of a log's facts at each version."""
 
     values: Mapping[_Version, FactValues]
-    takers: Mapping[_Version, int]
-    """By version of a superseded fact, the one that took its place."""
+    taken_by: Mapping[_Version, int]
+    """Successor by version of a superseded fact."""
     added: Mapping[int, FactAdded]
 
 
 def curated_facts(memory: Memory, records: Sequence[EventRecord]) -> Mapping[int, CuratedFacts]:
-    """The change sets of people in a log that can be made again, by position.
+    """Return people's replayable change sets by log position.
 
-    Left out is what names facts that the log does not tell of, another session's say, or whose words were erased.
+    Change sets on facts missing from the log (another session's) or erased are skipped.
     """
     wanted = [record for record in records if record.kind == "facts_curated" and record.actor == "user"]
     if not wanted:
         return {}
-    known = _versions(records)
-    texts = memory.log.texts({each.text for each in known.values.values()})
-    found = {}
+    versions = _versions(records)
+    texts = memory.log.texts({values.text for values in versions.values.values()})
+    by_position = {}
     for record in wanted:
-        made = _change_set(record, known, texts)
+        made = _change_set(record, versions, texts)
         if made is not None:
-            found[record.position] = made
-    return found
+            by_position[record.position] = made
+    return by_position
 
 
 def _versions(records: Iterable[EventRecord]) -> _Versions:
     values: dict[_Version, FactValues] = {}
-    takers: dict[_Version, int] = {}
+    taken_by: dict[_Version, int] = {}
     added: dict[int, FactAdded] = {}
     facts = Facts()
     for record in records:
@@ -100,26 +100,28 @@ def _versions(records: Iterable[EventRecord]) -> _Versions:
         at = fact.added.fact, fact.version
         values[at], added[fact.added.fact] = _values(fact), fact.added
         if record.kind == "fact_superseded" and (by := getattr(record.event, "by", None)) is not None:
-            takers[at] = by
-    return _Versions(values, takers, added)
+            taken_by[at] = by
+    return _Versions(values, taken_by, added)
 
 
 def _values(fact: FactState) -> FactValues:
     return FactValues(fact.content, fact.state, fact.pinned, fact.category, fact.topics)
 
 
-def _change_set(record: EventRecord, known: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
-    event, takers = record.event, known.takers
+def _change_set(record: EventRecord, versions: _Versions, texts: Mapping[str, str]) -> CuratedFacts | None:
+    event, taken_by = record.event, versions.taken_by
     rows: Sequence[tuple[int, int, int]] = getattr(event, "facts", ())
     places = {id: place for place, (id, _, _) in enumerate(rows)}
     changes = []
     for id, before, after in rows:
-        then, now = (_worded(known.values.get((id, version)), texts) for version in (before, after))
-        by = next((takers[id, version] for version in range(before + 1, after + 1) if (id, version) in takers), None)
+        then, now = (_worded(versions.values.get((id, version)), texts) for version in (before, after))
+        by = next(
+            (taken_by[id, version] for version in range(before + 1, after + 1) if (id, version) in taken_by), None
+        )
         if (after and now is None) or (before and then is None) or (by is not None and by not in places):
             return None
         place = places[by] if by is not None else None
-        changes.append(FactChange(then, now, before != after, place, known.added[id].origin))
+        changes.append(FactChange(then, now, before != after, place, versions.added[id].origin))
     block, action, reason = (str(getattr(event, name)) for name in ("block", "action", "reason"))
     done = getattr(event, "undoes", None) is None or getattr(event, "again", False)
     return CuratedFacts(block, action, reason, tuple(changes), done and action in ("merge", "split"))
@@ -133,56 +135,57 @@ def _worded(values: FactValues | None, texts: Mapping[str, str]) -> FactValues |
 
 
 def curate(memory: Memory, curated: CuratedFacts) -> bool:
-    """Make a change set again; False where a fact of it is not there as it was, so that nothing was changed."""
+    """Apply a change set again; return False, changing nothing, if one of its facts has no match."""
     try:
         desk = memory.facts.desk(curated.block)
-        there = _found(curated, desk.facts())
-        if there is None:
+        matches = _match_facts(curated, desk.facts())
+        if matches is None:
             return False
-        if gone := [there[place] for place, change in enumerate(curated.changes) if change.after is None]:
+        if gone := [matches[place] for place, change in enumerate(curated.changes) if change.after is None]:
             desk.erase(gone)
-        if steps := _steps(curated, there):
+        if steps := _steps(curated, matches):
             desk.apply(ChangeSet(curated.action, tuple(steps), curated.reason))  # type: ignore[arg-type]  # of the log
         return True
-    except MemoryInspectorError:  # no such block here, or another fact says the same by now
+    except MemoryInspectorError:  # the block is missing here, or another fact has this text by now
         return False
 
 
-def _found(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
-    """The facts that say what those of a change set said, by their places in it; None if one is not there."""
-    there: dict[int, Fact] = {}
+def _match_facts(curated: CuratedFacts, facts: Sequence[Fact]) -> dict[int, Fact] | None:
+    """Match a change set's facts by text; return them by index, or None if one is missing."""
+    matches: dict[int, Fact] = {}
     for place, change in enumerate(curated.changes):
         if (before := change.before) is None:
             continue
         same = [fact for fact in facts if (fact.text, fact.state) == (before.text, before.state)]
-        if not (left := [fact for fact in same if fact not in there.values()]):
+        if not (unused := [fact for fact in same if fact not in matches.values()]):
             return None
-        there[place] = left[-1]
-    return there
+        matches[place] = unused[-1]
+    return matches
 
 
-def _steps(curated: CuratedFacts, there: Mapping[int, Fact]) -> list[Step]:
-    """What is done to facts that stay, and to those that come."""
+def _steps(curated: CuratedFacts, matches: Mapping[int, Fact]) -> list[Step]:
+    """Build the steps for changed facts, then those for added ones."""
     added = [place for place, change in enumerate(curated.changes) if change.before is None]
 
     def handed(place: int) -> tuple[tuple[str, int], ...]:
-        """Messages that say what it takes the place of; each part of a split fact takes its place."""
-        if not curated.hands_on:
+        """Return the sources that an added fact inherits from those it replaces; each part of a split fact inherits
+        all."""
+        if not curated.inherits_sources:
             return ()
-        left = [n for n, each in enumerate(curated.changes) if n in there and each.by is not None]
-        mine = [n for n in left if curated.changes[n].by == place or (curated.action == "split" and place in added)]
-        known = there[place].sources if place in there else ()
-        return tuple(sorted({source for n in mine for source in there[n].sources}.difference(known)))
+        replaced = [n for n, change in enumerate(curated.changes) if n in matches and change.by is not None]
+        mine = [n for n in replaced if curated.changes[n].by == place or (curated.action == "split" and place in added)]
+        current = matches[place].sources if place in matches else ()
+        return tuple(sorted({source for n in mine for source in matches[n].sources}.difference(current)))
 
     steps: list[Step] = []
     for place, change in enumerate(curated.changes):
-        now, by, fact = change.after, change.by, there.get(place)
+        now, by, fact = change.after, change.by, matches.get(place)
         if now is None or not change.touched:
             continue
         if fact is None:
             new = New(now.text, now.state, now.pinned, now.category, origin=change.origin, topics=now.topics)
             steps.append(replace(new, sources=handed(place)))
             continue
-        taker = None if by is None else there[by].id if by in there else -1 - added.index(by)
+        taker = None if by is None else matches[by].id if by in matches else -1 - added.index(by)
         steps.append(FactStep(fact, now.text, now.state, taker, now.pinned, handed(place), now.category, now.topics))
     return steps

@@ -1,10 +1,10 @@
-"""What a configuration asks for, and what it gets: each finding with its numbers, and with a change that mends it.
+"""Configuration linter: findings with numbers, each with a change that fixes it.
 
     for finding in findings(variant_of(memory), script_of(memory)):
         print(finding.severity, finding.sentence)
 
-Pure: settings, fixed texts and message sizes are enough. A change is offered only once the same rules have found that
-with it the finding is gone, and no new error comes.
+Pure: settings, fixed texts and message sizes are enough. A fix is offered only if the rules, run again with it, no
+longer report the finding and report no new error.
 """
 
 import math
@@ -37,48 +37,48 @@ from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 
 Severity = Literal["error", "warning", "note"]
-"""An error is certain to go wrong in every prompt, a warning is hardly meant, a note is good to know."""
+"""An error affects every prompt, a warning is probably a mistake, a note is informative."""
 
 LARGE_RECALL = 8_000
-"""Tokens of recall for one prompt: with these, 98.6 of 100 messages that answer a question are there already
-(benchmarks/README.md), so that more costs and hardly finds more."""
+"""Recall tokens per prompt that are enough: 98.6 % of the answering messages are included at this size
+(benchmarks/README.md)."""
 
 CACHED_FROM = 1_024
-"""Tokens of an unchanged beginning below which OpenAI caches nothing of a prompt."""
+"""Minimum prefix in tokens that OpenAI caches."""
 
 HISTORY_RATIO = 0.7
-"""Share of the limit for the queue that is offered where it leaves nothing: LlamaIndex's default."""
+"""Suggested queue share of the limit; LlamaIndex's default."""
 
 TOP_K = 10
-"""Results that are offered where a block asks for as many as fit."""
+"""Suggested number of results where a block asks for as many as fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a configuration that goes wrong, or that is hardly meant."""
+    """A problem or probable mistake in a configuration."""
 
     rule: str
     severity: Severity
     sentence: str
-    """Plain text; it may contain block names."""
+    """Plain text; may contain block names."""
     evidence: Mapping[str, int] = field(default_factory=dict)
-    """Every number of the sentence, by what it counts; tokens if not said otherwise."""
+    """Numbers of the sentence by name; tokens unless named otherwise."""
     changes: tuple[Change, ...] = ()
-    """What mends it, applied together (`Variant.with_changes`); empty: no change of a few settings does."""
+    """Changes that fix it together (`Variant.with_changes`); empty if a few settings cannot."""
     block: str | None = None
-    """The block it concerns, where it is one."""
+    """Block concerned, if any."""
 
 
 def findings(
     variant: Variant, script: Script | None = None, *, tokenizer_fn: Tokenizer | None = None
 ) -> tuple[Finding, ...]:
-    """What is wrong or odd about a configuration, the most severe first.
+    """Return problems of a configuration, most severe first.
 
-    With a conversation its opening system messages count too, and it is said when its first flush comes.
-    `tokenizer_fn` is the memory's own, where it has one.
+    A conversation adds its opening system messages and the time of its first flush. `tokenizer_fn` is the memory's
+    custom tokenizer, if any.
 
     Raises:
-        ConfigError: the configuration is impossible.
+        ConfigError: The configuration is invalid.
     """
     counter = variant.config.counting(counter_for(tokenizer_fn, encoding=variant.config.encoding))
     conversation = _Conversation.of(script, counter)
@@ -89,43 +89,43 @@ def findings(
             measured = _Measured(variant.with_changes(variant.name, remedy), counter, conversation)
         except ConfigError:
             return False
-        left = {(other.rule, other.block) for other, _ in rule(measured)}
-        return (finding.rule, finding.block) not in left and _errors(measured) <= before
+        remaining = {(other.rule, other.block) for other, _ in rule(measured)}
+        return (finding.rule, finding.block) not in remaining and _errors(measured) <= before
 
-    found = []
+    results = []
     measured = _Measured(variant, counter, conversation)
     for rule in _RULES:
         for finding, remedies in rule(measured):
             changes = next((tuple(remedy) for remedy in remedies if mends(rule, finding, remedy)), ())
-            found.append(replace(finding, changes=changes))
-    return tuple(sorted(found, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
+            results.append(replace(finding, changes=changes))
+    return tuple(sorted(results, key=lambda finding: ("error", "warning", "note").index(finding.severity)))
 
 
 _Remedy = Sequence[Change]
-_Found = tuple[Finding, Sequence[_Remedy]]
-"""A finding with what mends it, the gentlest first."""
-_Rule = Callable[["_Measured"], Iterator[_Found]]
+_Fixable = tuple[Finding, Sequence[_Remedy]]
+"""A finding with candidate fixes, least invasive first."""
+_Rule = Callable[["_Measured"], Iterator[_Fixable]]
 
 
-def _found(
+def _report(
     rule: str,
     severity: Severity,
     sentence: str,
     evidence: Mapping[str, int],
     *remedies: _Remedy,
     block: str | None = None,
-) -> _Found:
+) -> _Fixable:
     return Finding(rule, severity, sentence, evidence, block=block), remedies
 
 
 @dataclass(frozen=True)
 class _Conversation:
-    """A conversation in numbers; without one there are none."""
+    """Sizes of a conversation; empty without one."""
 
     messages: tuple[ChatMessage, ...] = ()
     sizes: tuple[MessageTokens, ...] = ()
     protected: Mapping[str, int] = field(default_factory=dict)
-    """Number of facts that people wrote or changed in it and that are active at its end, by block."""
+    """Number of active facts written or changed by people, by block."""
 
     @classmethod
     def of(cls, script: Script | None, counter: TokenCounter) -> "_Conversation":
@@ -135,7 +135,7 @@ class _Conversation:
 
     @property
     def opening(self) -> Sequence[MessageTokens]:
-        """Sizes of the system messages it opens with, which are pinned."""
+        """Sizes of the opening system messages, which are pinned."""
         users = [place for place, message in enumerate(self.messages) if message.role is MessageRole.USER]
         before = zip(self.messages[: users[0] if users else None], self.sizes, strict=False)
         return [size for message, size in before if message.role is MessageRole.SYSTEM]
@@ -150,11 +150,11 @@ def _protected(script: Script) -> dict[str, int]:
                 of_block.discard(change.before.text)
             if change.after is not None and change.after.state == "active":
                 of_block.add(change.after.text)
-    return {block: len(found) for block, found in texts.items()}
+    return {block: len(protected) for block, protected in texts.items()}
 
 
 class _Measured:
-    """A configuration with what is certain about its sizes."""
+    """A configuration with the sizes that are certain."""
 
     def __init__(self, variant: Variant, counter: TokenCounter, conversation: _Conversation) -> None:
         self.config: MemoryConfig = variant.config
@@ -178,12 +178,12 @@ class _Measured:
 
     @property
     def queue_tokens(self) -> int:
-        """Tokens of a queue just before it is flushed, as far as they fit."""
+        """Tokens of a full queue, just before its flush, as far as they fit."""
         return int(min(self.config.history_budget, self.limit))
 
     @property
     def never_cut(self) -> dict[str, int]:
-        """Tokens of the texts that stand in every prompt, by block."""
+        """Tokens of texts in every prompt, by block."""
         return {block.name: self._sizes[block.name] for block in self.blocks if _fixed(block)}
 
     @property
@@ -192,7 +192,7 @@ class _Measured:
 
     @property
     def certain(self) -> int:
-        """Tokens that every prompt has, whatever is said."""
+        """Minimum tokens of every prompt."""
         outer = 0
         if self.never_cut and self.config.accounting == "billed":
             made = self.config.insert_method is InsertMethod.SYSTEM and not self.pinned
@@ -204,14 +204,14 @@ class _Measured:
 
     @property
     def cut_first(self) -> list[BaseMemoryBlock[Any]]:
-        """The blocks that may be cut, first to go first."""
+        """Blocks that may be cut, in order."""
         blocks = {block.name: block for block in self.blocks}
         parts = [Part(block.name, block.priority, ()) for block in self.blocks]
         return [blocks[part.name] for part in cut_first(parts, self.config.truncation_order)]
 
     @property
     def core(self) -> list[StaticMemoryBlock]:
-        """The texts that an agent may edit with tools."""
+        """Texts that an agent may edit with tools."""
         return [
             block
             for block in self.blocks
@@ -220,7 +220,7 @@ class _Measured:
 
     @property
     def archive(self) -> BaseMemoryBlock[Any] | None:
-        """The facts block that an agent's tools keep facts in: the first that learns nothing by itself."""
+        """The facts block that agent tools write to: the first that does not learn by itself."""
         candidates = (
             b for b in self.blocks if isinstance(b, FactExtractionMemoryBlock) and not b.accept_short_term_memory
         )
@@ -230,13 +230,13 @@ class _Measured:
         return Change(name, self.config.model_dump(mode="json")[name], value)
 
     def set_limit(self, limit: int) -> list[Change]:
-        """Another token limit; a flush size that would be above it is left to be a tenth."""
+        """Return the changes to a new token limit; a flush size above it becomes a tenth of it."""
         changes = [self.set("token_limit", limit)]
         size = self.config.token_flush_size
         return [*changes, self.set("token_flush_size", None)] if size is not None and size > limit else changes
 
     def limit_leaving(self, tokens: int) -> list[Change]:
-        """A limit, in hundreds, at which that many tokens fit beside a full queue."""
+        """Return the changes to a limit, in hundreds, that fits these tokens beside a full queue."""
         ratio = self.config.chat_history_token_ratio
         least = tokens / (1 - ratio) if ratio < 1 else 2 * tokens
         return self.set_limit(100 * math.ceil(round(least / 100, 6)))
@@ -257,8 +257,8 @@ def _errors(measured: _Measured) -> set[tuple[str, str | None]]:
 # -- the rules --------------------------------------------------------------------------------------
 
 
-def _over_limit(measured: _Measured) -> Iterator[_Found]:
-    """What is never cut leaves nothing for the conversation."""
+def _over_limit(measured: _Measured) -> Iterator[_Fixable]:
+    """Uncut texts leave no room for the conversation."""
     needed, limit = measured.certain, measured.limit
     if needed < limit:
         return
@@ -267,7 +267,7 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
     several = len(largest) + bool(measured.pinned) > 1
     names = ["the system messages"] if measured.pinned else []
     who = listed([*names, *(f"{name} (priority 0)" for name in measured.never_cut)])
-    yield _found(
+    yield _report(
         "over_limit",
         "error",
         f"{_capital(who)} {'need' if several else 'needs'} {needed:,} of {limit:,} tokens and {_is(several)} never "
@@ -280,8 +280,8 @@ def _over_limit(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _too_large(measured: _Measured) -> Iterator[_Found]:
-    """A text that is cut whole, and does not even fit alone."""
+def _too_large(measured: _Measured) -> Iterator[_Fixable]:
+    """A text that is cut as a whole exceeds the limit even alone."""
     certain, limit = measured.certain, measured.limit
     for block in measured.blocks:
         if not isinstance(block, StaticMemoryBlock) or block.priority == 0 or certain >= limit:
@@ -290,7 +290,7 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
         if size + certain < limit:
             continue
         beside = f" beside {certain:,} that are never cut" if certain else ""
-        yield _found(
+        yield _report(
             "too_large",
             "error",
             f"{block.name} can never be granted anything: it is cut whole, and its {size:,} tokens do not fit into "
@@ -303,30 +303,30 @@ def _too_large(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _no_room(measured: _Measured) -> Iterator[_Found]:
-    """What is never cut leaves less than one fact or stored turn needs."""
-    left, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
+def _no_room(measured: _Measured) -> Iterator[_Fixable]:
+    """Uncut texts leave less room than one fact or stored turn needs."""
+    remaining, fixed = measured.limit - measured.certain, sorted(measured.never_cut.items(), key=lambda size: -size[1])
     names = [block.name for block in measured.cut_first if not isinstance(block, StaticMemoryBlock)]
-    if not names or not 0 < left < FACT_TOKENS:
+    if not names or not 0 < remaining < FACT_TOKENS:
         return
     blocks = {block.name: block for block in measured.blocks}
-    yield _found(
+    yield _report(
         "no_room",
         "warning",
         f"{listed(names)} can hardly be granted anything: {measured.certain:,} of {measured.limit:,} tokens are never "
-        f"cut, and the {left:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
-        {"certain": measured.certain, "limit": measured.limit, "left": left, "fact_tokens": FACT_TOKENS},
+        f"cut, and the {remaining:,} that are left are less than one fact ({FACT_TOKENS}), without any message.",
+        {"certain": measured.certain, "limit": measured.limit, "left": remaining, "fact_tokens": FACT_TOKENS},
         measured.limit_leaving(measured.certain + FACT_TOKENS),
         *([_set(blocks[name], "priority", 1)] for name, _ in fixed[:1]),
     )
 
 
-def _window(measured: _Measured) -> Iterator[_Found]:
-    """The model takes less than the limits say."""
+def _window(measured: _Measured) -> Iterator[_Fixable]:
+    """The limits exceed the model's context window."""
     config, limit = measured.config, measured.limit
     if config.context_window is None or limit >= config.token_limit:
         return
-    yield _found(
+    yield _report(
         "window",
         "warning",
         f"The model's window leaves {limit:,} of the token limit of {config.token_limit:,}: contexts are cut to that.",
@@ -335,7 +335,7 @@ def _window(measured: _Measured) -> Iterator[_Found]:
     )
     if config.history_budget > limit:
         budget = round(config.history_budget)
-        yield _found(
+        yield _report(
             "window_queue",
             "warning",
             f"The history budget of {budget:,} is above what the model's window leaves ({limit:,}): queued turns "
@@ -346,18 +346,18 @@ def _window(measured: _Measured) -> Iterator[_Found]:
 
 
 def _ratios(budget: float, config: MemoryConfig) -> list[float]:
-    """The share that makes this history budget, in whole percent where that is possible."""
+    """Return the ratio for this history budget, in whole percent if possible."""
     ratio = budget / config.token_limit
     return [whole] if (whole := math.floor(ratio * 100) / 100) > 0 else [ratio]
 
 
-def _flush_size(measured: _Measured) -> Iterator[_Found]:
-    """A flush takes more than the queue may hold."""
+def _flush_size(measured: _Measured) -> Iterator[_Fixable]:
+    """A flush removes more than the queue may hold."""
     config = measured.config
     size, budget = config.flush_size, round(config.history_budget)
     if size <= config.history_budget:
         return
-    yield _found(
+    yield _report(
         "flush_size",
         "warning",
         f"Flush size {size:,} is above the history budget of {budget:,}: every flush empties the queue down to one "
@@ -369,13 +369,13 @@ def _flush_size(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _queue_fills(measured: _Measured) -> Iterator[_Found]:
-    """The queue leaves nothing for the blocks."""
+def _queue_fills(measured: _Measured) -> Iterator[_Fixable]:
+    """The queue leaves no room for blocks."""
     config = measured.config
     names = [block.name for block in measured.cut_first]
     if not names or config.chat_history_token_ratio < 1 or config.queue_turns is not None:
         return
-    yield _found(
+    yield _report(
         "queue_fills",
         "warning",
         f"The queue may fill the whole limit of {measured.limit:,}: then every block with a priority is cut "
@@ -385,8 +385,8 @@ def _queue_fills(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _facts_fill(measured: _Measured) -> Iterator[_Found]:
-    """Facts may take all that a full queue leaves, before blocks that are cut first."""
+def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
+    """Facts may fill the room beside a full queue before blocks that are cut first."""
     room = measured.limit - measured.queue_tokens - measured.certain
     for block in measured.blocks:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
@@ -400,7 +400,7 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
             continue
         fitting = max(1, room // 2 // FACT_TOKENS)
         relevant = _set(block, "show", "relevant")
-        yield _found(
+        yield _report(
             "facts_fill",
             "warning",
             f"{block.name} may take {takes:,} tokens ({facts:,} × {FACT_TOKENS}); a full queue leaves {room:,}, so "
@@ -414,13 +414,13 @@ def _facts_fill(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _facts_limit(measured: _Measured) -> Iterator[_Found]:
-    """Facts that people wrote leave no room below the limit, so that the list is never condensed."""
+def _facts_limit(measured: _Measured) -> Iterator[_Fixable]:
+    """Facts written by people exceed the block's limit, so the list is never condensed."""
     for block in measured.blocks:
         protected = measured.conversation.protected.get(block.name, 0)
         if not isinstance(block, FactExtractionMemoryBlock) or protected < condense_target(block.max_facts):
             continue
-        yield _found(
+        yield _report(
             "facts_limit",
             "warning",
             f"People wrote or confirmed {protected:,} facts of {block.name}, and its limit is {block.max_facts:,} "
@@ -431,11 +431,11 @@ def _facts_limit(measured: _Measured) -> Iterator[_Found]:
         )
 
 
-def _hidden(measured: _Measured) -> Iterator[_Found]:
-    """Facts that neither a prompt nor a tool reads."""
+def _hidden(measured: _Measured) -> Iterator[_Fixable]:
+    """No prompt and no tool reads these facts."""
     for block in measured.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and block.show == "none" and block is not measured.archive:
-            yield _found(
+            yield _report(
                 "hidden",
                 "warning",
                 f"{block.name} asks for nothing (show is none), and is not the archive that an agent's tools "
@@ -446,14 +446,14 @@ def _hidden(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _unfed(measured: _Measured) -> Iterator[_Found]:
-    """Blocks that are given nothing to learn from, or only when it is too late for this session."""
+def _unfed(measured: _Measured) -> Iterator[_Fixable]:
+    """Blocks get no input to learn from, or only too late for this session."""
     for block in measured.blocks:
         if not block.kind_learns or block.settings().get("scope") == "user":
             continue
         if not block.accept_short_term_memory:
             if block is not measured.archive:
-                yield _found(
+                yield _report(
                     "unfed",
                     "warning",
                     f"{block.name} is given no messages (accept_short_term_memory is off): it stays empty unless "
@@ -463,7 +463,7 @@ def _unfed(measured: _Measured) -> Iterator[_Found]:
                     block=block.name,
                 )
         elif block.deliver_on == "session_end":
-            yield _found(
+            yield _report(
                 "too_late",
                 "warning",
                 f"{block.name} learns when the session is closed and belongs to this session alone: it is empty in "
@@ -474,12 +474,12 @@ def _unfed(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
-    """Recall without a number of results, at a large limit."""
+def _asks_for_all(measured: _Measured) -> Iterator[_Fixable]:
+    """Recall has no result limit, at a large token limit."""
     budget = budget_for(measured.limit, measured.certain)
     for block in measured.blocks:
         if isinstance(block, VectorMemoryBlock) and block.fills_budget and budget > LARGE_RECALL:
-            yield _found(
+            yield _report(
                 "asks_for_all",
                 "note",
                 f"{block.name} asks for as much as fits, up to {budget:,} tokens a turn, because the limit is "
@@ -490,8 +490,8 @@ def _asks_for_all(measured: _Measured) -> Iterator[_Found]:
             )
 
 
-def _tools(measured: _Measured) -> Iterator[_Found]:
-    """Definitions of tools stand beside the prompt, and no limit counts them."""
+def _tools(measured: _Measured) -> Iterator[_Fixable]:
+    """Tool definitions are outside the prompt and count towards no limit."""
     core = [(block.name, block.settings(), block.text) for block in measured.core]
     specs = tool_specs(core, archive=measured.archive is not None)
     tokens, limit, config = definition_tokens(specs, measured.counter.text), measured.limit, measured.config
@@ -504,12 +504,12 @@ def _tools(measured: _Measured) -> Iterator[_Found]:
     )
     evidence = {"tools": len(specs), "definitions": tokens, "limit": limit, "read": limit + tokens}
     if window is None:
-        yield _found("tools", "note", f"{sentence}.", evidence)
+        yield _report("tools", "note", f"{sentence}.", evidence)
         return
     reserve = config.reply_reserve
     reserved = f", {reserve:,} of it kept for the reply" if reserve else ""
     fitting = window - reserve - tokens
-    yield _found(
+    yield _report(
         "tools",
         "warning",
         f"{sentence}, and its window is {window:,}{reserved}.",
@@ -518,14 +518,14 @@ def _tools(measured: _Measured) -> Iterator[_Found]:
     )
 
 
-def _cache(measured: _Measured) -> Iterator[_Found]:
-    """What differs with each question stands before what does not."""
+def _cache(measured: _Measured) -> Iterator[_Fixable]:
+    """Text that changes per question precedes text that does not, which defeats prompt caching."""
     names = [block.name for block in measured.blocks if _differs(block)]
     queue = measured.queue_tokens
     if measured.config.insert_method is not InsertMethod.SYSTEM or not names or queue < CACHED_FROM:
         return
     several = len(names) > 1
-    yield _found(
+    yield _report(
         "cache",
         "note",
         f"{listed(names)} {'change every turn and come' if several else 'changes every turn and comes'} first, so "
@@ -540,8 +540,8 @@ def _differs(block: BaseMemoryBlock[Any]) -> bool:
     return relevant or isinstance(block, VectorMemoryBlock | GraphMemoryBlock)
 
 
-def _first_flush(measured: _Measured) -> Iterator[_Found]:
-    """Blocks that learn from what leaves the queue, while nothing has."""
+def _first_flush(measured: _Measured) -> Iterator[_Fixable]:
+    """Blocks learn only from flushed messages, and nothing has been flushed."""
     waiting = [b for b in measured.blocks if b.kind_learns and b.accept_short_term_memory and b.deliver_on == "flush"]
     conversation, config = measured.conversation, measured.config
     users = sum(message.role is MessageRole.USER for message in conversation.messages)
@@ -561,7 +561,7 @@ def _first_flush(measured: _Measured) -> Iterator[_Found]:
     else:
         return
     evidence = {"turns": users, "history_budget": budget} if first is None else {"turn": turn}
-    yield _found("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
+    yield _report("first_flush", "note", sentence, evidence, [_set(block, "deliver_on", "turn") for block in waiting])
 
 
 _ERRORS: tuple[_Rule, ...] = (_over_limit, _too_large)

@@ -1,4 +1,4 @@
-"""A model in a play: what it answered once is not asked again, and new calls are counted before they are made.
+"""Replay with a model, reusing cached answers; new calls are counted before they are made.
 
     counted = CountedModel(chat.name, KeptOutputs(memory), encoding=memory.session.config.encoding)
     Player(services).play(script_of(memory), variant, by=counted)
@@ -6,10 +6,9 @@
     model = PlayedModel(chat, KeptOutputs(memory), calls=needed)
     played = Player(services).play(script_of(memory), variant, by=model)  # None: model.stopped says why
 
-A play with a model calls it for whatever its blocks learn. Answers are kept with the session, each under all that was
-asked, and those of the session's own life are there already: equal stages cost nothing. Counting is a play in which
-nothing is called. Where an answer is not known, the rules learn in its place, so that the number after the first such
-call is an estimate.
+The model is called for everything that blocks learn. Answers are cached with the session by their full input, including
+those of the live session, so identical stages cost nothing. Counting replays without calls; rules stand in for missing
+answers, so the count after the first such call is an estimate.
 """
 
 import json
@@ -49,11 +48,11 @@ Result = TypeVar("Result")
 
 
 class NotKeptError(ModelError):
-    """Raised while counting: this was not asked yet."""
+    """Raised while counting: the cache lacks this answer."""
 
 
 class KeptOutputs:
-    """The answers kept with a session. What is kept is kept at once, so that a play that is cancelled paid for it."""
+    """Answers cached with a session. Each is stored at once, so a cancelled replay keeps what it paid for."""
 
     def __init__(self, memory: Memory) -> None:
         self._database, self._session_id = memory.session.database, memory.session_id
@@ -61,20 +60,20 @@ class KeptOutputs:
             self._seqs = message_seqs(connection, self._session_id, None)
 
     def find(self, key: str) -> ModelCall | None:
-        """The call that was asked this."""
+        """Return the cached call with this input hash."""
         with self._database.read() as connection:
-            found = read_output(connection, self._session_id, key)
-        if found is None:
+            stored = read_output(connection, self._session_id, key)
+        if stored is None:
             return None
-        output = ModelOutput(key, found.text, found.readable)
-        tokens = found.input_tokens, found.output_tokens
-        return ModelCall(found.purpose, found.model, *tokens, found.seconds, found.cost, output)
+        output = ModelOutput(key, stored.text, stored.readable)
+        tokens = stored.input_tokens, stored.output_tokens
+        return ModelCall(stored.purpose, stored.model, *tokens, stored.seconds, stored.cost, output)
 
     def keep(self, call: ModelCall) -> bool:
-        """Keep a call's answer; False where the session lost messages since, whose words it may repeat.
+        """Cache a call's answer; False if messages were erased since, whose text it may repeat.
 
         Raises:
-            NotFoundError: the session was deleted.
+            NotFoundError: The session was deleted.
         """
         with self._database.write() as connection:
             read_existing(connection, self._session_id, lock=not self._database.is_sqlite)
@@ -85,7 +84,7 @@ class KeptOutputs:
 
 
 class _ByInput(ABC):
-    """A chat model for learners that answers what it was asked before without a call. Safe to share between threads."""
+    """A chat model for learners that answers from the cache first. Thread-safe."""
 
     offline = False
 
@@ -93,15 +92,15 @@ class _ByInput(ABC):
         self.name = name
         self.outputs = outputs
         self._failed: Counter[str] = Counter()
-        """How often the answer to an input could not be read in this play: each further try is a question of its own,
-        as in life."""
+        """Number of unparsable answers per input in this replay: each retry is a separate input, as in a live session.
+        """
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._lock = threading.Lock()
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
         def make() -> tuple[str, ModelCall]:
-            found, call = self._model().ask(messages, answer, purpose=purpose)
-            return to_json(found), call
+            reply, call = self._model().ask(messages, answer, purpose=purpose)
+            return to_json(reply), call
 
         text, call = self._answer(input_key(self.name, messages, answer), messages, purpose, make)
         return answer.model_validate(json.loads(text)), call
@@ -123,14 +122,14 @@ class _ByInput(ABC):
         purpose: str,
         make: Callable[[], tuple[str, ModelCall]],
     ) -> tuple[str, ModelCall]:
-        """The answer to an input, as it was kept or as it is made now; two that ask the same at once make one call."""
+        """Return the cached or new answer to an input; concurrent requests for one input share a call."""
         with self._lock:
             turn = self._turns[key]
         with turn:
             question = content_hash(f"{key} {self._failed[key]}") if self._failed[key] else key
             call = self.outputs.find(question)
             if call is not None:
-                self._found(question)
+                self._count_reuse(question)
             else:
                 call = self._ask_anew(question, messages, purpose, make)
             output = call.output
@@ -140,46 +139,46 @@ class _ByInput(ABC):
                 raise ModelAnswerError(output.text)
         return output.text, call
 
-    def _found(self, key: str) -> None:  # noqa: B027  (only counting needs it)
-        """Called for each answer that was kept."""
+    def _count_reuse(self, key: str) -> None:  # noqa: B027  (only counting needs it)
+        """Hook for cache hits."""
 
     @abstractmethod
     def _model(self) -> ChatModel:
-        """The model to call."""
+        """Return the model to call."""
 
     @abstractmethod
     def _ask_anew(
         self, key: str, messages: Sequence[ChatMessage], purpose: str, make: Callable[[], tuple[str, ModelCall]]
     ) -> ModelCall:
-        """The call for an input that was not asked yet, with its answer."""
+        """Make the call for an input that is not cached."""
 
 
 class PlayedModel(_ByInput):
-    """A model in a play: calls it for what was not asked yet, at most so often as was agreed, and keeps each answer."""
+    """Calls a model for uncached inputs, up to an agreed number of calls, and caches each answer."""
 
     def __init__(self, chat: ChatModel, outputs: KeptOutputs, *, calls: int) -> None:
-        """`calls`: how many may be made."""
+        """Wrap a model. `calls`: maximum number of new calls."""
         super().__init__(chat.name, outputs)
         self._chat: ChatModel | None = chat
         self.agreed = calls
         self.made: list[ModelCall] = []
-        """Calls that were paid for, in the order in which they ended."""
+        """Paid calls in order of completion."""
         self.stopped: str | None = None
-        """One sentence: why the play must end; nothing more is called."""
+        """Reason to end the replay, one sentence; no more calls are made."""
         self._begun = 0
 
     @property
     def cost(self) -> float | None:
-        """US dollars of the calls that were made; None where a price is not known."""
+        """US dollars spent on new calls; None if a price is unknown."""
         costs = [call.cost for call in self.made]
         return sum(cost for cost in costs if cost is not None) if None not in costs else None
 
     def learning(self, services: Services) -> Services:
-        """Services that learn with it."""
+        """Return services that learn with this model."""
         return services.with_chat(self)
 
     def close(self) -> None:
-        """Let go of the model, and of the key with which it is called: a played session outlives its play."""
+        """Drop the model and its API key, as played sessions outlive their replay."""
         self._chat = None
 
     def _model(self) -> ChatModel:
@@ -196,7 +195,7 @@ class PlayedModel(_ByInput):
         except ModelAnswerError as error:
             output = ModelOutput(key, str(error), readable=False)
             call = ModelCall(purpose, self.name, None, None, 0.0, output=output)
-        except ModelError as error:  # it does not answer, or refuses: nor would it answer the next question
+        except ModelError as error:  # an unavailable model, or a refused key: later calls would fail as well
             self.stopped = self.stopped or str(error)
             raise
         with self._lock:
@@ -204,7 +203,7 @@ class PlayedModel(_ByInput):
         try:
             if not self.outputs.keep(call):
                 self.stopped = "Messages of the session were removed while it was played: nothing more was asked."
-        except MemoryInspectorError as error:  # the session, or the database, is gone
+        except MemoryInspectorError as error:  # the session or the database is gone
             self.stopped = str(error)
         return call
 
@@ -220,41 +219,41 @@ class PlayedModel(_ByInput):
 
 @dataclass(frozen=True, slots=True)
 class CallCount:
-    """What playing a configuration with a model would take."""
+    """Calls needed to replay a configuration with a model."""
 
     new: int
-    """Calls that were not made yet; an estimate unless 0."""
+    """Calls that are not cached; an estimate unless 0."""
     input_tokens: int
-    """Tokens they would send, about: an answer that is not known is in the question after it."""
+    """Approximate tokens of these calls: inputs may contain answers that are not known yet."""
     kept: int
-    """Answers that are kept already and no configuration before it uses."""
+    """Cached answers that no earlier configuration used."""
 
 
 class CountedModel(_ByInput):
-    """A model that is never called: counts what would have to be asked. What one play asks is known to the next."""
+    """Counts the calls that would be needed, without making any. Counts continue across replays."""
 
     def __init__(self, name: str, outputs: KeptOutputs, *, encoding: str) -> None:
         super().__init__(name, outputs)
         self._counter = counter_for(None, encoding=encoding)
         self._new: dict[str, int] = {}
-        """Tokens of each question that was not asked yet."""
+        """Tokens of each uncached input."""
         self._kept: set[str] = set()
         self._told = CallCount(0, 0, 0)
         self.stopped: str | None = None
 
     def counted(self) -> CallCount:
-        """What was asked since this was called last, and not before."""
+        """Return and reset the counts since the last call."""
         before, now = self._told, CallCount(len(self._new), sum(self._new.values()), len(self._kept))
         self._told = now
         return CallCount(now.new - before.new, now.input_tokens - before.input_tokens, now.kept - before.kept)
 
     def learning(self, services: Services) -> Services:
-        """Services that learn by what this model answered before, and by rules elsewhere."""
+        """Return services that learn from cached answers, else by rules."""
         other = services.with_extractor(_Extractor(self))
         other.decider, other.summariser, other.relations = _Decider(self), _Summariser(self), _Relations(self)
         return other
 
-    def _found(self, key: str) -> None:
+    def _count_reuse(self, key: str) -> None:
         with self._lock:
             self._kept.add(key)
 
@@ -270,7 +269,7 @@ class CountedModel(_ByInput):
 
 
 class _KeptReply:
-    """A whole answer in the form of a reply."""
+    """A cached answer as a reply."""
 
     tool_calls: tuple[ToolCallPart, ...] = ()
 
@@ -285,11 +284,11 @@ class _KeptReply:
         return None
 
 
-# -- learners while counting: by what the model answered before, else by rules --------------------
+# -- learners while counting: cached answers, else rules -------------------------------------------
 
 
-def _by_rules_else(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
-    """A learner's method, done by the rules where the model was not asked yet."""
+def _fall_back_to_rules(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
+    """Wrap a learner's method to use rules where the cache lacks an answer."""
 
     def learned(model: ModelBased, *given: Any, **named: Any) -> Result:
         try:
@@ -302,17 +301,17 @@ def _by_rules_else(ask: Callable[..., Result], rules: Callable[[], Any]) -> Call
 
 
 class _Extractor(ModelExtractor):
-    extract = _by_rules_else(ModelExtractor.extract, RuleExtractor)
-    condense = _by_rules_else(ModelExtractor.condense, RuleExtractor)
+    extract = _fall_back_to_rules(ModelExtractor.extract, RuleExtractor)
+    condense = _fall_back_to_rules(ModelExtractor.condense, RuleExtractor)
 
 
 class _Decider(ModelDecider):
-    decide = _by_rules_else(ModelDecider.decide, RuleDecider)
+    decide = _fall_back_to_rules(ModelDecider.decide, RuleDecider)
 
 
 class _Summariser(ModelSummariser):
-    summarise = _by_rules_else(ModelSummariser.summarise, RuleSummariser)
+    summarise = _fall_back_to_rules(ModelSummariser.summarise, RuleSummariser)
 
 
 class _Relations(ModelRelations):
-    relations = _by_rules_else(ModelRelations.relations, RuleRelations)
+    relations = _fall_back_to_rules(ModelRelations.relations, RuleRelations)

@@ -1,8 +1,7 @@
-"""A conversation played again under another configuration: by the engine itself, in a memory that is thrown away.
+"""Replay a conversation under another configuration with the real engine, in a temporary in-memory database.
 
-Nothing is stored, and no model is called unless one is given (`model_plays`): where a model learned, the offline rules
-learn in its place, which is said.
-Prompts, cuts and flushes are recorded there as in any session, so that every page and trace can tell of them.
+Nothing is persisted, and no model is called unless one is given (`model_plays`): offline rules stand in for learning
+models, with a caveat. Prompts, cuts and flushes are recorded as in any session, so pages and traces work on them.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,52 +27,52 @@ from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer
 
 PATIENCE_SECONDS = 86_400.0
-"""How long a put of a play waits for what learns from it. Replaces `delivery_timeout`: by the clock of another day, an
-answer that came late would make two plays of one configuration differ."""
+"""Seconds a put waits for learning. Replaces `delivery_timeout`, as wall-clock timeouts would make replays of one
+configuration differ."""
 
 
 class Learning(Protocol):
-    """A model that learns in a play (see `model_plays`)."""
+    """A model that learns during a replay (see `model_plays`)."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def stopped(self) -> str | None:
-        """One sentence: why the play must end."""
+        """Reason to end the replay, one sentence."""
         ...
 
     def learning(self, services: Services) -> Services:
-        """Services like these, with which blocks learn by it."""
+        """Return a copy of the services whose blocks learn with it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A conversation under one configuration."""
+    """A conversation replayed under one configuration."""
 
     variant: Variant
     memory: Memory
-    """The session that was played, in this process only."""
+    """The replayed session, in this process only."""
     unknown: tuple[str, ...]
-    """Whole sentences: what may be otherwise in a session that is really lived."""
+    """Caveats as whole sentences: ways in which a live session may differ."""
 
     def turns(self) -> list[int]:
-        """The turns that have a prompt, in order."""
+        """Return the turns with a prompt, in order."""
         return sorted(number for number, turn in self.memory.log.history().turns.items() if turn.built is not None)
 
     def prompt(self, turn: int) -> Prompt | None:
-        """The last prompt of a turn; None where it has none."""
-        found = self.memory.log.history().turns.get(turn)
-        return self.memory.log.prompt(found.built) if found is not None and found.built is not None else None
+        """Return a turn's last prompt; None if it has none."""
+        record = self.memory.log.history().turns.get(turn)
+        return self.memory.log.prompt(record.built) if record is not None and record.built is not None else None
 
     def close(self) -> None:
-        """Let go of the session; nothing can be read from it any more."""
+        """Release the session; it cannot be read afterwards."""
         self.memory.session.database.close()
 
 
 class Player:
-    """Plays conversations; what was embedded once is not embedded again."""
+    """Replays conversations, embedding each text once."""
 
     def __init__(self, services: Services, *, tokenizer_fn: Tokenizer | None = None) -> None:
         self._embedder = _Once(services.embedder)
@@ -88,20 +87,19 @@ class Player:
         progress: Callable[[int, int], object] = lambda done, of: None,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Played | None:
-        """The script under a configuration; None once `cancelled`, or `by` stopped.
+        """Replay the script under a configuration; None once `cancelled`, or if `by` stopped.
 
-        `by` learns in the place of the rules, and is waited for, however long it takes. `progress` is called with the
-        steps done and their total.
+        `by` learns instead of the rules and is never timed out. `progress` receives the steps done and their total.
 
         Raises:
-            ConfigError: the configuration is impossible.
+            ConfigError: The configuration is invalid.
         """
 
         def ended() -> bool:
             return cancelled() or (by is not None and by.stopped is not None)
 
         now = script.steps[0].at if script.steps else 0.0
-        services = Services(embedder=self._embedder)  # of its own: what it caches goes with the memory
+        services = Services(embedder=self._embedder)  # services of its own, so their caches are freed with the memory
         memory = Memory.from_defaults(
             user_id="played" if variant.of_user else None,
             memory_blocks=variant.make_blocks(),
@@ -119,22 +117,22 @@ class Player:
             now = step.at
             agent.do(step, f"played-{number}")
             progress(number + 1, len(script.steps))
-        if by is not None and by.stopped is not None:  # in the last step: what it was to learn is missing
+        if by is not None and by.stopped is not None:  # stopped in the last step: its learning is missing
             return None
         return Played(variant, memory, (*variant.left_out, *_unknown(memory, variant, script, agent.not_made, by)))
 
 
 class _Agent:
-    """Does to a memory what an agent did, its edits of the memory included."""
+    """Performs an agent's actions on a memory, edits included."""
 
     def __init__(self, memory: Memory, script: Script) -> None:
         self._memory = memory
         self._tools = MemoryTools(memory)
         self._names = {spec.name for spec in self._tools.specs()} if memory.blocks.editable_by_agents else set()
         self._by_rules = bool(self._names) and not script.editing
-        """Rules make the calls that an agent without these tools could not make."""
+        """Rules edit in the agent's place if it had no editing tools when recorded."""
         self.not_made = 0
-        """Changes of people that could not be made again."""
+        """Number of people's changes that could not be applied."""
 
     def do(self, step: Step, reply_id: str) -> None:
         if step.does == "ask":
@@ -146,7 +144,7 @@ class _Agent:
                 self._memory.flush(all=step.does == "close")
         else:
             calls = [call for message in step.messages for call in message.tool_calls]
-            for number, call in enumerate(calls):  # before its messages are put, as when it was made
+            for number, call in enumerate(calls):  # before storing the messages, as when the calls were made
                 if call.tool_name in self._names and number not in step.unmade:
                     self._tools.call(call)
             with self._memory.session.holding(step.held):
@@ -156,41 +154,41 @@ class _Agent:
 
 
 def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by: Learning | None) -> list[str]:
-    """What a session that is really lived may do otherwise."""
-    said = []
+    """Return caveats on how a live session may differ."""
+    caveats = []
     if not_made:
         changes = "1 change of facts" if not_made == 1 else f"{not_made:,} changes of facts"
-        said.append(f"{changes} could not be made again: facts that say the same are not there.")
+        caveats.append(f"{changes} could not be made again: facts that say the same are not there.")
     if script.by_people:
         changes = "1 change" if script.by_people == 1 else f"{script.by_people:,} changes"
-        said.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
+        caveats.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
     learner = by.name if by is not None else "rules"
     for model in script.learners:
         if by is None or model != learner:
-            said.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
+            caveats.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
     if by is not None and memory.blocks.editable_by_agents and not script.editing:
-        said.append("What its agent would write into its memory is written by rules.")
+        caveats.append("What its agent would write into its memory is written by rules.")
     if by is not None:
-        said.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
+        caveats.append(f"{learner} may answer otherwise another time: what it answered once is kept, and used again.")
     if variant.of_user:
-        said.append("What the user's other sessions taught is not in it.")
+        caveats.append("What the user's other sessions taught is not in it.")
     if problem := undelivered(memory):
-        said.append(problem)
-    return said
+        caveats.append(problem)
+    return caveats
 
 
 def undelivered(memory: Memory) -> str | None:
-    """Sentence about deliveries that did not reach their blocks; None if all did."""
-    left = memory.session.deliveries(states=("pending", "parked"))
-    if not left:
+    """Describe deliveries that did not reach their blocks; None if all did."""
+    pending = memory.session.deliveries(states=("pending", "parked"))
+    if not pending:
         stored = any(attached.kind == "vector" for attached in memory.blocks)
         try:
             bare = memory.retrieval.under_other_embedders() if stored else 0
         except EmbedderError as error:
             return str(error)
         return f"{bare} stored pieces are found by keyword alone: the embedding model failed." if bare else None
-    reason = next((f" {delivery.error}" for delivery in left if delivery.error), "")
-    return f"{len(left)} deliveries were not done, so it learned less than it would.{reason}"
+    reason = next((f" {delivery.error}" for delivery in pending if delivery.error), "")
+    return f"{len(pending)} deliveries were not done, so it learned less than it would.{reason}"
 
 
 def _was(number: int) -> str:
@@ -198,7 +196,7 @@ def _was(number: int) -> str:
 
 
 class _Once:
-    """An embedder that embeds each text once, however many configurations store it."""
+    """An embedder that caches every text, across configurations."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder

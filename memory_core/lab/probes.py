@@ -1,4 +1,4 @@
-"""Probes: unit tests for a memory configuration, checked against every prompt of a session that was played or lived."""
+"""Probes: unit tests of a memory configuration, checked against every prompt of a replayed or live session."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class _Probe(BaseModel):
 
 
 class InPrompt(_Probe):
-    """A phrase is in every prompt from a turn on, in its words or in those of a fact or summary made of it."""
+    """A phrase is in every prompt from a turn on, literally or in a fact or summary made of it."""
 
     expect: Literal["in_prompt"] = "in_prompt"
     phrase: Words
@@ -34,7 +34,7 @@ class InPrompt(_Probe):
 
 
 class NeverInPrompt(_Probe):
-    """A phrase is in no prompt from a turn on: nowhere are all its words in one sentence."""
+    """A phrase is in no prompt from a turn on: no sentence contains all its words."""
 
     expect: Literal["never_in_prompt"] = "never_in_prompt"
     phrase: Words
@@ -45,7 +45,7 @@ class NeverInPrompt(_Probe):
 
 
 class BlockTokens(_Probe):
-    """A block is granted so many tokens in every prompt from a turn on."""
+    """A block gets at least so many tokens in every prompt from a turn on."""
 
     expect: Literal["block_tokens"] = "block_tokens"
     block: Words
@@ -57,8 +57,8 @@ class BlockTokens(_Probe):
 
 
 class EvidenceInPrompt(_Probe):
-    """What messages say is in the prompt of a turn: they are in its queue, or a stored turn, fact, relation or summary
-    made of them is in it."""
+    """The prompt of a turn covers these messages: in its queue, or as a stored turn, fact, relation or summary made of
+    them."""
 
     expect: Literal["evidence_in_prompt"] = "evidence_in_prompt"
     turn: Turn
@@ -69,7 +69,7 @@ class EvidenceInPrompt(_Probe):
 
 
 class FactCites(_Probe):
-    """In the end there is an active fact that was learned from a message."""
+    """An active fact learned from a message exists at the end."""
 
     expect: Literal["fact_cites"] = "fact_cites"
     message: Turn
@@ -82,53 +82,53 @@ Probe = InPrompt | NeverInPrompt | BlockTokens | EvidenceInPrompt | FactCites
 _PROBES = TypeAdapter(list[Annotated[Probe, Field(discriminator="expect")]])
 
 MAX_PROBES = 100
-"""Probes of one session or file."""
+"""Maximum probes per session or file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a probe."""
+    """Outcome of a probe."""
 
     probe: Probe
     held: bool
     turn: int | None
-    """The first turn in which it failed; None if it held, or is about no turn."""
+    """First turn in which it failed; None if it held, or concerns no turn."""
     why: str
-    """One sentence; plain text, with words of the conversation in it."""
+    """One plain-text sentence; may quote the conversation."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentTurn:
-    """The last prompt of a turn, reduced to what probes ask. Sizes are in tokens."""
+    """The data of a turn's last prompt that probes need. Sizes are in tokens."""
 
     turn: int
     texts: tuple[str, ...]
-    """The words of everything in it."""
+    """Text of every item."""
     granted: dict[str, int]
-    """By block."""
+    """Tokens by block."""
     seqs: frozenset[int]
-    """Messages in it, in the queue or as stored turns."""
+    """Messages in the prompt, in the queue or as stored turns."""
 
 
 def sent_turns(memory: Memory) -> list[SentTurn]:
-    """The prompts of a session, one a turn."""
+    """Return the last prompt of each turn."""
     turns = sorted(memory.log.history().turns.items())
     return [_sent(memory, number, turn.built) for number, turn in turns if turn.built is not None]
 
 
 def _sent(memory: Memory, turn: int, built: EventRecord) -> SentTurn:
     prompt, pieces = memory.log.prompt(built), memory.log.pieces()
-    kept = [entry for part in prompt.parts for entry in part.kept]
-    seqs = {entry.ref.number for entry in kept if entry.ref.kind == "message"}
-    for entry in kept:
+    entries = [entry for part in prompt.parts for entry in part.kept]
+    seqs = {entry.ref.number for entry in entries if entry.ref.kind == "message"}
+    for entry in entries:
         unit = pieces.unit(entry.ref.number) if entry.ref.kind == "unit" else None
         seqs.update(expand(unit.seqs) if unit is not None else ())
-    texts = tuple(entry.words for entry in kept if entry.words)
+    texts = tuple(entry.words for entry in entries if entry.words)
     return SentTurn(turn, texts, {part.name: part.granted for part in prompt.parts}, frozenset(seqs))
 
 
 def evaluate(memory: Memory, probes: Iterable[Probe]) -> list[Verdict]:
-    """Each probe against the prompts of a session; what failed says by which rule, as its trace does."""
+    """Check each probe against a session's prompts; failures cite the deciding rule, as a trace does."""
     sent = sent_turns(memory)
     return [_verdict(memory, sent, probe) for probe in probes]
 
@@ -137,7 +137,7 @@ def read_probes(text: str, name: str) -> tuple[Probe, ...]:
     """Read what `write_probes` wrote.
 
     Raises:
-        FormatError: these are no probes.
+        FormatError: The text holds no valid probes.
     """
     try:
         probes = _PROBES.validate_json(text)
@@ -149,25 +149,25 @@ def read_probes(text: str, name: str) -> tuple[Probe, ...]:
 
 
 def write_probes(probes: Sequence[Probe]) -> str:
-    """Probes as JSON, for a file or to be kept with a session."""
+    """Serialise probes to JSON, for a file or a session."""
     return _PROBES.dump_json(list(probes), indent=2, exclude_none=True).decode() + "\n"
 
 
 def kept_probes(memory: Memory) -> tuple[Probe, ...]:
-    """The probes that are kept with a session.
+    """Return the probes stored with a session.
 
     Raises:
-        FormatError: these are no probes; a bundle from elsewhere may hold anything.
+        FormatError: The stored text is invalid, as in a foreign bundle.
     """
     text = memory.session.probes
     return read_probes(text, "This session") if text is not None else ()
 
 
 def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
-    """Keep probes with a session, in place of those that were.
+    """Store probes with a session, replacing earlier ones.
 
     Raises:
-        ConfigError: these are too many.
+        ConfigError: There are too many.
     """
     if len(probes) > MAX_PROBES:
         raise ConfigError(f"{MAX_PROBES} probes are the most that a session keeps")
@@ -176,7 +176,7 @@ def keep_probes(memory: Memory, probes: Sequence[Probe]) -> None:
 
 def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
     if isinstance(probe, FactCites):
-        facts = (fact for each in memory.blocks if each.kind == "facts" for fact in memory.facts.read(each.name))
+        facts = (fact for block in memory.blocks if block.kind == "facts" for fact in memory.facts.read(block.name))
         cited = any((memory.session_id, probe.message) in fact.sources for fact in facts)
         why = (
             f"A fact cites message {probe.message}." if cited else _why(memory, Ref.of("message", probe.message), None)
@@ -195,7 +195,7 @@ def _verdict(memory: Memory, sent: Sequence[SentTurn], probe: Probe) -> Verdict:
 
 def _holds(memory: Memory, probe: Probe, turn: SentTurn) -> bool:
     match probe:
-        case InPrompt():  # in the words of somebody, or reworded, which takes a trace
+        case InPrompt():  # literal, or reworded, which requires a trace
             return _says(probe.phrase, turn) or memory.trace(probe.phrase, turn=turn.turn).reached
         case NeverInPrompt():
             return not _says(probe.phrase, turn)
@@ -213,10 +213,10 @@ def _says(phrase: str, turn: SentTurn) -> bool:
 
 
 def failure_in(memory: Memory, probe: Probe, turn: int) -> str | None:
-    """Why a probe about prompts fails in the prompt of one turn, in a sentence; None if it holds.
+    """Explain in one sentence why a probe fails on the prompt of a turn; None if it holds.
 
     Raises:
-        NotFoundError: the turn has no prompt.
+        NotFoundError: The turn has no prompt.
     """
     record = memory.log.history().turns.get(turn)
     if record is None or record.built is None:
@@ -226,7 +226,7 @@ def failure_in(memory: Memory, probe: Probe, turn: int) -> str | None:
 
 
 def _missing(memory: Memory, probe: EvidenceInPrompt, turn: SentTurn) -> list[int]:
-    """Messages that neither stand in a prompt nor have anything made of them in it."""
+    """Return the messages that a prompt neither contains nor has derived items of."""
     return [seq for seq in probe.messages if seq not in turn.seqs and not _carried(memory, seq, turn.turn)]
 
 

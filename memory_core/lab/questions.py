@@ -1,7 +1,7 @@
-"""Questions with the words that answer them: how much of that evidence is in the prompts that they get.
+"""Recall questions with expected evidence; measures how much evidence their prompts contain.
 
-As in the recall benchmark, a question is asked once the whole conversation was said. Evidence is there where the prompt
-says it: word for word, or with all its stems in one sentence (`tracing.matching`).
+As in the recall benchmark, questions are asked after the whole conversation. Evidence counts if the prompt has it
+literally, or has all its stems in one sentence (`tracing.matching`).
 """
 
 import re
@@ -14,34 +14,34 @@ from memory_core.messages import message_text
 from memory_core.tracing.matching import Phrase
 
 MAX_QUESTIONS = 200
-"""Lines of one list: each is a prompt more in every configuration that is played."""
+"""Maximum lines of a list; each adds a prompt to every replayed configuration."""
 
 MAX_LINE = 2_000
-"""Characters."""
+"""Maximum characters of a line."""
 
 _ARROW = re.compile(r"\s*(?:→|->|\t)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question with one piece of its evidence."""
+    """A question with one piece of evidence."""
 
     words: str
     evidence: str
 
 
 def read_questions(text: str) -> tuple[Question, ...]:
-    """Read a list with a line each: `question → words of evidence`; the arrow may be `->` or a tab.
+    """Parse a list with a line per question: `question → words of evidence`; the arrow may be `->` or a tab.
 
-    A question with several pieces of evidence has a line for each.
+    A question with several pieces of evidence has several lines.
 
     >>> read_questions("Who sings? -> Ana sings in a choir")
     (Question(words='Who sings?', evidence='Ana sings in a choir'),)
 
     Raises:
-        FormatError: a line has no arrow, or nothing on one side of it, or there are too many.
+        FormatError: A line has no arrow or an empty side, or there are too many.
     """
-    found = []
+    questions = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -52,16 +52,16 @@ def read_questions(text: str) -> tuple[Question, ...]:
             raise FormatError(f"Line {number} has no arrow: write “question → words of evidence”.")
         if not words.strip() or not evidence[0].strip():
             raise FormatError(f"Line {number} needs a question before its arrow, and words of evidence after it.")
-        found.append(Question(words.strip(), evidence[0].strip()))
-    if len(found) > MAX_QUESTIONS:
-        raise FormatError(f"{len(found):,} lines are too many; {MAX_QUESTIONS} are the most.")
-    return tuple(found)
+        questions.append(Question(words.strip(), evidence[0].strip()))
+    if len(questions) > MAX_QUESTIONS:
+        raise FormatError(f"{len(questions):,} lines are too many; {MAX_QUESTIONS} are the most.")
+    return tuple(questions)
 
 
 def evidence_found(memory: Memory, questions: Sequence[Question]) -> int:
-    """Number of questions whose evidence is in the prompt that they get now.
+    """Count the questions whose current prompt contains their evidence.
 
-    For a memory that was played: each question is a prompt more in its log.
+    Only for replayed memories: each question adds a prompt to the log.
     """
     prompts: dict[str, list[str]] = {}
     for question in questions:

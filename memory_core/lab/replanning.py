@@ -1,8 +1,8 @@
-"""A whole session planned again under other settings: by the engine's own planners, on the sizes in its log. Pure.
+"""Plan a whole session under other settings with the engine's own planners, from sizes in its log. Pure.
 
-No store is read, no model called and nothing played. What blocks ask for is what they asked for then, as long as they
-would have learned the same: from the first flush that differs, a block that learns of flushes is unknown, and so is
-whatever hangs on it. Unknown is said, never guessed.
+No store is read, no model called and nothing replayed. Block contents are as recorded while the blocks would have
+learned the same: after the first differing flush, blocks that learn from flushes are unknown, as is all that depends on
+them. Unknown values are reported as such, never guessed.
 """
 
 from collections import deque
@@ -29,71 +29,71 @@ from memory_core.planning.retrieval import budget_for
 from memory_core.planning.summaries import cut_order as summary_cut_order
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]
-"""Of something watched in one prompt; `before`: nobody had said it yet."""
+"""State of a watched item in one prompt; `before`: not yet mentioned."""
 
 _COUNTING = (
     "accounting", "encoding", "image_token_size_estimate", "audio_token_size_estimate", "video_token_size_estimate",
     "document_token_size_estimate",
 )  # fmt: skip
-"""Settings by which everything is counted: the sizes in the log are those under the old ones."""
+"""Settings that change how everything is counted; the log has only sizes under the old ones."""
 
 _FREE = {"priority", "truncation", "text"}
-"""Settings of a block that change nothing of what it learns or asks for; a static text is counted anew."""
+"""Block settings that affect neither learning nor retrieval; static texts are recounted."""
 
 _SEARCHED = {"similarity_top_k", "similarity_threshold"}
-"""Settings of a vector block that its recorded candidates can answer for."""
+"""Vector block settings that recorded candidates can be re-evaluated for."""
 
 _NOTHING: frozenset[Ref] = frozenset()
 _CLOSE = 0.0001
-"""Scores are recorded with four digits: nearer to a threshold than this, nobody can say on which side one was."""
+"""Rounding tolerance: scores are recorded with four digits, so closer ones are undecidable."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedPrompt:
-    """One prompt, planned. Sizes are in tokens; None where they hang on what only playing would tell."""
+    """A planned prompt. Sizes are in tokens; None if only a replay can determine them."""
 
     turn: int
     sent: int | None
     cut: int | None
     over_by: int | None
     watched: tuple[PlannedState, ...]
-    """In the order in which carriers were given."""
+    """State of each watched item, in the order of its carriers."""
     granted: tuple[int | None, ...]
-    """Of each block asked about."""
+    """Granted tokens of each requested block."""
     unknown: tuple[str, ...]
-    """Blocks of which nobody can say what they would ask for, or what of it would be cut."""
+    """Blocks whose contents or cuts cannot be determined."""
     refs: frozenset[Ref] | None = None
-    """Everything in it, date lines aside; None if that is unknown, or was not asked for."""
+    """Refs of all contents except date lines; None if unknown or not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replanned:
-    """A session, planned again."""
+    """A replanned session."""
 
     prompts: tuple[PlannedPrompt, ...]
     """Every prompt, oldest first."""
     flushes: tuple[tuple[int, tuple[int, ...]], ...]
     """Turn and messages of each flush."""
     whole: bool = True
-    """Whether flushes are known: they are not where messages would be others, or be counted otherwise."""
+    """Whether flushes are known; not if messages would differ, or be counted differently."""
 
     @property
     def last(self) -> dict[int, PlannedPrompt]:
-        """The last prompt of each turn."""
+        """Return the last prompt of each turn."""
         return {prompt.turn: prompt for prompt in self.prompts}
 
     @property
     def unknown_from(self) -> int | None:
-        """First turn with something unknown; None if everything is known."""
+        """Return the first turn with unknown values; None if all are known."""
         return next((turn for turn, prompt in self.last.items() if prompt.unknown), None)
 
     def turns(self) -> list[PlayedTurn | None]:
-        """Each turn in the numbers of a played one, without calls; None where its prompt is unknown."""
-        left: dict[int, int] = {}
+        """Return each turn like a replayed one, without calls; None if its prompt is unknown."""
+        flushed: dict[int, int] = {}
         for turn, seqs in self.flushes:
-            left[turn] = left.get(turn, 0) + len(seqs)
+            flushed[turn] = flushed.get(turn, 0) + len(seqs)
         return [
-            None if prompt.sent is None else PlayedTurn(turn, prompt.sent, prompt.cut or 0, left.get(turn, 0), 0)
+            None if prompt.sent is None else PlayedTurn(turn, prompt.sent, prompt.cut or 0, flushed.get(turn, 0), 0)
             for turn, prompt in self.last.items()
         ]
 
@@ -109,11 +109,11 @@ class Replanner:
         self._edited = {block.name for block in sizes.base.blocks if agents_may_edit(block)}
         self._orders: dict[tuple[int, str], _Pieces | None] = {}
         self._listed: dict[frozenset[Ref], tuple[Mapping[int, FactThen], Sequence[FactThen], tuple[Piece, ...]]] = {}
-        """The facts of a list, as they were the last time that prompts were built of it."""
+        """Cached facts by ref set, from the last prompts that used the set."""
         self.left = tuple(chain.from_iterable(sizes.flushes))
         """Messages in the order in which they left the recorded queue."""
         self.left_after = tuple(accumulate(map(len, sizes.flushes), initial=0))
-        """How many had left after each number of flushes."""
+        """Cumulative number of messages flushed, by number of flushes."""
 
     def plan(
         self,
@@ -124,13 +124,13 @@ class Replanner:
         refs: bool = False,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Replanned:
-        """The session under a configuration.
+        """Plan the session under a configuration.
 
-        `watched` are the carriers of each watched thing (`Memory.trace.carriers`), `blocks` those whose granted tokens
-        are wanted, `refs` whether everything in each prompt is. Once `cancelled`, it ends early.
+        `watched` are the carriers of each watched item (`Memory.trace.carriers`); `blocks` select granted tokens,
+        `refs` the refs of each prompt's contents. Ends early once `cancelled`.
 
         Raises:
-            ConfigError: the configuration is impossible.
+            ConfigError: The configuration is invalid.
         """
         config, base = variant.config, self.sizes.base.config
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
@@ -156,14 +156,14 @@ class Replanner:
         return Replanned(tuple(run.prompts), tuple(run.flushes))
 
     def _block(self, block: StoredBlock) -> "_Block":
-        """What can be said of a block before anything is planned."""
+        """Return the facts about a block that hold for any plan."""
         values, former = block_values(block), self._values.get(block.name)
-        own = self._base.get(block.name)
-        same_kind = own is not None and own.type == block.type and former is not None
+        old = self._base.get(block.name)
+        same_kind = old is not None and old.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
         searched = changed <= _SEARCHED if block.type == "vector" else not changed
         text = None
-        if block.type == "static" and not (same_kind and block.name in self._edited and own and own.text == block.text):
+        if block.type == "static" and not (same_kind and block.name in self._edited and old and old.text == block.text):
             text = self._static(block)
         return _Block(
             name=block.name,
@@ -180,7 +180,7 @@ class Replanner:
         )
 
     def _static(self, block: StoredBlock) -> tuple[Ref, int]:
-        """A fixed text as it is in every prompt."""
+        """Return a static text's ref and tokens, equal in every prompt."""
         stored = block.text or ""
         (item,) = static_content(decode(stored), stored, str).items
         return item.ref, item_tokens(item, self.sizes.counter, self.sizes.base.config.accounting)
@@ -191,28 +191,28 @@ class Replanner:
         return self._frames[name]
 
     def recorded_pieces(self, ask: Ask, block: "_Block", part: AskedFor) -> "_Pieces | None":
-        """The pieces that a block asked for in a recorded prompt, and which go first; None if nobody can say."""
+        """Return the pieces of a block in a recorded prompt with their trim order; None if unknown."""
         assert ask.recorded is not None
         key = ask.recorded.position, block.name
         if key not in self._orders:
-            found = self._pieces(ask, block, part, ask.recorded)
-            whole = found is not None and sum(piece.tokens for piece in found.pieces) == part.tokens - block.frame
-            self._orders[key] = found if whole else None  # a size that does not add up is none
+            pieces = self._pieces(ask, block, part, ask.recorded)
+            whole = pieces is not None and sum(piece.tokens for piece in pieces.pieces) == part.tokens - block.frame
+            self._orders[key] = pieces if whole else None  # ignore inconsistent sizes
         return self._orders[key]
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
         sizes = self.sizes
         if block.kind == "facts" and block.values.get("show", "all") == "all":
-            known, pieces = self._facts(part.refs, recorded)
-            return _Pieces(pieces, facts_cut_order(known, ask.question)) if len(known) == len(part.refs) else None
+            facts, pieces = self._facts(part.refs, recorded)
+            return _Pieces(pieces, facts_cut_order(facts, ask.question)) if len(facts) == len(part.refs) else None
         if block.kind == "vector" and part.search is not None:
             best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
             return self._units(best) if len(best) == len(part.refs) else None
         if part.in_order is None:
             return None
         if block.kind == "graph":
-            told = [sizes.relation_tokens(ref.number, recorded.position) for ref in part.in_order]
-            pieces = tuple(Piece(ref, size or 0) for ref, size in zip(part.in_order, told, strict=True))
+            tokens = [sizes.relation_tokens(ref.number, recorded.position) for ref in part.in_order]
+            pieces = tuple(Piece(ref, size or 0) for ref, size in zip(part.in_order, tokens, strict=True))
             return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
         if block.kind == "summary":
             texts = [sizes.texts.get(ref.hash, "") for ref in part.in_order]
@@ -221,26 +221,27 @@ class Replanner:
         return None
 
     def _facts(self, refs: frozenset[Ref], recorded: Recorded) -> tuple[Sequence[FactThen], tuple[Piece, ...]]:
-        """Those whose words are known, oldest first, and their pieces; read once for prompts that share them."""
-        found, of = self._listed.get(refs), recorded.facts
-        if found is None or found[0] is not of:
+        """Return the listed facts with known text, oldest first, and their pieces; cached for prompts that share the
+        list."""
+        cached, of = self._listed.get(refs), recorded.facts
+        if cached is None or cached[0] is not of:
             facts = [self.sizes.fact(ref.number, recorded) for ref in refs if ref.kind == "fact"]
-            known = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
-            found = of, known, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in known)
-            self._listed[refs] = found
-        return found[1:]
+            present = sorted((fact for fact in facts if fact is not None), key=lambda fact: fact.id)
+            cached = of, present, tuple(Piece(Ref.of("fact", fact.id), fact.tokens) for fact in present)
+            self._listed[refs] = cached
+        return cached[1:]
 
     def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
-        found = [(number, self.sizes.unit(number)) for number in best_first]
-        if any(unit is None for _, unit in found):
+        units = [(number, self.sizes.unit(number)) for number in best_first]
+        if any(unit is None for _, unit in units):
             return None
-        pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in found if unit is not None)
+        pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in units if unit is not None)
         return _Pieces(pieces, tuple(reversed(range(len(pieces)))))
 
     def units_found(
         self, block: "_Block", part: AskedFor, budget: int | None, queued: frozenset[int] | set[int]
     ) -> "_Content | None":
-        """What a search with other gates would bring back, from the candidates of the recorded one."""
+        """Return the results of a search under other gates, from the recorded candidates."""
         search = part.search
         if search is None or search.degraded is not None:
             return _Content(part.tokens, part.refs) if search is None else None
@@ -251,13 +252,13 @@ class Replanner:
             return _Content(part.tokens, part.refs, part)
         if self.sizes.base.config.accounting != "content" or search.postprocessors:
             return None
-        if block.values.get("scope") == "user":  # what the user's other sessions would have answered is not in this log
+        if block.values.get("scope") == "user":  # results from the user's other sessions are not in this log
             return None
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None
         granted: list[int] = []
-        left, ended = budget or 0, everything
+        room, ended = budget or 0, everything
         for number, _, _, score, _ in search.candidates:
             unit = self.sizes.unit(number)
             if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
@@ -268,9 +269,9 @@ class Replanner:
             if all(seq in queued for seq in unit[0]):
                 continue
             if top_k is None:
-                if unit[1] <= left:
+                if unit[1] <= room:
                     granted.append(number)
-                    left -= unit[1]
+                    room -= unit[1]
             else:
                 granted.append(number)
                 if len(granted) == top_k:
@@ -283,7 +284,7 @@ class Replanner:
         return _Content(tokens, frozenset(piece.ref for piece in pieces.pieces), None, pieces)
 
     def _proposes_the_same(self, block: "_Block", before: int | None, after: int | None) -> bool:
-        """Would each search have proposed the same units? More are looked at for more results."""
+        """Return whether every search would propose the same units; a larger result limit also widens the search."""
         if before is None or after is None:
             return False
         lends = block.values.get("neighbour_weight", 0) > 0 or block.values.get("episode_weight", 0) > 0
@@ -296,14 +297,14 @@ class _Block:
     kind: str
     priority: int
     whole: bool
-    """Is it cut whole, whatever it could give up?"""
+    """Whether it is cut only as a whole."""
     enabled: bool
     text: tuple[Ref, int] | None
-    """Of a static block, unless its agent edits it."""
+    """Ref and tokens of a static block, unless its agent edits it."""
     by_flush: bool
     learns: bool
     same: bool
-    """Does it learn and ask as the recorded one did, given the same messages?"""
+    """Whether it would learn and retrieve as recorded, given the same messages."""
     values: Mapping[str, Any]
     frame: int
 
@@ -320,12 +321,12 @@ class _Pieces:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What a block asks for."""
+    """Contents that a block asks for."""
 
     tokens: int
     refs: frozenset[Ref]
     recorded: AskedFor | None = None
-    """Where its pieces are to be looked up, should some of them be cut."""
+    """Recorded source of its pieces, for when some must be cut."""
     pieces: _Pieces | None = None
 
 
@@ -333,7 +334,7 @@ _EMPTY = _Content(0, _NOTHING)
 
 
 class _Run:
-    """One plan on its way."""
+    """A plan in progress."""
 
     def __init__(
         self,
@@ -349,7 +350,7 @@ class _Run:
         self._blocks = [block for block in blocks if block.enabled]
         self._plain = [block for block in self._blocks if not block.fills]
         self._filling = _cut_last([block for block in self._blocks if block.fills], config.truncation_order)
-        self._watched = [({ref.number for ref in each if ref.kind == "message"}, each) for each in watched]
+        self._watched = [({ref.number for ref in carriers if ref.kind == "message"}, carriers) for carriers in watched]
         self._asked_about, self._refs = asked_about, refs
         self._queue: deque[SizedMessage] = deque()
         self._queued: set[int] = set()
@@ -359,15 +360,15 @@ class _Run:
         self._pinned = 0
         self._turn = 0
         self._last = 0
-        """Number of the last message put."""
+        """Number of the last stored message."""
         self._as_recorded = True
-        """Did the same messages leave in every flush so far?"""
+        """Whether all flushes so far removed the recorded messages."""
         self._alone = sum(block.kind == "vector" for block in blocks) == 1
-        """Is there one vector block? Of several, flush by flush, each numbers its units between those of the others."""
+        """Whether there is a single vector block; several interleave their unit numbers, flush by flush."""
         self._left = 0
-        """Messages that left the queue so far."""
+        """Number of messages that have left the queue."""
         self._in_order = True
-        """Did they leave in the recorded order, whatever the flushes?"""
+        """Whether they left in the recorded order, in whichever flushes."""
         self.prompts: list[PlannedPrompt] = []
         self.flushes: list[tuple[int, tuple[int, ...]]] = []
 
@@ -414,8 +415,8 @@ class _Run:
         recorded = self._sizes.flushes
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
-        there = self._planner.left[self._left : self._left + len(seqs)]
-        self._in_order = self._in_order and there == seqs[: len(there)]
+        expected = self._planner.left[self._left : self._left + len(seqs)]
+        self._in_order = self._in_order and expected == seqs[: len(expected)]
         self._left += len(seqs)
         self.flushes.append((self._turn, seqs))
 
@@ -428,7 +429,7 @@ class _Run:
         self._fill(contents, ask, taken + frame)
         unknown = [name for name, content in contents.items() if content is None]
         asked = sum(content.tokens for content in contents.values() if content is not None)
-        # The markup around all blocks is there if any of them is.
+        # The markup around all blocks is present if any block is.
         frame = frame if any(content is not None and content.refs for content in contents.values()) else 0
         total = taken + frame + asked
         if total <= self._limit and not unknown:
@@ -437,7 +438,7 @@ class _Run:
             self._cut(ask, contents, frame, unknown)
 
     def _content(self, block: _Block, ask: Ask) -> _Content | None:
-        """What a block asks for; None if nobody can say."""
+        """Return a block's contents; None if unknown."""
         if block.text is not None:
             ref, tokens = block.text
             return _Content(tokens + block.frame, frozenset((ref,)))
@@ -452,12 +453,12 @@ class _Run:
         return _EMPTY if nothing_yet and block.values.get("scope") != "user" else None
 
     def _as_it_was(self, block: _Block, ask: Ask) -> AskedFor | None:
-        """What the log says that a block asked for in this prompt, where it would have asked for the same."""
+        """Return a block's recorded contents in this prompt, if they would be the same."""
         recorded, edited = ask.recorded, self._sizes.first_edit
         if recorded is None or not block.same or (edited is not None and recorded.position > edited):
             return None
         alike = self._as_recorded and recorded.flushes == len(self.flushes)
-        # A search passes over what is in the queue, and a graph looks at who is spoken of there.
+        # Searches skip what is in the queue; graphs look at entities mentioned there.
         if (
             not alike
             and (block.by_flush or block.kind in ("vector", "graph"))
@@ -468,13 +469,12 @@ class _Run:
         return part if part is not None and not part.late else None
 
     def _same_units(self, block: _Block, recorded: Recorded) -> bool:
-        """Does a vector block hold the units it held then? Where each message is one, it does not matter with which
-        others it came."""
-        each = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
-        return each and self._in_order and self._left == self._planner.left_after[recorded.flushes]
+        """Return whether a vector block holds its recorded units; with one unit per message, batches do not matter."""
+        single = block.kind == "vector" and block.by_flush and self._alone and block.values.get("unit") == "message"
+        return single and self._in_order and self._left == self._planner.left_after[recorded.flushes]
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
-        """Blocks that ask for as much as fits, each with what those before it leave."""
+        """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
@@ -496,36 +496,36 @@ class _Run:
 
     def _cut(self, ask: Ask, contents: Mapping[str, _Content | None], frame: int, unknown: list[str]) -> None:
         guessed: list[str] = []
-        known = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
+        pairs = [(block, content) for block in self._blocks if (content := contents[block.name]) is not None]
         unsure = any(not block.priority and contents[block.name] is None for block in self._blocks)
-        never_cut = sum(content.tokens for block, content in known if not block.priority)
-        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is whole
-            names = [*unknown, *(block.name for block, _ in known if block.priority)]
+        never_cut = sum(content.tokens for block, content in pairs if not block.priority)
+        if unknown and self._pinned + self._tokens + frame + never_cut <= self._limit:  # the queue is not cut
+            names = [*unknown, *(block.name for block, _ in pairs if block.priority)]
             self._note(ask, None, None, None, set() if unsure else self._queued, contents, {}, names)
             return
-        parts = [self._part(block, content, ask) for block, content in known]
+        parts = [self._part(block, content, ask) for block, content in pairs]
         queue = tuple(self._queue)
 
         trimmed: dict[str, frozenset[Ref]] = {}
 
         def as_it_was_trimmed(part: Part, over: int) -> Part | None:
-            """The order in which it goes is not in the log, but what went when as much was over."""
+            """Return the recorded trim result; the log has no trim order, only the outcome for the same excess."""
             content = contents[part.name]
             then = content.recorded.trimmed if content is not None and content.recorded is not None else None
-            if then is not None and then.over == over and then.kept:
-                trimmed[part.name] = then.kept
-                left = Piece(next(iter(then.kept)), then.granted - part.frame)
-                return replace(part, pieces=(left,))
-            if over < part.tokens and (then is None or then.over != over):  # else all of it goes, whatever the order
+            if then is not None and then.over == over and then.remaining:
+                trimmed[part.name] = then.remaining
+                remainder = Piece(next(iter(then.remaining)), then.granted - part.frame)
+                return replace(part, pieces=(remainder,))
+            if over < part.tokens and (then is None or then.over != over):  # otherwise all of it goes, in any order
                 guessed.append(part.name)
             return None
 
         unordered = {
             part.name: as_it_was_trimmed
-            for (block, content), part in zip(known, parts, strict=True)
+            for (block, content), part in zip(pairs, parts, strict=True)
             if not part.cut_order and part.priority and not block.whole and content.refs and block.kind != "static"
         }
-        # Blocks are cut before the queue is: what the queue loses hangs on those alone that are never cut.
+        # Blocks are cut before the queue, so the queue's cut depends only on blocks that are never cut.
         never = [part for part in parts if not part.priority]
         plan = plan_context(
             never if unknown else parts,
@@ -537,25 +537,25 @@ class _Run:
             when_over=self._config.when_over,
             truncators={} if unknown else unordered,
         )
-        kept = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
+        remaining = {message.seq for message in plan.queue} if len(plan.queue) < len(queue) else self._queued
         if unsure:
-            kept = set()
+            remaining = set()
         granted = {part.name: frozenset(piece.ref for piece in part.pieces) for part in plan.granted}
         granted |= {name: refs for name, refs in trimmed.items() if granted[name]}
         tokens = {part.name: part.granted for part in plan.granted}
         names = [*unknown, *guessed]
         if names:
-            names += [block.name for block, _ in known if block.name not in granted]
+            names += [block.name for block, _ in pairs if block.name not in granted]
             granted = {name: refs for name, refs in granted.items() if name not in guessed}
-            self._note(ask, None, None, None, kept, contents, granted, names, tokens)
+            self._note(ask, None, None, None, remaining, contents, granted, names, tokens)
         else:
-            self._note(ask, plan.total, plan.asked - plan.total, plan.over_by, kept, contents, granted, (), tokens)
+            self._note(ask, plan.total, plan.asked - plan.total, plan.over_by, remaining, contents, granted, (), tokens)
 
     def _part(self, block: _Block, content: _Content, ask: Ask) -> Part:
         pieces: _Pieces | None = content.pieces
         if pieces is None and content.recorded is not None and block.priority and not block.whole:
             pieces = self._planner.recorded_pieces(ask, block, content.recorded)
-        if pieces is None:  # as one piece: what is never cut, or cut whole, needs no other
+        if pieces is None:  # one piece is enough: uncut or cut as a whole
             one = Piece(next(iter(content.refs), Ref("s")), content.tokens - block.frame)
             pieces = _Pieces((one,) if content.refs else (), ())
         order = () if block.whole or block.text is not None else pieces.cut_order
@@ -567,13 +567,13 @@ class _Run:
         sent: int | None,
         cut: int | None,
         over_by: int | None,
-        kept: set[int],
+        queued: set[int],
         contents: Mapping[str, _Content | None],
         granted: Mapping[str, frozenset[Ref]],
         unknown: Sequence[str] = (),
         tokens: Mapping[str, int] | None = None,
     ) -> None:
-        """Note a prompt. `granted` are the pieces of blocks that were planned; of the others, without cuts, all are."""
+        """Append a prompt. `granted` has the pieces of planned blocks; other blocks, uncut, keep all."""
         here: list[frozenset[Ref]] = []
         for name, content in contents.items():
             if content is None or name in unknown:
@@ -582,7 +582,7 @@ class _Run:
             here.append(content.refs if whole else granted[name])
         states: list[PlannedState] = []
         for seqs, carriers in self._watched:
-            inside = not seqs.isdisjoint(kept) or not seqs.isdisjoint(self._pinned_seqs)
+            inside = not seqs.isdisjoint(queued) or not seqs.isdisjoint(self._pinned_seqs)
             if inside or any(not carriers.isdisjoint(refs) for refs in here):
                 states.append("prompt")
             elif seqs and min(seqs) > self._last:
@@ -591,14 +591,14 @@ class _Run:
                 states.append("unknown" if unknown and (seqs or carriers) else "out")
         refs = None
         if self._refs and not unknown:
-            messages = (Ref.of("message", seq) for seq in (*kept, *self._pinned_seqs))
+            messages = (Ref.of("message", seq) for seq in (*queued, *self._pinned_seqs))
             refs = frozenset().union(messages, *here)
         about = tuple(self._granted_tokens(name, contents, unknown, tokens) for name in self._asked_about)
         self.prompts.append(PlannedPrompt(ask.turn, sent, cut, over_by, tuple(states), about, tuple(unknown), refs))
 
     @staticmethod
     def _whole(content: _Content, granted: frozenset[Ref], tokens: Mapping[str, int] | None, name: str) -> bool:
-        """Was nothing of it cut? A part that was planned as one piece names only one of its refs."""
+        """Return whether nothing of it was cut; a part planned as one piece names only one of its refs."""
         return bool(granted) and tokens is not None and tokens.get(name) == content.tokens
 
     @staticmethod
@@ -612,6 +612,6 @@ class _Run:
 
 
 def _cut_last(blocks: Sequence[_Block], order: TruncationOrder) -> list[_Block]:
-    """As the engine reads blocks that fill: those never cut, then the one that is cut last first."""
+    """Order blocks as the engine fills them: never-cut ones first, then the last to be cut."""
     sign = 1 if order == "largest_first" else -1
     return sorted(blocks, key=lambda block: (block.priority > 0, sign * block.priority))

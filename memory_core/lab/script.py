@@ -1,4 +1,4 @@
-"""What an agent did to a memory, step by step, so that the same can be done to another: puts, flushes, prompts."""
+"""An agent's actions on a memory as replayable steps: puts, flushes, prompts."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,28 +12,28 @@ from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 
 Held = Literal["flush", "condensing"]
-"""What may be kept from happening at a step."""
+"""Actions that may be suppressed at a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One call of an agent."""
+    """An action of an agent."""
 
     does: Literal["put", "ask", "flush", "close", "curate"]
     at: float = 0.0
-    """Seconds since the epoch; recency counts by it."""
+    """Seconds since the epoch; recency is computed from it."""
     messages: tuple[ChatMessage, ...] = ()
-    """What a put appends, in one transaction."""
+    """Messages appended by a put, in one transaction."""
     input: str | None = None
-    """What a prompt is asked for, where that is not in the queue yet."""
+    """Prompt input that is not in the queue yet."""
     positions: tuple[int, ...] = ()
-    """Where it is recorded in the session's log: of a put, each of its messages; empty for what was added to it."""
+    """Positions of its events in the session's log; of a put, one per message. Empty for added steps."""
     unmade: frozenset[int] = frozenset()
-    """Which of the calls in its messages are not made."""
+    """Indexes of tool calls to skip."""
     held: frozenset[Held] = frozenset()
-    """What does not happen at it."""
+    """Actions to suppress."""
     curated: CuratedFacts | None = None
-    """What a person changed among facts."""
+    """A person's change of facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,11 @@ class Script:
 
     steps: tuple[Step, ...]
     by_people: int = 0
-    """Changes that people made to its memory meanwhile, but for those to facts, which are steps: they are not done
-    again."""
+    """Number of people's other changes to memory; they are not replayed, unlike changes of facts."""
     learners: tuple[str, ...] = ()
     """Names of the models that learned in it."""
     editing: bool = False
-    """Whether the agent had tools to edit its memory: then the calls it made are all there were."""
+    """Whether the agent had memory tools; then its recorded calls are complete."""
 
     @property
     def messages(self) -> list[ChatMessage]:
@@ -59,7 +58,7 @@ class Script:
 
 
 def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
-    """The steps of an agent that puts each message by itself, and asks for its prompt after each of the user's."""
+    """Build a script that stores each message separately and prompts after each user message."""
     steps: list[Step] = []
     for message in messages:
         steps.append(Step("put", at, (message,)))
@@ -69,16 +68,16 @@ def script_from(messages: Iterable[ChatMessage], *, at: float = 0.0) -> Script:
 
 
 def script_of(memory: Memory, upto: int | None = None) -> Script:
-    """What an agent did in a session since its last reset, as its log tells; up to a position of it, or all.
+    """Read an agent's actions since the last reset from the log, optionally up to a position.
 
-    A turn for which it asked no prompt gets one, after the user's message.
+    Turns without a prompt get one, after the user's message.
     """
     turns = memory.log.history().turns.values()
-    told = sorted((each for each in _told(memory) if upto is None or _position(each) <= upto), key=_position)
-    again = {record.at for record, step in told if step is not None and step.curated is not None}
+    pairs = sorted((pair for pair in _recorded_steps(memory) if upto is None or _position(pair) <= upto), key=_position)
+    again = {record.at for record, step in pairs if step is not None and step.curated is not None}
     learners = dict.fromkeys(attached.learner for attached in memory.blocks if attached.learner)
     return Script(
-        steps=tuple(_with_prompts(_together(told))),
+        steps=tuple(_with_prompts(_together(pairs))),
         by_people=sum(
             (upto is None or record.position <= upto) and not (record.event.family == "facts" and record.at in again)
             for turn in turns
@@ -89,8 +88,8 @@ def script_of(memory: Memory, upto: int | None = None) -> Script:
     )
 
 
-def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
-    """Each event that was a step, or none: the flush that a put made by itself."""
+def _recorded_steps(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
+    """Yield each event that was a step, or None for a flush that a put triggered."""
     history = memory.log.history()
     pieces = memory.log.pieces() if history.records else None
     for stored in memory.session.messages():
@@ -98,7 +97,7 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
         if state is not None:
             yield state.record, Step("put", state.record.at, (stored.message,), positions=(state.record.position,))
     curated = curated_facts(memory, history.records)
-    for record in history.after(max((each.position for each in history.records if _empties(each)), default=0)):
+    for record in history.after(max((record.position for record in history.records if _empties(record)), default=0)):
         if record.position in curated:
             place = (record.position,)
             yield record, Step("curate", record.at, positions=place, curated=curated[record.position])
@@ -117,19 +116,19 @@ def _told(memory: Memory) -> Iterator[tuple[EventRecord, Step | None]]:
 
 
 def _empties(record: EventRecord) -> bool:
-    """Whether it is a reset of the whole session, before which nothing is played."""
+    """Return whether it resets the whole session; replays start after the last reset."""
     return record.kind == "session_reset" and getattr(record.event, "status", None) is None
 
 
-def _position(told: tuple[EventRecord, Step | None]) -> int:
-    return told[0].position
+def _position(pair: tuple[EventRecord, Step | None]) -> int:
+    return pair[0].position
 
 
-def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
-    """The steps, messages of one put as one: they share time and actor, as they share a transaction."""
+def _together(pairs: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
+    """Join the messages of one put, recognised by equal time and actor, as they share a transaction."""
     steps: list[Step] = []
     before: EventRecord | None = None
-    for record, step in told:
+    for record, step in pairs:
         if (
             step is not None
             and step.messages
@@ -148,7 +147,7 @@ def _together(told: Iterable[tuple[EventRecord, Step | None]]) -> list[Step]:
 
 
 def _with_prompts(steps: Sequence[Step]) -> list[Step]:
-    """With a prompt after the first put of each turn that has none."""
+    """Insert a prompt after the first put of each turn that has none."""
     made: list[Step] = []
     for number, step in enumerate(steps):
         made.append(step)
@@ -158,7 +157,7 @@ def _with_prompts(steps: Sequence[Step]) -> list[Step]:
 
 
 def _asked(later: Sequence[Step]) -> bool:
-    """Whether a prompt is asked for before the next message of the user."""
+    """Return whether a prompt comes before the next user message."""
     for step in later:
         if step.does == "ask":
             return True

@@ -1,6 +1,6 @@
-"""All that planning needs of a session, from its log: what an agent did, in sizes, and what blocks asked for then.
+"""Read a session's log into the sizes that planning needs: the agent's actions and each block's requests.
 
-Gathered once for a position of the log; `replanning` then plans any number of configurations with it.
+Read once per log position; `replanning` plans any number of configurations from it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ from memory_core.tokens import TokenCounter, counter_for
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Messages of one put: those that enter the queue, and those that are pinned in front of it."""
+    """Messages of one put: queued ones and pinned ones."""
 
     queued: tuple[SizedMessage, ...]
     pinned: tuple[SizedMessage, ...] = ()
@@ -30,34 +30,34 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
-    """How one block was trimmed in a recorded prompt: with as much over, it would be again."""
+    """Recorded trim result of one block; the same excess gives the same result."""
 
     over: int
-    """Tokens above the limit when it was decided."""
+    """Tokens above the limit at that decision."""
     granted: int
-    """Tokens that were left of it."""
-    kept: frozenset[Ref]
+    """Tokens that remained."""
+    remaining: frozenset[Ref]
 
 
 @dataclass(frozen=True, slots=True)
 class AskedFor:
-    """What one block asked for in a recorded prompt. Sizes are tokens of the session's accounting."""
+    """Contents one block asked for in a recorded prompt. Sizes are tokens in the session's accounting."""
 
     tokens: int
-    """Its markup included, where that counts."""
+    """Including markup, where it counts."""
     refs: frozenset[Ref]
-    """Everything it asked for, date lines aside."""
+    """All refs except date lines."""
     in_order: tuple[Ref, ...] | None
-    """The same in the order of the prompt; None if some of it was cut, which no event gives a place."""
+    """Refs in prompt order; None if some were cut, as no event records their place."""
     trimmed: Trimmed | None
     search: Retrieved | None
     late: bool
-    """Whether it was still to learn something then, or could not be read."""
+    """Whether learning was pending, or the block was unreadable."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactThen:
-    """A fact as of a prompt, as far as it decides what is cut first."""
+    """A fact at the time of a prompt, as far as trimming depends on it."""
 
     id: int
     text: str
@@ -68,68 +68,68 @@ class FactThen:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A prompt as the log has it."""
+    """A recorded prompt."""
 
     position: int
     flushes: int
-    """How many flushes there were before it."""
+    """Number of flushes before it."""
     parts: Mapping[str, AskedFor]
     facts: Mapping[int, FactThen]
-    """Every fact there was, by id, with the hash of its words."""
+    """All facts by id, with the hash of their text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A prompt that is asked for."""
+    """A requested prompt."""
 
     turn: int
     question: str
-    """Its input, or the newest words of the user."""
+    """Its input, or the newest user message."""
     recorded: Recorded | None
-    """None: the session had no prompt there."""
+    """None if the session had no prompt there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """A flush that was asked for."""
+    """A requested flush."""
 
     trigger: Trigger
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A session's steps and prompts in sizes."""
+    """A session's steps and prompts as sizes."""
 
     base: Variant
-    """The configuration under which they were recorded."""
+    """Configuration of the recording."""
     script: Script
     steps: tuple[Put | Ask | Flush, ...]
     flushes: tuple[tuple[int, ...], ...]
-    """Messages that left in each recorded flush."""
+    """Messages removed by each recorded flush."""
     first_edit: int | None
-    """Position from which people, or a program, had changed settings or memory; None: nobody did."""
+    """Position of the first change of settings or memory by people or programs; None without any."""
     counter: TokenCounter
     attached: frozenset[int]
-    """Messages with more than text."""
+    """Messages with non-text parts."""
     pieces: Pieces | None
     texts: Mapping[str, str]
-    """Words of facts, relations and summaries by hash."""
+    """Texts of facts, relations and summaries by hash."""
 
     def fact(self, id: int, recorded: Recorded) -> FactThen | None:
-        """A fact as of a prompt, in words; None if these are not known any more."""
+        """Return a fact at the time of a prompt, with text; None if it was erased."""
         then = recorded.facts.get(id)
         text = self.texts.get(then.text) if then is not None else None
         return replace(then, text=text) if then is not None and text is not None else None
 
     def relation_tokens(self, id: int, position: int) -> int | None:
-        """Tokens of a relation's words at a position; None if they are not known any more."""
+        """Return the tokens of a relation's text at a position; None if it was erased."""
         words = self.pieces.relation(id, position) if self.pieces is not None else None
         keys = (words.subject, words.predicate, words.object) if words is not None else ()
-        told = [self.texts[key] for key in keys if key in self.texts]
-        return self.counter.text(" ".join(told)) if len(told) == 3 else None
+        texts = [self.texts[key] for key in keys if key in self.texts]
+        return self.counter.text(" ".join(texts)) if len(texts) == 3 else None
 
     def unit(self, number: int) -> tuple[tuple[int, ...], int] | None:
-        """Messages and tokens of a stored unit; None where its size in a prompt is not that of its words."""
+        """Return a stored unit's messages and tokens; None if its size in prompts differs from its text's."""
         unit = self.pieces.unit(number) if self.pieces is not None else None
         seqs = tuple(expand(unit.seqs)) if unit is not None else ()
         return None if unit is None or not self.attached.isdisjoint(seqs) else (seqs, unit.tokens)
@@ -140,7 +140,7 @@ class Sizes:
 
 
 def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
-    """Read what planning needs of a session, its log up to a position of it, or all."""
+    """Read a session's sizes, optionally up to a log position."""
     script, history = script_of(memory, upto), memory.log.history()
     records = history.records if upto is None else history.upto(upto)
     pieces = memory.log.pieces() if records else None
@@ -148,7 +148,7 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
     for record in records:
         reading.take(record)
     base, accounting = variant_of(memory), memory.session.config.accounting
-    stored = (each for each in memory.session.messages() if pieces is not None and pieces.message(each.seq))
+    stored = (message for message in memory.session.messages() if pieces is not None and pieces.message(message.seq))
     steps: list[Put | Ask | Flush] = []
     attached: set[int] = set()
     turn, latest = 0, ""
@@ -157,10 +157,10 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
             recorded = reading.prompts.get(step.positions[0]) if step.positions else None
             steps.append(Ask(turn, latest if step.input is None else step.input, recorded))
         elif step.does == "curate":
-            continue  # from the first one on, the plan knows nothing of what was learned
+            continue  # after the first edit, the plan knows nothing about learned content
         elif step.does != "put":
             steps.append(Flush("closed" if step.does == "close" else "asked"))
-            latest = "" if step.does == "close" else latest  # nobody's words are left in the queue
+            latest = "" if step.does == "close" else latest  # a close leaves no user message in the queue
         else:
             queued: list[SizedMessage] = []
             pinned: list[SizedMessage] = []
@@ -189,7 +189,7 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
 
 
 class _Reading:
-    """What a pass over the log gathers."""
+    """Collected data of one pass over the log."""
 
     def __init__(self) -> None:
         self.prompts: dict[int, Recorded] = {}
@@ -197,7 +197,7 @@ class _Reading:
         self._past = Projection()
         self._facts: dict[int, FactThen] = {}
         self._changed: dict[int, FactThen] = {}
-        """Facts changed since the last prompt: they are copied once for it, and shared by those that follow."""
+        """Facts changed since the last prompt: copied once per prompt, then shared."""
         self._searches: dict[str, Retrieved] = {}
         self._failed: set[str] = set()
         self._spread: dict[tuple[str, ...], tuple[Ref, ...]] = {}
@@ -249,7 +249,7 @@ class _Reading:
         return self._spread[compact]
 
     def _set(self, groups: tuple[tuple[str, ...], ...]) -> frozenset[Ref]:
-        """Prompts ask for the same again and again: such a set is kept once."""
+        """Intern a ref set, as prompts repeat them."""
         if groups not in self._sets:
             self._sets[groups] = frozenset(ref for group in groups for ref in self._refs(group))
         return self._sets[groups]
@@ -260,7 +260,7 @@ def _then(fact: FactState) -> FactThen:
 
 
 def _first_edit(records: Sequence[EventRecord]) -> int | None:
-    """Where settings or memory were first changed by somebody, once there were messages."""
+    """Return the position of the first change of settings or memory after the first message."""
     begun = next((n for n, record in enumerate(records) if record.event.family == "messages"), len(records))
     later = records[begun:]
     by_hand = ("blocks", "facts", "relations", "summaries", "vectors")
@@ -275,15 +275,15 @@ def _first_edit(records: Sequence[EventRecord]) -> int | None:
 
 
 def _hashes(pieces: Pieces | None, prompts: Iterable[Recorded], kinds: Mapping[str, str]) -> set[str]:
-    """Words by which blocks decide what is cut first."""
+    """Return the hashes of texts that determine trim order."""
     if pieces is None:
         return set()
-    found = {words.content for worded in tuple(pieces.fact_words.values()) for _, words in worded}
+    hashes = {words.content for worded in tuple(pieces.fact_words.values()) for _, words in worded}
     for prompt in prompts:
         for name, part in prompt.parts.items():
             if kinds.get(name) == "summary":
-                found |= {ref.hash for ref in part.refs if ref.kind == "text"}
+                hashes |= {ref.hash for ref in part.refs if ref.kind == "text"}
             elif kinds.get(name) == "graph":
-                told = (pieces.relation(ref.number, prompt.position) for ref in part.refs)
-                found |= {key for words in told if words for key in (words.subject, words.predicate, words.object)}
-    return found
+                items = (pieces.relation(ref.number, prompt.position) for ref in part.refs)
+                hashes |= {key for words in items if words for key in (words.subject, words.predicate, words.object)}
+    return hashes

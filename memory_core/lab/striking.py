@@ -1,8 +1,8 @@
-"""One event of a conversation struck out: it is played as if that had not happened, and everything after it follows.
+"""Counterfactuals: replay a conversation as if one event had not happened.
 
-A message is not put, a flush or a condensing does not happen until the next one would, a call by which an agent edited
-its memory is not made, nor is what a person changed among facts. What a person set or wrote is struck by the former
-value, a change of the configuration.
+A struck message is not stored, a flush or condensing is suppressed until the next one, an agent's memory edit or a
+person's change of facts is skipped. A setting or text that a person changed gets its former value, as a change of the
+configuration.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,22 +18,22 @@ from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.curation import words_for
 
 MAX_STRUCK = 20
-"""Events that are struck at a time."""
+"""Maximum number of struck events."""
 
 _PLAYED = ("message_added", "flush_planned", "facts_condensed", "tool_called", "facts_curated")
 SET_BY_PEOPLE = ("block_edited", "configuration_changed")
-"""Kinds of events that people cause: struck by the values before."""
+"""Event kinds caused by people; struck by restoring the former value."""
 
 
 def may_be_struck(record: EventRecord) -> bool:
-    """Is this event one that can be struck out?"""
+    """Return whether an event can be struck."""
     if record.kind in SET_BY_PEOPLE or record.kind == "facts_curated":
         return record.actor == "user"
     return record.kind in _PLAYED
 
 
 def words_of(record: EventRecord) -> str:
-    """A struck event in a few words: `turn 12's flush of 4 messages`. Plain text."""
+    """Describe a struck event briefly: `turn 12's flush of 4 messages`. Plain text."""
     of = f"turn {record.turn:,}'s" if record.turn else "the"
     if record.kind == "message_added":
         return f"{of} message {getattr(record.event, 'seq', '')}"
@@ -51,17 +51,17 @@ def words_of(record: EventRecord) -> str:
 
 
 def without(script: Script, history: History, positions: Iterable[int]) -> Script:
-    """A script without some events, each by its position in the log it was read from.
+    """Return a script without some events, given by log position.
 
     Raises:
-        ConfigError: one of them is no event that can be struck, or there are too many.
+        ConfigError: An event cannot be struck, or there are too many.
     """
     wanted = sorted(set(positions))
     if len(wanted) > MAX_STRUCK:
         raise ConfigError(f"{MAX_STRUCK} events are struck at a time; these are {len(wanted)}.")
     steps = list(script.steps)
     for position in wanted:
-        record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+        record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
         if record is None or record.kind not in _PLAYED:
             raise ConfigError(f"There is nothing at position {position} of the log that could be struck.")
         _strike(steps, record, history)
@@ -69,19 +69,19 @@ def without(script: Script, history: History, positions: Iterable[int]) -> Scrip
 
 
 def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
-    """What takes back what a person set or wrote: the former values, of whatever stands as it was set then.
+    """Return changes that restore the values before a person's edit, as far as they are still in force.
 
-    Empty for every other event, and for what was changed again since.
+    Empty for other events, and for values changed again since.
     """
     if record.kind not in SET_BY_PEOPLE or record.actor != "user":
         return ()
     now, event, history = variant_of(memory), record.event, memory.log.history()
-    found: list[Change] = []
+    reset: list[Change] = []
     if record.kind == "configuration_changed":
         settings = now.config.model_dump(mode="json")
         before, after = getattr(event, "before", {}), getattr(event, "after", {})
-        found = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
-        return tuple(change for change in found if change.setting not in ("recipe", "recipe_parameters"))
+        reset = [Change(name, value, before.get(name)) for name, value in after.items() if settings.get(name) == value]
+        return tuple(change for change in reset if change.setting not in ("recipe", "recipe_parameters"))
     name = str(getattr(event, "block", ""))
     then = next((block for block in history.blocks_at(record.position - 1) if block.name == name), None)
     block = next((block for block in now.blocks if block.name == name), None)
@@ -90,12 +90,12 @@ def changes_without(memory: Memory, record: EventRecord) -> tuple[Change, ...]:
     values = block_values(block)
     for setting, value in getattr(event, "settings", {}).items():
         if values.get(setting) == value and setting in then.settings:
-            found.append(Change(f"{name}.{setting}", value, then.settings[setting]))
+            reset.append(Change(f"{name}.{setting}", value, then.settings[setting]))
     keys = [key for key in (getattr(event, "before", None), getattr(event, "after", None)) if key]
     texts = memory.log.texts(keys)
     if len(texts) == 2 and values["text"] == texts[keys[1]] and block.type == "static":
-        found.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
-    return tuple(found)
+        reset.append(Change(f"{name}.text", texts[keys[1]], texts[keys[0]]))
+    return tuple(reset)
 
 
 def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
@@ -105,13 +105,13 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         step = steps[number]
         at = step.positions.index(record.position)
         gone = _with_results(step.messages, at)
-        kept = [n for n in range(len(step.messages)) if n not in gone]
+        remaining = [n for n in range(len(step.messages)) if n not in gone]
         steps[number] = replace(
             step,
-            messages=tuple(step.messages[n] for n in kept),
-            positions=tuple(step.positions[n] for n in kept),
+            messages=tuple(step.messages[n] for n in remaining),
+            positions=tuple(step.positions[n] for n in remaining),
         )
-        if not kept:
+        if not remaining:
             del steps[number]
         return
     if record.kind == "facts_curated" or (record.kind == "flush_planned" and flush_of(record).trigger != "over_budget"):
@@ -123,14 +123,14 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
         tool = getattr(record.event, "tool", "")
         before = max((p for step in steps[:number] for p in step.positions), default=0)
         made = [r for r in history.after(before) if r.kind == "tool_called" and r.position < record.position]
-        place = sum(getattr(each.event, "tool", "") == tool for each in made)
+        place = sum(getattr(other.event, "tool", "") == tool for other in made)
         same = [n for n, name in enumerate(calls) if name == tool]
         if place >= len(same):
             raise ConfigError(f"The call at position {record.position} of the log is in no message any more.")
         steps[number] = replace(steps[number], unmade=steps[number].unmade | {same[place]})
         return
-    # Until the next one of its kind: at the very next put it would only be made up for, and nobody would see a change.
-    until = next((each.position for each in history.after(record.position) if each.kind == record.kind), None)
+    # Until the next of its kind: the very next put would repeat it, and nothing would change.
+    until = next((later.position for later in history.after(record.position) if later.kind == record.kind), None)
     held: Held = "flush" if record.kind == "flush_planned" else "condensing"
     begun = _last_before(steps, record.position)
     ended = len(steps) if until is None else _last_before(steps, until)
@@ -139,11 +139,11 @@ def _strike(steps: list[Step], record: EventRecord, history: History) -> None:
 
 
 def _last_before(steps: Sequence[Step], position: int) -> int:
-    """The step that led to an event."""
+    """Return the index of the step that led to an event."""
     before = [
         n
-        for n, each in enumerate(steps)
-        if each.does not in ("ask", "curate") and each.positions and each.positions[0] < position
+        for n, step in enumerate(steps)
+        if step.does not in ("ask", "curate") and step.positions and step.positions[0] < position
     ]
     if not before:
         raise ConfigError(f"What led to position {position} of the log is not there any more.")
@@ -151,14 +151,14 @@ def _last_before(steps: Sequence[Step], position: int) -> int:
 
 
 def _with_results(messages: Sequence[ChatMessage], at: int) -> set[int]:
-    """A message of a put with the results of its calls, which would answer nobody without it."""
+    """Return a message with its tool results, which would be orphaned without it."""
     calls = {call.tool_call_id for call in messages[at].tool_calls if call.tool_call_id}
     answers = (n for n, m in enumerate(messages) if m.role is MessageRole.TOOL and m.tool_call_id in calls)
     return {at, *answers}
 
 
 def _step_with(steps: Sequence[Step], position: int) -> int:
-    found = next((n for n, step in enumerate(steps) if position in step.positions), None)
-    if found is None:
+    index = next((n for n, step in enumerate(steps) if position in step.positions), None)
+    if index is None:
         raise ConfigError(f"What happened at position {position} of the log is not played: there is nothing to strike.")
-    return found
+    return index

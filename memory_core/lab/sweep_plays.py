@@ -1,4 +1,4 @@
-"""Cells of a sweep played by the engine, one after another: what a plan could not know, a play tells."""
+"""Replay cells of a sweep with the engine, to determine what planning could not."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -25,10 +25,10 @@ def play_cells(
     questions: Sequence[Question] = (),
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Iterator[Cell]:
-    """Each cell as a play of it came out; ends early once `cancelled`.
+    """Yield each cell with replayed measures; ends early once `cancelled`.
 
-    `variant` is the configuration that was swept, `phrases` are what is watched. Only one played memory is held at a
-    time. A cell that turns out to be impossible says so.
+    `variant` is the swept configuration, `phrases` are the watched items. One replayed memory is held at a time.
+    Invalid cells get a `problem`.
     """
     for cell in cells:
         try:
@@ -49,7 +49,7 @@ def _measured(
     memory: Memory, phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]
 ) -> dict[Measure, Range | None]:
     outcome, last, verdicts = outcome_of(memory), memory.log.history().latest_turn, evaluate(memory, probes)
-    found: dict[Measure, float | None] = {
+    values: dict[Measure, float | None] = {
         "watched": sum(memory.trace(phrase, turn=last).reached for phrase in phrases) if phrases else None,
         "probes": sum(verdict.held for verdict in verdicts) if probes else None,
         "sent": outcome.average,
@@ -58,9 +58,9 @@ def _measured(
         "calls": outcome.calls,
         "read": sum(turn.sent for turn in outcome.turns) + outcome.call_tokens + outcome.calls * PROMPT_TOKENS,
         "stable": stable_share(memory),
-        "recall": _recall(memory, probes, questions),  # last: what it asks is in the log from then on
+        "recall": _recall(memory, probes, questions),  # last, as its questions add prompts to the log
     }
-    return {measure: None if value is None else Range(value, value) for measure, value in found.items()}
+    return {measure: None if value is None else Range(value, value) for measure, value in values.items()}
 
 
 def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Question]) -> float | None:
@@ -69,5 +69,5 @@ def _recall(memory: Memory, probes: Sequence[Probe], questions: Sequence[Questio
     if not total:
         return None
     asked = [EvidenceInPrompt(turn=turn, messages=(seq,)) for seq, turn in evidence]
-    found = sum(verdict.held for verdict in evaluate(memory, asked))
-    return (found + evidence_found(memory, questions)) / total
+    holding = sum(verdict.held for verdict in evaluate(memory, asked))
+    return (holding + evidence_found(memory, questions)) / total

@@ -1,6 +1,6 @@
-"""Two settings swept over a conversation: each pair of values planned, and which of them are worth having. Pure.
+"""Sweep two settings over a conversation: plan each pair of values and find the Pareto front. Pure.
 
-Nothing is played: where a plan cannot know, a cell says between which values it is (`sweep_plays` plays it).
+Nothing is replayed: measures that a plan cannot determine are ranges (`sweep_plays` replays them).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,105 +15,104 @@ from memory_core.lab.replanning import PlannedState, Replanned, Replanner
 from memory_core.lab.variants import Change, Variant, agents_may_edit
 
 MAX_CELLS = 2_500
-"""Configurations of one sweep: more are no help to whoever looks at them."""
+"""Maximum cells in a sweep."""
 
 Measure = Literal["watched", "probes", "recall", "sent", "cut", "flushes", "calls", "read", "cost", "stable"]
-"""Watched things in the last prompt; probes that hold; share, 0 to 1, of the evidence of questions that is in their
-prompts; tokens of a prompt, on average; tokens cut; flushes; calls that a model would be asked for; tokens that models
-would read, in all prompts and while they learn, as counted; US dollars for that (`Sweep.priced`); share, 0 to 1, of the
-billed tokens with which a prompt begins as the one before it did."""
+"""Watched items in the last prompt; passing probes; share (0 to 1) of question evidence in prompts; average prompt
+tokens; tokens cut; flushes; learning calls; tokens read by models, prompts and learning; cost of these in US dollars
+(`Sweep.priced`); share (0 to 1) of billed tokens in a prefix shared with the previous prompt."""
 
 BETTER_HIGH: frozenset[Measure] = frozenset({"watched", "probes", "recall", "stable"})
-"""Measures of which more is better."""
+"""Measures where larger is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One setting with the values it takes."""
+    """A setting and its values."""
 
     setting: str
-    """As `Change` names it."""
+    """Name as in `Change`."""
     values: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Between which values a measure is; the two are equal where it is known."""
+    """Bounds of a measure; equal if it is known."""
 
     low: float
     high: float
 
     @property
-    def known(self) -> bool:
+    def exact(self) -> bool:
         return self.low == self.high
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One configuration of a sweep."""
+    """A configuration of a sweep."""
 
     x: int
     y: int
     changes: tuple[Change, ...]
-    """What it changes of the configuration that is swept."""
+    """Changes to the swept configuration."""
     measures: dict[Measure, Range | None]
-    """None: nothing is known of it."""
+    """None: no bounds are known."""
     problem: str | None = None
-    """Why the configuration is impossible."""
+    """Reason the configuration is invalid."""
     played: bool = False
-    """Was it played? Then there is nothing more to know of it."""
+    """Whether it was replayed, so all its measures are final."""
 
-    def known(self, measure: Measure) -> Range | None:
-        """A measure with one value; None if it is unknown, or only known to be between two."""
-        found = self.measures.get(measure)
-        return found if found is not None and found.known else None
+    def value(self, measure: Measure) -> Range | None:
+        """Return a measure's exact value; None if it is unknown or a range."""
+        bounds = self.measures.get(measure)
+        return bounds if bounds is not None and bounds.exact else None
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Every pair of two settings' values."""
+    """All pairs of two settings' values."""
 
     x: Axis
     y: Axis
     cells: tuple[Cell, ...]
 
     def unknown(self, measure: Measure) -> tuple[Cell, ...]:
-        """The cells of which only a play would tell this measure."""
-        return tuple(c for c in self.cells if c.problem is None and not c.played and c.known(measure) is None)
+        """Return the cells that need a replay for this measure."""
+        return tuple(c for c in self.cells if c.problem is None and not c.played and c.value(measure) is None)
 
     def with_cell(self, cell: Cell) -> "Sweep":
-        """The same with one cell in its place."""
+        """Return a copy with one cell replaced."""
         return replace(self, cells=tuple(cell if (c.x, c.y) == (cell.x, cell.y) else c for c in self.cells))
 
     def nearest_first(self, cells: Iterable[Cell], x: float, y: float) -> list[Cell]:
-        """Return cells by their distance, in steps, from where a pair of values lies or would lie."""
+        """Return cells by distance, in steps, from a pair of values."""
         column = min(range(len(self.x.values)), key=lambda n: abs(self.x.values[n] - x))
         row = min(range(len(self.y.values)), key=lambda n: abs(self.y.values[n] - y))
         return sorted(cells, key=lambda cell: abs(cell.x - column) + abs(cell.y - row))
 
     def priced(self, dollars: float) -> "Sweep":
-        """The same with costs, by a model's price of a million tokens that it reads."""
+        """Return a copy with costs, given US dollars per million input tokens."""
 
-        def cost(found: Range | None) -> Range | None:
-            return found and Range(found.low * dollars / 1_000_000, found.high * dollars / 1_000_000)
+        def cost(bounds: Range | None) -> Range | None:
+            return bounds and Range(bounds.low * dollars / 1_000_000, bounds.high * dollars / 1_000_000)
 
         cells = (replace(c, measures={**c.measures, "cost": cost(c.measures.get("read"))}) for c in self.cells)
         return replace(self, cells=tuple(cells))
 
     def front(self, measure: Measure) -> tuple[Cell, ...]:
-        """The cells of which none other sends fewer tokens and is at least as good, or is better for as many.
+        """Return the Pareto front of prompt tokens and a measure, fewest tokens first.
 
-        Of `sent` itself it is the cell that sends least. Only known ones take part, fewest tokens first.
+        For `sent` itself, the cell with fewest tokens. Cells with unknown values are ignored.
         """
-        rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.known("sent")) is not None
+        rated = [(cell, sent.low, good) for cell in self.cells if (sent := cell.value("sent")) is not None
                  and (good := _goodness(cell, measure)) is not None]  # fmt: skip
-        found: list[Cell] = []
+        front: list[Cell] = []
         best = float("-inf")
-        for cell, _, good in sorted(rated, key=lambda each: (each[1], -each[2], each[0].y, each[0].x)):
+        for cell, _, good in sorted(rated, key=lambda pair: (pair[1], -pair[2], pair[0].y, pair[0].x)):
             if good > best:
-                found.append(cell)
+                front.append(cell)
                 best = good
-        return tuple(found)
+        return tuple(front)
 
 
 def values_around(value: float, step: float, least: float, most: float, count: int = 4) -> tuple[float, ...]:
@@ -129,10 +128,10 @@ def values_around(value: float, step: float, least: float, most: float, count: i
 
 
 def check_size(axes: Iterable[Axis]) -> int:
-    """Number of configurations of a sweep.
+    """Return the number of configurations of a sweep.
 
     Raises:
-        ConfigError: there are none, or too many, or both axes are one setting.
+        ConfigError: There are none, or too many, or both axes are one setting.
     """
     x, y = axes
     cells = len(x.values) * len(y.values)
@@ -159,14 +158,14 @@ def sweep(
 ) -> Sweep | None:
     """Plan every pair of values; None once `cancelled`.
 
-    `watched` and `probes` come with their carriers (`Memory.trace.carriers`), a probe with those of its phrase, or of
-    each of its messages. `questions` is the number of those that only a play can ask (`questions.Question`).
+    `watched` and `probes` include carriers (`Memory.trace.carriers`), a probe those of its phrase or of each message.
+    `questions` is the number of recall questions, which need a replay (`questions.Question`).
 
     Raises:
-        ConfigError: see `check_size`.
+        ConfigError: See `check_size`.
     """
     total = check_size((x, y))
-    followed = [*watched, *(carriers for _, each in probes for carriers in each)]
+    followed = [*watched, *(carriers for _, of_probe in probes for carriers in of_probe)]
     blocks = tuple(dict.fromkeys(probe.block for probe, _ in probes if isinstance(probe, BlockTokens)))
     free = _calls_no_model(variant)
     cells: list[Cell] = []
@@ -188,7 +187,7 @@ def sweep(
 
 
 def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """A flush size above the limit goes down with it, unless it is swept itself."""
+    """Lower a flush size above the limit with it, unless it is swept itself."""
     values = {change.setting: change.after for change in changes}
     limit, size = values.get("token_limit"), variant.config.token_flush_size
     if limit is None or size is None or size <= limit or "token_flush_size" in values:
@@ -197,7 +196,7 @@ def _lowered(variant: Variant, changes: Sequence[Change]) -> tuple[Change, ...]:
 
 
 def _calls_no_model(variant: Variant) -> bool:
-    """Would nothing in it ever ask a model: no block that learns with one, none that an agent edits?"""
+    """Return whether nothing calls a model: no block learns with one or is edited by an agent."""
     edited = any(agents_may_edit(block) for block in variant.blocks)
     return not edited and not any(block.kind_model_calls for block in variant.make_blocks())
 
@@ -211,28 +210,28 @@ def _measured(
     questions: int,
 ) -> dict[Measure, Range | None]:
     turns = plan.turns()
-    known = [turn for turn in turns if turn is not None]
-    whole = len(known) == len(turns)
+    complete = [turn for turn in turns if turn is not None]
+    whole = len(complete) == len(turns)
     last = plan.prompts[-1].watched[:watched] if plan.prompts else ()
     placed = list(_placed(probes, watched))
     held = [_held(plan, probe, at, blocks) for probe, at in placed]
-    cut, read = sum(turn.cut for turn in known), sum(turn.sent for turn in known)
+    cut, read = sum(turn.cut for turn in complete), sum(turn.sent for turn in complete)
     flushes = float(len(plan.flushes))
     return {
         "watched": Range(last.count("prompt"), last.count("prompt") + last.count("unknown")) if watched else None,
         "probes": Range(held.count(True), held.count(True) + held.count(None)) if probes else None,
         "recall": _recall(plan, placed, questions),
-        "sent": Range(average(known), average(known)) if whole else None,
+        "sent": Range(average(complete), average(complete)) if whole else None,
         "cut": Range(cut, cut) if whole else None,
         "flushes": Range(flushes, flushes) if plan.whole else None,
         "calls": Range(0, 0) if free else None,
         "read": Range(read, read) if whole and free else None,
-        "stable": None,  # hangs on the very words
+        "stable": None,  # depends on the exact text
     }
 
 
 def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], questions: int) -> Range | None:
-    """Share of the evidence that is there: of probes that name messages, and of questions that a play would ask."""
+    """Return the share of evidence in prompts, of evidence probes and questions; questions need a replay."""
     states: list[PlannedState] = []
     for probe, places in placed:
         if isinstance(probe, EvidenceInPrompt):
@@ -245,14 +244,14 @@ def _recall(plan: Replanned, placed: Sequence[tuple[Probe, tuple[int, ...]]], qu
 def _placed(
     probes: Sequence[tuple[Probe, tuple[frozenset[Ref], ...]]], start: int
 ) -> Iterable[tuple[Probe, tuple[int, ...]]]:
-    """Each probe with the places of what is followed for it."""
+    """Pair each probe with the indexes of its carriers."""
     for probe, carriers in probes:
         yield probe, tuple(range(start, start + len(carriers)))
         start += len(carriers)
 
 
 def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence[str]) -> bool | None:
-    """Does a probe hold? None if only playing would tell."""
+    """Return whether a probe holds; None if only a replay can tell."""
     prompts = plan.last
     if isinstance(probe, EvidenceInPrompt):
         prompt = prompts.get(probe.turn)
@@ -265,13 +264,13 @@ def _held(plan: Replanned, probe: Probe, places: Sequence[int], blocks: Sequence
             return False
         if isinstance(probe, BlockTokens):
             granted = [prompt.granted[blocks.index(probe.block)] for prompt in asked]
-            if any(each is not None and each < probe.at_least for each in granted):
+            if any(tokens is not None and tokens < probe.at_least for tokens in granted):
                 return False
             return None if None in granted else True
         states = [prompt.watched[places[0]] for prompt in asked]
         if isinstance(probe, InPrompt):
             return _all("prompt", states)
-        # What carries a phrase in other words does not say it: only where nothing carries it, all is known.
+        # A carrier may reword the phrase, so "not in the prompt" is certain only without any carrier.
         return True if all(state in ("out", "before") for state in states) else None
     return None
 
@@ -283,7 +282,7 @@ def _all(wanted: PlannedState, states: Sequence[PlannedState]) -> bool | None:
 
 
 def _goodness(cell: Cell, measure: Measure) -> float | None:
-    found = cell.known(measure)
-    if found is None:
+    value = cell.value(measure)
+    if value is None:
         return None
-    return found.low if measure in BETTER_HIGH else -found.low
+    return value.low if measure in BETTER_HIGH else -value.low

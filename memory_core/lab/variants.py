@@ -1,4 +1,4 @@
-"""Memory configurations to try beside each other, and in what they differ. Pure."""
+"""Memory configurations as values: edit, compare and export them. Pure."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -14,21 +14,21 @@ from memory_core.interop.llamaindex_python import write_llamaindex_python
 from memory_core.memory import Memory
 
 _NAMES = ("recipe", "recipe_parameters")
-"""Settings that only name where the others came from."""
+"""Settings that only name the origin of others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting in which a configuration differs from another."""
+    """A setting in which two configurations differ."""
 
     setting: str
-    """`token_limit` of the memory, `facts.priority` of a block; a block's name alone where it is added or removed."""
+    """`token_limit` of the memory, `facts.priority` of a block; a block's name alone if it is added or removed."""
     before: Any
     after: Any
 
     @property
     def words(self) -> str:
-        """For a chip.
+        """Short text for a chip.
 
         >>> Change("token_limit", 4000, 2000).words
         'token_limit 4000 → 2000'
@@ -37,21 +37,21 @@ class Change:
             return (
                 f"{self.setting} {'added' if self.before is None else 'removed' if self.after is None else 'replaced'}"
             )
-        return f"{self.setting} {_told(self.before)} → {_told(self.after)}"
+        return f"{self.setting} {_value_text(self.before)} → {_value_text(self.after)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A memory's configuration under a name: its settings and its blocks, fixed texts included, nothing learned."""
+    """A named configuration: settings and blocks with fixed texts, nothing learned."""
 
     name: str
     settings: Mapping[str, Any]
-    """What `MemoryConfig` takes."""
+    """Arguments of `MemoryConfig`."""
     blocks: tuple[StoredBlock, ...]
     left_out: tuple[str, ...] = ()
-    """Whole sentences: blocks that cannot be made here, so that they take no part."""
+    """Whole sentences on blocks that cannot be created here and are omitted."""
     struck: tuple[int, ...] = ()
-    """Events of the session's log that are taken not to have happened, by position (see `striking`)."""
+    """Log positions of struck events (see `striking`)."""
 
     @property
     def config(self) -> MemoryConfig:
@@ -59,27 +59,27 @@ class Variant:
 
     @property
     def of_user(self) -> bool:
-        """Whether it has blocks that belong to a user."""
+        """Return whether any block belongs to a user."""
         return any(block.settings.get("scope") == "user" for block in self.blocks)
 
     def make_blocks(self) -> list[BaseMemoryBlock[Any]]:
-        """Its blocks, made anew: an object belongs to one session.
+        """Create new blocks; an object belongs to one session.
 
         Raises:
-            ConfigError: a value is impossible.
+            ConfigError: A value is invalid.
         """
         return [made for block in self.blocks if (made := block.make()) is not None]
 
     def changed(self, name: str, **knobs: Any) -> "Variant":
-        """The same with other values: `token_limit=2000`, or `**{"facts.priority": 1}` for a block's.
+        """Return a copy with other values: `token_limit=2000`, or `**{"facts.priority": 1}` for a block.
 
         Raises:
-            ConfigError: a value is impossible, or there is no such setting or block.
+            ConfigError: A value is invalid, or the setting or block is unknown.
         """
         return self.with_changes(name, [Change(knob, None, value) for knob, value in knobs.items()])
 
     def with_changes(self, name: str, changes: Iterable[Change]) -> "Variant":
-        """The same with changes applied; see `changed`."""
+        """Return a copy with changes applied; see `changed`."""
         settings, blocks = dict(self.settings), list(self.blocks)
         for change in changes:
             place, dot, setting = change.setting.partition(".")
@@ -97,15 +97,15 @@ class Variant:
             else:
                 blocks[at] = _with(blocks[at], setting, change.after)
         made = replace(self, name=name, settings=settings, blocks=tuple(blocks))
-        made.config, made.make_blocks()  # refused here, in a sentence, and not in the middle of a play
+        made.config, made.make_blocks()  # validate now rather than in the middle of a replay
         return made
 
 
 def variant_of(memory: Memory, name: str = "now") -> Variant:
-    """How a memory is configured now; texts that its agent edits are as people last wrote them."""
+    """Return a memory's current configuration; texts edited by its agent are as people last wrote them."""
     blocks, left_out = [], []
     for attached in memory.blocks:
-        if attached.kind == "custom":  # it may have effects outside, which a trial must not have
+        if attached.kind == "custom":  # custom blocks may have external side effects, which a trial must not trigger
             left_out.append(f'The block "{attached.name}" takes no part: only built-in blocks are tried.')
             continue
         text = _written_by_people(memory, attached.name) if attached.kind == "static" else None
@@ -115,10 +115,10 @@ def variant_of(memory: Memory, name: str = "now") -> Variant:
 
 
 def variant_after_switch(memory: Memory, recipe: str) -> Variant:
-    """How a memory would be configured after a switch to a recipe.
+    """Return a memory's configuration after a switch to a recipe.
 
     Raises:
-        ConfigError: there is no such recipe, or it needs a user.
+        ConfigError: The recipe is unknown, or needs a user.
     """
     plan, now = memory.preview.switch(recipe), variant_of(memory)
     made = {block.name: block for block in now.blocks if block.name in plan.kept}
@@ -138,33 +138,33 @@ def _stored(name: str, type: str, settings: Mapping[str, Any], text: str | None)
 
 
 def _written_by_people(memory: Memory, name: str) -> str | None:
-    """The last text of a block that its agent did not write, as stored; None where it has none."""
-    by_people = [each.text for each in memory.blocks.revisions(name) if each.actor != "agent"]
+    """Return a block's last stored text not written by its agent, or None."""
+    by_people = [revision.text for revision in memory.blocks.revisions(name) if revision.actor != "agent"]
     return by_people[-1] if by_people else None
 
 
 def variant_from(configuration: Configuration, name: str) -> Variant:
-    """A configuration that was read from a file."""
+    """Return a variant from a parsed configuration file."""
     return Variant(name, configuration.settings, configuration.stored, configuration.skipped)
 
 
 def variant_json(variant: Variant) -> str:
-    """A configuration as a file that can be read again."""
+    """Serialise a configuration to JSON, readable again."""
     return write_configuration(variant.config, variant.blocks)
 
 
 def variant_python(variant: Variant, *, user_id: str | None = None) -> str:
-    """A configuration as Python to paste."""
+    """Return a configuration as Python source."""
     return write_python(variant.config, variant.blocks, user_id=user_id)
 
 
 def variant_llamaindex_python(variant: Variant) -> str:
-    """A configuration as Python to paste into a program on LlamaIndex."""
+    """Return a configuration as Python source for LlamaIndex."""
     return write_llamaindex_python(variant.config, variant.blocks)
 
 
 def differences(before: Variant, after: Variant) -> tuple[Change, ...]:
-    """The settings in which two configurations differ: the memory's, then each block's."""
+    """Return the settings in which two configurations differ: the memory's, then each block's."""
     changes = _between("", before.config.model_dump(mode="json"), after.config.model_dump(mode="json"))
     old, new = ({block.name: block for block in variant.blocks} for variant in (before, after))
     for name in dict.fromkeys([*old, *new]):
@@ -183,13 +183,13 @@ def _with(block: StoredBlock, setting: str, value: Any) -> StoredBlock:
 
 
 def block_values(block: StoredBlock) -> dict[str, Any]:
-    """All settings of a block with their defaults, and its text."""
+    """Return a block's settings including defaults, and its text."""
     made = block.make()
     return {**(made.settings() if made is not None else {}), **current_settings(block.settings), "text": block.text}
 
 
 def agents_may_edit(block: StoredBlock) -> bool:
-    """Whether it is a fixed text that its agent may edit with tools."""
+    """Return whether it is a static text that its agent may edit with tools."""
     return block.type == "static" and not block_values(block).get("read_only", True)
 
 
@@ -202,5 +202,5 @@ def _between(prefix: str, before: Mapping[str, Any], after: Mapping[str, Any]) -
     ]
 
 
-def _told(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "none" if value is None else str(value)

@@ -1,1 +1,1 @@
-"""Where did it go? One piece of information followed through every stage, to the rule that lost it."""
+"""Follow one piece of information through every stage, to the prompt or the rule that lost it."""

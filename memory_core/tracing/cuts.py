@@ -1,4 +1,4 @@
-"""A cut as the log tells of it: the prompt, the rule with its numbers, and what was cut. Pure."""
+"""A cut in the log: the prompt, the rule with its numbers, and what was cut. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,37 +17,37 @@ from memory_core.tracing.values import CutEntry, CutTrace, Stage
 
 @dataclass(frozen=True, slots=True)
 class FoundCut:
-    """One cut of one recorded prompt."""
+    """A cut of a recorded prompt."""
 
     record: EventRecord
-    """The prompt's."""
+    """Record of the prompt."""
     part: str
     rule: str
     tokens: int
     refs: tuple[Ref, ...]
-    """What was cut; of the queue, each message."""
+    """Refs that were cut; for the queue, one per message."""
     stage: Stage
 
     def trace(self, entries: tuple[CutEntry, ...], prompt: str, *, its_own: bool) -> CutTrace:
-        """The cut with what became of each entry up to a prompt."""
+        """Return the cut with the fate of each entry up to a prompt."""
         more = len(self.refs) - len(entries)
         return CutTrace(self.part, self.rule, self.tokens, self.stage, entries, prompt, its_own, more)
 
 
 def find_cut(history: History, pieces: Pieces, ref: Ref) -> FoundCut:
-    """The cut that a ref names.
+    """Find the cut that a ref names.
 
     Raises:
-        NotFoundError: the log has no such prompt, or that prompt no such cut.
+        NotFoundError: The log lacks the prompt, or the prompt lacks the cut.
     """
     position, number = ref.cut
-    record = next((each for each in history.after(position - 1)[:1] if each.position == position), None)
+    record = next((entry for entry in history.after(position - 1)[:1] if entry.position == position), None)
     cuts = context_of(record).cuts if record is not None and is_context(record.event) else ()
     if record is None or not 1 <= number <= len(cuts):
         raise NotFoundError(f"There is no cut {number} of a prompt at position {position} of this session's log.")
     cut: Mapping[str, Any] = cuts[number - 1]
-    refs = [each for each in spread(cut["refs"]) if each.kind != "day"]  # a date line says nothing by itself
-    if cut["part"] == QUEUE:  # its turns are named by their first message
+    refs = [ref for ref in spread(cut["refs"]) if ref.kind != "day"]  # a date line carries no information by itself
+    if cut["part"] == QUEUE:  # turns of the queue are named by their first message
         refs = [Ref.of("message", seq) for seq in pieces.left_out(record)]
     return FoundCut(record, cut["part"], cut["rule"], int(cut["tokens"]), tuple(refs), _decided(record, cut))
 

@@ -1,6 +1,6 @@
-"""What has no effect on one prompt, and why: of everything that blocks keep, in one go. Pure.
+"""Explain for everything in memory why it is absent from a prompt, in one pass. Pure.
 
-It says of each what `Memory.trace` would, because both take the last stage from `ends`; only the way there is left out.
+Results agree with `Memory.trace`, as both take the last stage from `final_stages`; earlier stages are omitted.
 """
 
 from collections.abc import Mapping
@@ -26,12 +26,12 @@ from memory_core.tracing.values import Stage
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What became of one thing that a block keeps, as of one prompt."""
+    """Fate of one item in memory, as of one prompt."""
 
     ref: Ref
     block: str
     stage: Stage
-    """The stage that ended its way: its sentence, rule and numbers are those of a trace."""
+    """Final stage, with sentence, rule and numbers as in a trace."""
 
     @property
     def shown(self) -> bool:
@@ -39,38 +39,38 @@ class Effect:
 
     @property
     def overruled(self) -> bool:
-        """Whether something else took its place or its room: it was put aside, or cut. Otherwise it was not sent."""
+        """Return whether it was displaced: set aside for something else, or cut. Otherwise it was not sent."""
         put_aside = self.stage.name == "kept" and self.stage.verdict == "lost"
         return put_aside or self.stage.rule in CUT_RULES
 
 
 class Effects:
-    """Of what a session keeps, what is in one prompt, and why the rest is not. Without a prompt, nothing is told."""
+    """A session's items by fate: in a prompt, or absent with the reason. Empty without a prompt."""
 
     def __init__(self, life: Life, moment: Moment, upto: int) -> None:
-        """`life`: that of all facts and relations. `upto`: log position after which nothing is told."""
+        """Compute lazily. `life`: of all facts and relations. `upto`: log position of the view."""
         self._life, self._moment, self._upto = life, moment, upto
         self._known: dict[Ref, Effect | None] = {}
         cut = {ref: cut.part for ref, cut in moment.cut.items()}
         self._in: dict[Ref, str] = {**moment.candidates, **cut, **moment.held}
-        """Block of each ref that was found, cut or granted."""
+        """Block of each retrieved, cut or granted ref."""
 
     @property
     def turn(self) -> int | None:
-        """Turn of the prompt; None if none was built."""
+        """Return the prompt's turn; None without a prompt."""
         return self._moment.record.turn if self._moment.record is not None else None
 
     def of(self, ref: Ref) -> Effect | None:
-        """What became of a fact, a relation, or of anything that was found, cut or granted.
+        """Return the fate of a fact, a relation, or anything retrieved, cut or granted.
 
-        None where nothing is told: without a prompt, and of what neither the log nor the prompt names.
+        None without a prompt, or for a ref in neither the log nor the prompt.
         """
         if ref not in self._known:
             self._known[ref] = self._effect(ref) if self._moment.record is not None else None
         return self._known[ref]
 
     def of_text(self, block: PastBlock) -> Effect | None:
-        """What became of the text that a block has now, as a whole; None without a text, or without a prompt."""
+        """Return the fate of a block's current text as a whole; None without a text or a prompt."""
         moment, then = self._moment, self._moment.blocks.get(block.name)
         if moment.record is None or not block.text:
             return None
@@ -84,24 +84,23 @@ class Effects:
         return Effect(ref, block.name, later)
 
     def without(self, block: str) -> list[Effect]:
-        """What a block keeps and the prompt has not, what was erased aside.
+        """Return a block's items that the prompt lacks, except erased ones.
 
-        What was cut first, then what was not sent, then what was put aside; the newest first, and found units best
-        first.
+        Cut items first, then unsent, then set aside; each newest first, retrieved units best first.
         """
         facts = [Ref.of("fact", id) for id in self._of_block(self._life.facts, block)]
         relations = [Ref.of("relation", id) for id in self._of_block(self._life.relations, block)]
-        found = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
-        refs = dict.fromkeys((*found, *reversed(facts), *reversed(relations)))
+        block_refs = [ref for ref, name in self._in.items() if name == block and ref.kind != "day"]
+        refs = dict.fromkeys((*block_refs, *reversed(facts), *reversed(relations)))
         effects = [effect for ref in refs if (effect := self.of(ref)) is not None]
         left_out = [effect for effect in effects if not effect.shown and effect.stage.rule != "erased"]
         return sorted(left_out, key=lambda effect: (effect.stage.rule not in CUT_RULES, effect.overruled))
 
-    def _of_block(self, known: Mapping[int, Records], block: str) -> list[int]:
-        """Facts or relations of a block by then, in the order in which they came."""
+    def _of_block(self, records_of: Mapping[int, Records], block: str) -> list[int]:
+        """Return the ids of a block's facts or relations at the position, in order of creation."""
         return [
             id
-            for id, records in tuple(known.items())  # another thread may read on
+            for id, records in tuple(records_of.items())  # copied, as another thread may extend it
             if records[0].event.about == block and records[0].position <= self._upto
         ]
 
@@ -122,15 +121,15 @@ class Effects:
             return block, later
         then = [record for record in records if record.position <= moment.position]
         if of_fact:
-            kept, _ = fact_kept(self._life, id, then)
-            return block, fact_shown(self._life, moment, block, id) if kept.verdict == "passed" else kept
+            state, _ = fact_kept(self._life, id, then)
+            return block, fact_shown(self._life, moment, block, id) if state.verdict == "passed" else state
         return block, relation_gone(self._life, id, then) or relation_shown(moment, block, id)
 
     def _unit(self, ref: Ref) -> tuple[str, Stage] | None:
         block = self._in.get(ref)
         if block is None:
             return None
-        *_, end = unit_shown(self._moment, block, ref.number, None)  # whoever made its vector: the search named it
+        *_, end = unit_shown(self._moment, block, ref.number, None)  # the search named it: any embedder
         return block, end
 
     def _other(self, ref: Ref) -> tuple[str, Stage] | None:

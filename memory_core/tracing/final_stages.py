@@ -1,6 +1,6 @@
-"""Where a kept fact, relation or stored unit ended on its way into a prompt: the stages that decide it. Pure.
+"""Final stages of stored facts, relations and units on their way into a prompt. Pure.
 
-A trace draws its tracks' last stages from here, and `effects` those of everything a session keeps, so that they agree.
+Shared by the tracks of a trace and by `effects`, so that both agree.
 """
 
 from bisect import bisect_left
@@ -12,17 +12,17 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.slices.blocks import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import by_whom, found, granted, in_turn, stage
+from memory_core.tracing.stages import author, granted, in_turn, search_stage, stage
 from memory_core.tracing.values import Stage
 
 AWAY = frozenset({"block_off", "block_removed", "block_failed"})
-"""Rules that keep out all that a block has."""
+"""Rules that exclude everything in a block."""
 
 # -- facts -----------------------------------------------------------------------------------------
 
 
 def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stage:
-    """A fact that came only after the prompt, by the event it came with."""
+    """Stage of a fact created only after the prompt."""
     number = life.number("fact", id)
     text = f"Learned as fact {number:,} of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", fact=id, number=number,
@@ -30,7 +30,7 @@ def fact_later(life: Life, moment: Moment, id: int, record: EventRecord) -> Stag
 
 
 def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stage, int | None]:
-    """The state of a fact after these of its events, and the fact that took its place."""
+    """Return a fact's state after these events, and its successor."""
     state, decided, number = "active", records[0], life.number("fact", id)
     for record in records:
         event: Any = record.event
@@ -50,10 +50,10 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     if state == "superseded":
         return _superseded(life, id, decided)
     if state == "erased":
-        text = f"Fact {number:,} was deleted for good by {by_whom(decided)} {in_turn(decided)}."
+        text = f"Fact {number:,} was deleted for good by {author(decided)} {in_turn(decided)}."
         return stage("kept", "lost", text, decided, rule="erased", fact=id, number=number), None
     reason = f": {event.reason.rstrip('.')}" if getattr(event, "reason", "") else ""
-    text = f"Fact {number:,} was {state} by {by_whom(decided)} {in_turn(decided)}{reason}."
+    text = f"Fact {number:,} was {state} by {author(decided)} {in_turn(decided)}{reason}."
     return stage("kept", "lost", text, decided, rule=state, fact=id, number=number), None
 
 
@@ -66,7 +66,7 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
         if event.block != decided.event.about:
             continue
         merged = next((into for sources, into in event.merged if id in sources and into != id), None)
-        if record.turn != decided.turn or not (merged or id in event.vanished):  # it was decided by itself
+        if record.turn != decided.turn or not (merged or id in event.vanished):  # it was changed by an event of its own
             break
         counts = f"{event.before:,} facts became {event.after:,}"
         if id in event.vanished:
@@ -86,7 +86,7 @@ def _superseded(life: Life, id: int, decided: EventRecord) -> tuple[Stage, int |
 
 
 def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
-    """Whether an active fact is in the prompt, or what kept it out."""
+    """Return whether an active fact is in the prompt, or the rule that excluded it."""
     end = granted(moment, block, Ref.of("fact", id), f"as fact {life.number('fact', id):,} of {block}")
     if end is not None:
         return end
@@ -107,13 +107,13 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
 
 
 def relation_later(moment: Moment, id: int, record: EventRecord) -> Stage:
-    """A relation that came only after the prompt, by the event it came with."""
+    """Stage of a relation created only after the prompt."""
     text = f"Learned as a relation of {record.event.about} only in turn {record.turn:,}, after {moment.prompt}."
     return stage("learned", "lost", text, record, rule="learned_later", relation=id)
 
 
 def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage | None:
-    """What put a relation aside, of these events of it; None if it is active."""
+    """Return the event that deactivated a relation as a stage; None if it is active."""
     for record in reversed(records):
         event: Any = record.event
         state = "ended" if record.kind == "relation_ended" else getattr(event, "after", {}).get("state")
@@ -129,7 +129,7 @@ def relation_gone(life: Life, id: int, records: Sequence[EventRecord]) -> Stage 
 
 
 def relation_shown(moment: Moment, block: str, id: int) -> Stage:
-    """Whether an active relation is in the prompt, or what kept it out."""
+    """Return whether an active relation is in the prompt, or the rule that excluded it."""
     end = granted(moment, block, Ref.of("relation", id), f"as a relation of {block}")
     if end is not None:
         return end
@@ -142,15 +142,15 @@ def relation_shown(moment: Moment, block: str, id: int) -> Stage:
 
 
 def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) -> Iterator[Stage]:
-    """What the search said of a stored unit and, if it found it, whether it is in the prompt.
+    """Yield the search's verdict on a stored unit and, if it was retrieved, whether the prompt has it.
 
-    `embedder` made its vector; None: it has none.
+    `embedder`: model of its vector; None without a vector.
     """
-    there = moment.blocks.get(block)
+    past_block = moment.blocks.get(block)
     end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
     away = end is not None and end.rule in AWAY
-    if there is not None and moment.record is not None and not away:
-        search = found(moment, there, number, embedder)
+    if past_block is not None and moment.record is not None and not away:
+        search = search_stage(moment, past_block, number, embedder)
         yield search
         if search.verdict != "passed":
             return
@@ -164,15 +164,15 @@ def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) ->
 
 
 def text_ref(moment: Moment, block: PastBlock) -> Ref | None:
-    """By which a prompt names a block's text: the first of it that it holds, or cut."""
+    """Return the ref by which a prompt holds or cuts a block's text; the first if several."""
     refs = [ref for ref, name in moment.held.items() if name == block.name]
     refs += [ref for ref, cut in moment.cut.items() if cut.part == block.name]
-    own = Ref.of("text", block.text) if block.text else None
-    return next((ref for ref in refs if ref.kind == "text"), own)
+    text_ref = Ref.of("text", block.text) if block.text else None
+    return next((ref for ref in refs if ref.kind == "text"), text_ref)
 
 
 def text_shown(moment: Moment, block: PastBlock) -> Stage:
-    """Whether the text that a block had is in the prompt, or what kept it out."""
+    """Return whether a block's text is in the prompt, or the rule that excluded it."""
     ref = text_ref(moment, block)
     end = granted(moment, block.name, ref, f"in the text of {block.name}") if ref is not None else None
     if end is None:

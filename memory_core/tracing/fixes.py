@@ -1,7 +1,7 @@
-"""What would have to be different for a piece of information to be in the next prompt, foretold before it is done.
+"""Changes that would bring lost information into the next prompt, each simulated before it is applied.
 
-Each candidate follows from the rule that lost a track. It is tried with the planners that build the next prompt, for
-the question of the prompt that was traced, and offered only where the information is then in it.
+Candidates follow from the rule that lost a track. Each is simulated with the planners of the next prompt, for the
+traced prompt's question, and offered only if that prompt then has the information.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,60 +31,57 @@ FixKind = Literal["threshold", "results", "show", "enable", "pin", "restore", "a
                   "teach", "write", "embed"]  # fmt: skip
 
 MAX_TAUGHT = 300
-"""Characters of what is taught as a fact."""
+"""Maximum characters of a taught fact."""
 
 LIMITS = (1.0, 1.1, 1.25, 1.5, 2.0)
-"""Shares of the token limit tried for the smallest that helps, on top of the tokens that were missing."""
+"""Factors of the token limit to try, in addition to the missing tokens."""
 
 MAX_FIXES, MAX_TRIED = 4, 6
-"""Most fixes offered, as more are no help in choosing one, and most that are tried besides new words."""
+"""Maximum fixes offered, and maximum candidates tried besides new text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """One change that brings the information into the next prompt."""
+    """A change that brings the information into the next prompt."""
 
     kind: FixKind
     label: str
-    """What is done, as a button says it. Plain text; it may contain a block's name or a fact's words."""
+    """Button label. Plain text; may contain a block's name or a fact's text."""
     block: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Changed settings of the block."""
     session: Mapping[str, Any] = field(default_factory=dict)
     """Changed settings of the session."""
     change: ChangeSet | None = None
-    """Change of facts of the block."""
+    """Changed facts of the block."""
     text: str | None = None
-    """New words of the block's text, or the words taught."""
+    """New text of the block, or the text to teach."""
     fact: int | None = None
     deliveries: tuple[int, ...] = ()
     foretold: NextPrompt | None = None
-    """The next prompt after it; None where only a model could tell."""
+    """Simulated next prompt; None if only a model can tell."""
     losses: Mapping[str, int] = field(default_factory=dict)
-    """Tokens that each part of the next prompt loses by it."""
+    """Tokens that other parts of the next prompt lose by it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixes:
-    """What can be done about a trace."""
+    """Available fixes of a trace."""
 
     now: NextPrompt | None
-    """The next prompt as it is, for the same question; None if it cannot be built."""
+    """Next prompt without a fix, for the same question; None if it cannot be built."""
     held: bool
-    """Whether that holds the information already."""
+    """Whether that has the information already."""
     offered: tuple[Fix, ...]
-    """Those by which nothing else is lost first, then by the fewest tokens lost; of equals the mildest.
-
-    None where it is held already.
-    """
+    """Fixes by tokens lost, then least invasive; empty if the prompt has the information already."""
 
 
 def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> Fixes:
-    """Changes under which the next prompt, built for the question of the trace, holds what was followed.
+    """Return changes under which the next prompt, for the trace's question, has the information.
 
-    `words` are what to teach, None: what was asked for; of what nobody said, nothing. Changes nothing.
+    `words`: text to teach; default: the traced phrase, if anybody said it. Changes nothing.
     """
-    if trace.decisive is not None and trace.decisive.rule == "not_sent":  # what an attached agent sends, it decides
+    if trace.decisive is not None and trace.decisive.rule == "not_sent":  # an attached agent decides what it sends
         return Fixes(None, False, ())
     trying = _Trying(session, trace, (words or (trace.asked if trace.tracks else "")).strip()[:MAX_TAUGHT])
     now = trying.foretell(Fix("limit", ""))
@@ -92,7 +89,7 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
         return Fixes(now, now is not None, ())
     offered: list[Fix] = []
     for fix in trying.candidates():
-        if any((each.kind, each.block, each.fact) == (fix.kind, fix.block, fix.fact) for each in offered):
+        if any((other.kind, other.block, other.fact) == (fix.kind, fix.block, fix.fact) for other in offered):
             continue
         if fix.kind not in ("teach", "write") and len(offered) >= MAX_TRIED:
             continue
@@ -100,18 +97,18 @@ def find_fixes(session: Session, trace: Trace, *, words: str | None = None) -> F
             offered.append(fix)
         else:
             offered += [_with_losses(enough, now) for enough in islice(trying.enough(fix), 1)]
-    # What a repeated delivery or search brings nobody knows before: after what costs nothing, before what does.
+    # A repeated delivery or search is unpredictable: after fixes without losses, before the others.
     offered.sort(key=lambda fix: (sum(fix.losses.values()), fix.foretold is None))
     return Fixes(now, False, tuple(offered[:MAX_FIXES]))
 
 
 def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
-    """The same with what other parts lose by it, which its label says."""
+    """Return a copy with the losses of other parts, also in its label."""
     assert fix.foretold is not None
     before, after = now.context.plan, fix.foretold.context.plan
     losses = {part.name: lost for part in before.granted if (lost := _lost(part, after.granted))}
-    kept = {message.seq for message in after.queue}
-    if left_out := sum(message.tokens for message in before.queue if message.seq not in kept):
+    remaining = {message.seq for message in after.queue}
+    if left_out := sum(message.tokens for message in before.queue if message.seq not in remaining):
         losses[QUEUE] = left_out
     if not losses:
         return fix
@@ -123,18 +120,18 @@ def _with_losses(fix: Fix, now: NextPrompt) -> Fix:
 
 
 def _lost(part: Granted, after: Sequence[Granted]) -> int:
-    """Tokens of a part's pieces that a later prompt does not have; new words of a text stand in for its old ones."""
+    """Return the tokens of a part's pieces missing from a later prompt; a text's new version replaces its old one."""
     old = {piece.ref for piece in part.pieces}
-    then = {piece.ref: piece for each in after if each.name == part.name for piece in each.pieces}
+    then = {piece.ref: piece for other in after if other.name == part.name for piece in other.pieces}
     reworded = sum(then[ref].tokens for ref in then.keys() - old if ref.kind in ("text", "content"))
     return max(0, sum(piece.tokens for piece in part.pieces if piece.ref not in then) - reworded)
 
 
 def apply_fix(session: Session, fix: Fix) -> Callable[[], object] | None:
-    """Do what a fix says, as the user; return what takes it back, None where nothing can.
+    """Apply a fix as the user; return a function that undoes it, or None.
 
     Raises:
-        MemoryInspectorError: it is not possible any more; nothing was changed.
+        MemoryInspectorError: The fix is no longer possible; nothing was changed.
     """
     if fix.kind == "embed":
         SessionRetrieval(session).reembed(fix.block)
@@ -165,7 +162,7 @@ def _configure(
     of_session: Mapping[str, Any],
     opened_of_session: Mapping[str, Any],
 ) -> None:
-    """Give a block and the session other settings, if those in `opened` are still theirs."""
+    """Set a block's and the session's settings, if the values in `opened` are still current."""
     if block is not None:
         SessionBlocks(session).configure(block, opened=opened, **settings)
     if of_session:
@@ -173,7 +170,7 @@ def _configure(
 
 
 class _Trying:
-    """Tries changes on the next prompt."""
+    """Simulates changes on the next prompt."""
 
     def __init__(self, session: Session, trace: Trace, words: str) -> None:
         self._session, self._trace, self._words = session, trace, words
@@ -183,7 +180,7 @@ class _Trying:
         self._here = {attached.name: attached for attached in session.blocks}
 
     def foretell(self, fix: Fix) -> NextPrompt | None:
-        """The next prompt after a fix; None if it is impossible, or cannot be built."""
+        """Return the next prompt after a fix; None if it is invalid or cannot be built."""
         shown = {"when_over": "return"} if self._session.config.when_over == "raise" else {}
         try:
             if fix.change is not None and fix.block is not None:
@@ -193,11 +190,11 @@ class _Trying:
                 return self._preview.next_prompt(shown, message=self._question, texts={fix.block: fix.text})
             blocks = {fix.block: fix.settings} if fix.block is not None else {}
             return self._preview.next_prompt({**shown, **fix.session}, message=self._question, blocks=blocks)
-        except MemoryInspectorError:  # not possible as the session stands: then it is not offered
+        except MemoryInspectorError:  # invalid in the session's current state: not offered
             return None
 
     def holds(self, foretold: NextPrompt, fix: Fix | None = None) -> bool:
-        """Whether a prompt holds a carrier of what was followed, or what the fix taught, whoever builds it."""
+        """Return whether a prompt has a carrier of the information, or the text taught by the fix."""
         context = foretold.context
         here = [part for part in context.plan.granted if part.name not in foretold.read_elsewhere]
         granted = {piece.ref for part in here for piece in part.pieces}
@@ -210,14 +207,14 @@ class _Trying:
         return any(wanted and wanted in " ".join(context.words.get(ref, "").split()) for ref in granted)
 
     def enough(self, fix: Fix) -> Iterator[Fix]:
-        """A fix with its prompt where it is enough; else where it is so with more room besides, the least first."""
+        """Yield a fix with its prompt if sufficient; else the smallest sufficient combinations with more room."""
         for tried in (fix, *self._with_room(fix)):
             foretold = self.foretell(tried)
             if foretold is not None and self.holds(foretold, tried):
                 yield replace(tried, foretold=foretold)
 
     def _with_room(self, fix: Fix) -> Iterator[Fix]:
-        """A fix of a block's settings, and room for what it brings: found, it may be cut all the same."""
+        """Yield a block fix combined with more room, as retrieved items may still be cut."""
         if fix.block is None or not fix.settings or "priority" in fix.settings:
             return
         for limit in self._limits(0):
@@ -228,14 +225,14 @@ class _Trying:
             yield replace(fix, label=label, settings={**fix.settings, "priority": 0})
 
     def _limits(self, missing: int) -> Iterator[int]:
-        """Larger token limits to try, smallest first."""
+        """Yield larger token limits to try, smallest first."""
         now = self._session.config.limit
         yield from (limit for share in LIMITS if (limit := floor(now * share) + missing) > now)
 
     # -- candidates ------------------------------------------------------------------------------
 
     def candidates(self) -> Iterator[Fix]:
-        """Changes that could help, by the rules that lost each track, the mildest first; at last new words."""
+        """Candidate fixes, least invasive first; adding text last."""
         lost = [(track, track.decisive) for track in self._trace.tracks]
         for by in (self._by_rule, self._by_room):
             for track, stage in lost:
@@ -267,11 +264,11 @@ class _Trying:
         yield from self._about_facts(track, stage)
 
     def _by_search(self, name: str, number: int) -> Iterator[Fix]:
-        """Threshold and results under which the block would ask for a unit, then with some slack: asked again, the
-        question stands in the queue too, and scores a little otherwise."""
+        """Yield a threshold and result count that retrieve a unit, then with slack: the repeated question is in the
+        queue, which changes scores slightly."""
         try:
             search = explain.search(self._session, self._trace.question or "", block=name)
-        except MemoryInspectorError:  # nothing can be searched: other fixes are left
+        except MemoryInspectorError:  # search is unavailable: other fixes remain
             return
         changes = search.settings_to_ask_for(number)
         threshold = changes.get("similarity_threshold")
@@ -321,7 +318,7 @@ class _Trying:
                 return
 
     def _new_words(self) -> Iterator[Fix]:
-        """Teaching it as a fact, else writing it into a fixed text."""
+        """Yield new text: taught as a fact, else appended to a static text."""
         if not self._words:
             return
         for name, attached in self._here.items():
@@ -337,13 +334,13 @@ class _Trying:
 
 
 def _label(name: str, settings: Mapping[str, Any]) -> str:
-    """Settings of a search, as a button says them."""
-    said = []
+    """Format search settings for a button."""
+    clauses = []
     if "similarity_threshold" in settings:
-        said.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
+        clauses.append(f"lower the threshold of {name} to {settings['similarity_threshold']:.2f}")
     if "similarity_top_k" in settings:
-        said.append(f"bring back {settings['similarity_top_k']} results{'' if said else f' in {name}'}")
-    label = " and ".join(said)
+        clauses.append(f"bring back {settings['similarity_top_k']} results{'' if clauses else f' in {name}'}")
+    label = " and ".join(clauses)
     return label[:1].upper() + label[1:]
 
 

@@ -1,4 +1,4 @@
-"""What a log tells of some messages, facts, relations and stored units, in one pass over it. Pure."""
+"""Collect the events about some messages, facts, relations and stored units in one pass over the log. Pure."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -37,7 +37,7 @@ Records = list[EventRecord]
 
 
 def held(spans: Ranges, wanted: Sequence[int]) -> Iterator[int]:
-    """Those of the wanted numbers (ascending) that ranges contain."""
+    """Yield the wanted numbers (ascending) that ranges contain."""
     for first, last in spans:
         place = bisect_left(wanted, first)
         while place < len(wanted) and wanted[place] <= last:
@@ -47,62 +47,62 @@ def held(spans: Ranges, wanted: Sequence[int]) -> Iterator[int]:
 
 @dataclass(slots=True)
 class Life:
-    """Events about the followed messages, and about everything made of them. Lists are in log order."""
+    """Events about followed messages and everything derived from them. Lists are in log order."""
 
     seqs: tuple[int, ...]
     """Followed messages, ascending."""
     picked: frozenset[int]
     """Followed stored units."""
     session_id: str
-    """Numbers of messages are this session's; of others, only events about facts are read."""
+    """Session of the message numbers; of other sessions, only fact events are read."""
     revisions: dict[tuple[str, int], EventRecord] = field(default_factory=dict)
-    """The first event that names a revision of a block's text, by block and revision."""
+    """First event that names a revision of a block's text, by block and revision."""
     deliveries: defaultdict[int, dict[int, Records]] = field(default_factory=lambda: defaultdict(dict))
-    """Events of each delivery that contained a message, by message and number."""
+    """Events of deliveries containing a message, by message and delivery number."""
     by_delivery: dict[int, Records] = field(default_factory=dict)
-    """The same, by number alone."""
+    """The same, by delivery number."""
     facts: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """All events about each fact of the log, by id."""
+    """Events of every fact in the log, by id."""
     learned: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`FactAdded`, `FactConfirmed` or `FactsCurated` that names a message as a source, by message and fact."""
+    """`FactAdded`, `FactConfirmed` or `FactsCurated` with a message as source, by message and fact."""
     unsupported: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`FactsCurated` that takes back a message as a source, by message and fact."""
+    """`FactsCurated` that removes a message as source, by message and fact."""
     condensed: Records = field(default_factory=list)
     suppressed: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """`FactHeldBack` that names a message, by message."""
+    """`FactHeldBack` by message."""
     nothing: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """`NothingLearned` that names a message, by message."""
+    """`NothingLearned` by message."""
     related: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`RelationAdded`, `RelationConfirmed` or `RelationChanged` that names a message, by message and relation."""
+    """`RelationAdded`, `RelationConfirmed` or `RelationChanged` by message and relation."""
     relations: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
-    """All events about each relation of the log, by id."""
+    """Events of every relation in the log, by id."""
     units: defaultdict[int, dict[int, EventRecord]] = field(default_factory=lambda: defaultdict(dict))
-    """`VectorsStored` of each unit that contains a message, by message and number; of a followed unit, by message 0."""
+    """`VectorsStored` of units, by message and unit number; followed units are under message 0."""
     embedders: defaultdict[int, list[tuple[int, str | None]]] = field(default_factory=lambda: defaultdict(list))
-    """Model of the vector of each of these units, None without one, by the position from which it had it."""
+    """Embedding model of each unit's vector (None without one), with the log position it applies from."""
     removed: dict[int, EventRecord] = field(default_factory=dict)
-    """`VectorsRemoved` of a unit, by number."""
+    """`VectorsRemoved` by unit number."""
     summarised: defaultdict[int, Records] = field(default_factory=lambda: defaultdict(list))
     """`SummaryRewritten` that read a message, by message."""
     blocks: defaultdict[str, Records] = field(default_factory=lambda: defaultdict(list))
-    """When a block was added and removed, by name."""
+    """Additions and removals of blocks, by name."""
     numbered: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Numbers of facts and relations by kind and id, as far as they were asked for; see `number`."""
+    """Cached numbers of facts and relations by kind and id; see `number`."""
     reset: EventRecord | None = None
-    """The last `SessionReset`."""
+    """The latest `SessionReset`."""
     imported: EventRecord | None = None
-    """`SessionImported`, if the conversation came from a file."""
+    """`SessionImported`, for a conversation from a file."""
 
     def number(self, kind: str, id: int) -> int:
-        """Return the number of a fact or a relation in its block, 1 for the first that came: ids are the database's."""
-        if id not in self.numbered.get(kind, {}):  # the log was read on since
-            known = tuple((self.facts if kind == "fact" else self.relations).items())  # another thread may read on
-            firsts = sorted(((own[0], each) for each, own in known if own), key=lambda pair: pair[0].position)
+        """Return the number of a fact or relation in its block, from 1; ids are the database's."""
+        if id not in self.numbered.get(kind, {}):  # the log has grown since
+            items = tuple((self.facts if kind == "fact" else self.relations).items())  # copied: threads may add
+            firsts = sorted(((logs[0], id) for id, logs in items if logs), key=lambda pair: pair[0].position)
             counts: Counter[str | None] = Counter()
             numbers = {}
-            for first, each in firsts:
+            for first, item_id in firsts:
                 counts[first.event.about] += 1
-                numbers[each] = counts[first.event.about]
+                numbers[item_id] = counts[first.event.about]
             self.numbered[kind] = numbers
         return self.numbered[kind].get(id, id)
 
@@ -110,14 +110,14 @@ class Life:
 def read_life(
     records: Iterable[EventRecord], seqs: Collection[int], *, session_id: str, units: Collection[int] = ()
 ) -> Life:
-    """Read what happened to these messages, and to these stored units, in one pass."""
+    """Collect the events about these messages and stored units in one pass."""
     life = Life(tuple(sorted(seqs)), frozenset(units), session_id)
     _read_on(life, records)
     return life
 
 
 class GrowingLife:
-    """What a log tells of all its facts and relations, and of no message: read on as the log grows. Thread-safe."""
+    """Events about all facts and relations, but no messages; extended as the log grows. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -126,10 +126,10 @@ class GrowingLife:
         self._position = 0
 
     def catch_up(self, history: History, session_id: str) -> Life:
-        """Read what is new. The lists of a life given out earlier grow too: its readers ignore what is after theirs."""
+        """Read new events. Lists of earlier results grow as well; their readers ignore later events."""
         with self._lock:
             first = history.records[0] if history.records else None
-            if first is not self._first or history.position < self._position:  # words were erased: another log
+            if first is not self._first or history.position < self._position:  # texts were erased: a new log
                 self._life, self._first, self._position = Life((), frozenset(), session_id), first, 0
             _read_on(self._life, history.after(self._position))
             self._position = history.position
@@ -137,7 +137,7 @@ class GrowingLife:
 
 
 def with_others(life: Life, records: Iterable[EventRecord]) -> Life:
-    """With events of the user's other sessions about facts; the life itself is left as it is."""
+    """Return a copy with fact events of the user's other sessions."""
     others = read_life(records, (), session_id=life.session_id)
     facts = defaultdict(list, life.facts)
     for id, more in others.facts.items():
@@ -193,7 +193,7 @@ def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
 
 
 def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
-    """Messages that support a merged fact; an undo of the merge takes them away again."""
+    """Add sources gained by a merge; remove them on its undo."""
     undone = event.undoes is not None and not event.again
     for fact, session, spans in event.support:
         for seq in held(spans, life.seqs) if (session or record.session_id) == life.session_id else ():

@@ -1,12 +1,11 @@
-"""Whether a text says a phrase, by words. Pure.
+"""Decide whether a text says a phrase, by words. Pure.
 
-A phrase is said where one sentence has all its stems, stop words aside, so that "allergic to nuts" is found in "Ana is
-allergic to all nuts" and not in a text that names an allergy here and nuts there. A phrase of several sentences is
-said where each of them is.
+A text says a phrase if one sentence has all its stems, ignoring stop words: "Ana is allergic to all nuts" says
+"allergic to nuts", but a text with the words in different sentences does not. A phrase of several sentences needs each
+of them.
 
-Where no text says it, it is looked for with its words in any order (`Phrase.scattered`), and then also as parts of
-longer words (`Phrase.in_compounds`). All look through markup, punctuation, case, Unicode forms and the escapes of JSON
-in tool arguments.
+Looser modes follow if no text matches: all words in any order (`Phrase.scattered`), then also as parts of longer words
+(`Phrase.in_compounds`). Markup, punctuation, case, Unicode forms and JSON escapes in tool arguments are ignored.
 """
 
 import re
@@ -18,71 +17,71 @@ from unicodedata import category, normalize
 from memory_core.text import stems, whole_characters, words
 
 CARRIED = 0.5
-"""Share of a phrase's stems that a fact must have to carry it: facts reword, "I live in" becomes "lives in"."""
+"""Minimum share of a phrase's stems in a fact that carries it: facts reword, "I live in" becomes "lives in"."""
 
 MAX_NEEDLES = 40
-"""Beginnings of words by which texts are looked up; all words of a longer phrase are compared all the same."""
+"""Maximum word prefixes for the fast pre-check of a text; longer phrases are still compared in full."""
 
 MIN_PART, MIN_MIDDLE, MIN_REST = 4, 6, 3
-"""Letters of a part at an end of a compound, of one in its middle, and of what is left on a side with any: "fire" is
-a part of "firefighter", "rain" is none of "train"."""
+"""Minimum letters of a compound's part at an end, in its middle, and of the rest on a side: "fire" is a part of
+"firefighter", "rain" is not one of "train"."""
 
 _IRREGULAR = 3
-"""Letters of the longest stem whose words differ in more than what follows its last letter: "sky" and "skies"."""
+"""Letters of the longest stem with irregular inflections: "sky" and "skies"."""
 
 _SENTENCES = re.compile(r"(?<=[.!?…])\s+|\n+")
 _SPEAKER = frozenset({"user", "i", "my", "me"})
-"""Stems by which a fact names whom a message calls otherwise."""
+"""Stems by which messages and facts refer to the speaker differently."""
 
 _MARKUP = re.compile(r"[*`~]+")
-"""Markdown that may stand within a word."""
+"""Markdown that may occur within a word."""
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
-"""Soft hyphens, joiners, marks of direction and variation selectors: nobody types them."""
+"""Invisible characters: soft hyphens, joiners, direction marks and variation selectors."""
 _ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|([^\W\d_])|(.))", re.DOTALL)
-"""Escapes of JSON, as texts of tools hold them: of a character, of a control character, of a sign."""
+"""JSON escapes in tool texts: of a code point, of a control character, of a sign."""
 _CODE = re.compile(r"\\u([0-9a-fA-F]{4})")
 _JOINTS = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])|'")
-"""Where two words are written as one: `birthdayDinner`, `HAT229`, `l'avion`."""
+"""Boundaries of words written together: `birthdayDinner`, `HAT229`, `l'avion`."""
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\uac00-\ud7af]")
-"""Letters of Thai, Lao, Burmese, Khmer and Korean, whose words stand in longer runs."""
+"""Letters of Thai, Lao, Burmese, Khmer and Korean, whose words have no separating spaces."""
 
 
 @dataclass(frozen=True)
 class Phrase:
-    """What is looked for, made comparable once."""
+    """A search phrase, prepared for comparison."""
 
     text: str
     sentences: tuple[frozenset[str], ...]
-    """Stems of each sentence that has any."""
+    """Stems of each non-empty sentence."""
     needles: tuple[str, ...]
-    """Beginnings of its words, casefolded: a text without one of them, whatever the ending, does not say it."""
+    """Casefolded word prefixes: a text that lacks one cannot match, whatever the inflection."""
     any_order: bool = False
-    """True if a text says it that has all of its words, in any order."""
+    """Whether all words may occur in any order."""
     parts: bool = False
-    """True if a word also counts where it is a part of a longer one. Only in any order."""
+    """Whether parts of longer words count; only with `any_order`."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":
-        """Read a phrase.
+        """Parse a phrase.
 
         >>> sorted(Phrase.of("allergic to nuts").sentences[0])
         ['allerg', 'nut']
         """
         line = " ".join(text.split())
         content = dict.fromkeys(stem for word in words(line) for stem in stems(word))
-        found = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
+        sentences = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
         needles = dict.fromkeys(needle for stem in content if (needle := _beginning(stem)))
-        return cls(line, tuple(sentence for sentence in found if sentence), tuple(needles)[:MAX_NEEDLES])
+        return cls(line, tuple(sentence for sentence in sentences if sentence), tuple(needles)[:MAX_NEEDLES])
 
     @cached_property
     def scattered(self) -> "Phrase":
-        """The same, said by every text that has all of its words, in any order."""
+        """Return a copy that matches all words in any order."""
         needles = (_beginning(stem) for word in self.all_words for stem in stems(word, stop=False))
         return replace(self, any_order=True, needles=tuple(dict.fromkeys(filter(None, needles)))[:MAX_NEEDLES])
 
     @cached_property
     def in_compounds(self) -> "Phrase":
-        """The same, said by every text that has all of its words, alone or as parts of longer ones.
+        """Return a copy that matches all words, alone or within longer ones.
 
         >>> Phrase.of("dinner Geburtstag").in_compounds.said_in("Das Geburtstagsessen (birthday dinner)")
         True
@@ -91,34 +90,34 @@ class Phrase:
 
     @cached_property
     def all_words(self) -> tuple[str, ...]:
-        """Its words, stop words too, and its emoji and other symbols, each once."""
-        copied = _CODE.sub(lambda found: chr(int(found[1], 16)), self.text)  # as in JSON
+        """Return the distinct words, including stop words, emoji and other symbols."""
+        copied = _CODE.sub(lambda match: chr(int(match[1], 16)), self.text)  # as in JSON
         text = visible(whole_characters(copied))
         return tuple(dict.fromkeys([*(word.casefold() for word in words(text)), *_symbols(text)]))
 
     @cached_property
-    def _sought(self) -> tuple["_Sought", ...]:
-        return tuple(_Sought(word, frozenset(stems(word, stop=False))) for word in self.all_words)
+    def _search_words(self) -> tuple["_SearchWord", ...]:
+        return tuple(_SearchWord(word, frozenset(stems(word, stop=False))) for word in self.all_words)
 
     @property
     def stems(self) -> frozenset[str]:
         return frozenset(stem for sentence in self.sentences for stem in sentence)
 
     def said_in(self, text: str) -> bool:
-        """Whether a text says it, word for word or with all its stems in one sentence."""
+        """Return whether a text says it: literally, or with all stems in one sentence."""
         if not self.text:
             return False
         if self.any_order:
-            held = _Held(text)
-            return bool(self._sought) and all(held.has(word, parts=self.parts) for word in self._sought)
+            held = _TextWords(text)
+            return bool(self._search_words) and all(held.has(word, parts=self.parts) for word in self._search_words)
         if self._symbols and not self._symbols <= _symbols(text):
             return False
-        if self._word_for_word(text):  # also across lines, where a phrase copied from a text has no sentence's end
+        if self._word_for_word(text):  # also across lines, as a copied phrase has no sentence ends
             return True
-        if not self.sentences:  # nothing but stop words or signs
+        if not self.sentences:  # only stop words or signs
             return bool(self._signs) and self._signs in visible(" ".join(text.split())).casefold()
-        there = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
-        return all(any(wanted <= sentence for sentence in there) for wanted in self.sentences)
+        sentences = [set(stems(sentence)) for sentence in _SENTENCES.split(text)]
+        return all(any(wanted <= sentence for sentence in sentences) for wanted in self.sentences)
 
     @cached_property
     def _symbols(self) -> Set[str]:
@@ -126,7 +125,7 @@ class Phrase:
 
     @cached_property
     def _signs(self) -> str:
-        """The phrase, where it has no words; else empty."""
+        """Return the phrase if it has no words; else empty."""
         signs = visible(self.text).casefold()
         return "" if words(signs) else signs
 
@@ -138,12 +137,12 @@ class Phrase:
         return bool(self._run) and f" {self._run} " in f" {' '.join(words(text))} "
 
     def carried_by(self, text: str) -> bool:
-        """Whether a fact, a relation or a summary made of a text that says it still carries it: most of its stems."""
+        """Return whether a derived fact, relation or summary still carries it: most of its stems."""
         return carries(frozenset(stems(text)), self.stems) if self.stems else self.said_in(text)
 
 
-class _Sought:
-    """One word that is looked for."""
+class _SearchWord:
+    """A search word."""
 
     def __init__(self, text: str, stems: frozenset[str]) -> None:
         self.text, self.stems = text, stems
@@ -151,18 +150,18 @@ class _Sought:
         self.in_runs = bool(_UNSPACED.search(text))
 
 
-class _Held:
-    """What a text has: its words in every form in which they can be typed."""
+class _TextWords:
+    """A text's words in every form in which they can be typed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._folded = folded(text)
 
-    def has(self, word: _Sought, *, parts: bool) -> bool:
-        """Whether it has a word, in this or an inflected form, alone or (`parts`) as a part of a longer one."""
+    def has(self, word: _SearchWord, *, parts: bool) -> bool:
+        """Return whether it has a word, possibly inflected, alone or (`parts`) within a longer one."""
         if word.in_runs:
             return word.text in self._folded
-        if not all(each in self._folded for each in word.beginnings):  # seen without taking the text apart
+        if not all(prefix in self._folded for prefix in word.beginnings):  # fast check without tokenising the text
             return False
         if word.text in self._words or (bool(word.stems) and self._stems >= word.stems):
             return True
@@ -182,13 +181,13 @@ class _Held:
 
     @cached_property
     def _words(self) -> Set[str]:
-        found: set[str] = set()
+        result: set[str] = set()
         for form in self._forms:
-            found |= _symbols(form)
-            found.update(word.casefold() for word in words(form))
-            found.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
-            found.update(part for word in tuple(found) if word.count(",") + word.count(".") for part in _listed(word))
-        return found
+            result |= _symbols(form)
+            result.update(word.casefold() for word in words(form))
+            result.update(word.casefold() for word in words(_JOINTS.sub(" ", form)) if len(word) > 1)
+            result.update(part for word in tuple(result) if word.count(",") + word.count(".") for part in _listed(word))
+        return result
 
     @cached_property
     def _stems(self) -> frozenset[str]:
@@ -196,49 +195,49 @@ class _Held:
 
 
 def _listed(number: str) -> list[str]:
-    """Numbers that were written as one, `1,2,3` or `12.5.2024`, and one with its thousands; none for a decimal."""
+    """Return the numbers in `1,2,3` or `12.5.2024`, or a number with thousands separators; none for a decimal."""
     several = "," in number or number.count(".") > 1
     return [number.replace(",", ""), *re.split("[.,]", number)] if several else []
 
 
 def folded(text: str) -> str:
-    """A text as it is searched for parts of words: visible, casefolded, without markup and without escapes."""
+    """Normalise a text for substring search: visible, casefolded, without markup and escapes."""
     if text.isascii() and "\\" not in text:
         return _MARKUP.sub("", text).casefold()
     return _MARKUP.sub("", "\n".join(_unescaped(visible(text)))).casefold()
 
 
 def visible(text: str) -> str:
-    """A text in Unicode's composed form, without what cannot be seen."""
+    """Normalise to Unicode's composed form without invisible characters."""
     return text if text.isascii() else _INVISIBLE.sub("", normalize("NFKC", text)).replace("’", "'")
 
 
 def _unescaped(text: str) -> Iterator[str]:
-    """A text as it stands, and with the escapes of JSON read."""
+    """Yield a text as is, and with JSON escapes decoded."""
     yield text
     if "\\" in text:
-        read = _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else f" {found[3] or ''}", text)
+        read = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else f" {match[3] or ''}", text)
         yield visible(whole_characters(read))
 
 
 def _symbols(text: str) -> Set[str]:
-    """Emoji and currencies of a text, which no word has."""
+    """Return a text's emoji and currency signs, which are part of no word."""
     if text.isascii():
         return {"$"} if "$" in text else frozenset()
     return {sign for sign in visible(text) if category(sign) in ("So", "Sc", "Cn")}
 
 
-def carries(there: Set[str], wanted: Set[str]) -> bool:
-    """Whether most of some stems are there, those aside by which a speaker is named; True if none are wanted."""
+def carries(present: Set[str], wanted: Set[str]) -> bool:
+    """Return whether most of the wanted stems are present, ignoring those of the speaker; True if none are wanted."""
     wanted = (wanted - _SPEAKER) or wanted
-    shared = len(wanted & there)
+    shared = len(wanted & present)
     return shared > len(wanted) * CARRIED or shared == len(wanted)
 
 
 def _beginning(stem: str) -> str:
-    """Letters that every word of a stem begins with: "hop" of "hope" and "hoping", "d" of "die" and "dying".
+    """Return the common prefix of all words of a stem: "hop" of "hope" and "hoping", "d" of "die" and "dying".
 
-    Empty where there are none: "not" is in "don't" too, and numbers may be written with commas.
+    Empty if there is none: "not" also occurs in "don't", and numbers may be written with commas.
     """
     if stem == "not" or stem[0].isdigit():
         return stem[:1] if stem[0].isdigit() else ""
@@ -246,5 +245,5 @@ def _beginning(stem: str) -> str:
 
 
 def answered_with(phrase: Phrase, answers: Iterable[str]) -> bool:
-    """Whether an answer uses the words of what is followed."""
+    """Return whether an answer uses the words of the phrase."""
     return any(phrase.carried_by(text) for text in answers)

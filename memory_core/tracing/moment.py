@@ -1,4 +1,4 @@
-"""The moment that a trace looks at: one prompt, the searches it was built from, and the blocks of that time. Pure."""
+"""The point in time of a trace: one prompt, the searches it was built from, and the blocks of that time. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from memory_core.history.slices.contexts import context_of
 
 @dataclass(frozen=True, slots=True)
 class Cutting:
-    """The cut that left a ref out of the prompt."""
+    """The cut that removed a ref from the prompt."""
 
     part: str
     rule: str
@@ -20,30 +20,30 @@ class Cutting:
     over_before: int
     """Tokens above the limit when it was decided."""
     later: bool = False
-    """Whether another part was cut before it."""
+    """Whether another part was cut before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One prompt, or the end of a turn where none was built."""
+    """A prompt, or the end of a turn without one."""
 
     turn: int
-    """Turn asked about."""
+    """Requested turn."""
     position: int
     record: EventRecord | None
-    """The prompt's record."""
+    """Record of the prompt."""
     blocks: Mapping[str, PastBlock]
     retrieved: Mapping[str, EventRecord]
-    """Search of each block that the prompt was built from."""
+    """Search of each block for the prompt."""
     failed: Mapping[str, EventRecord]
-    """Blocks that could not be read for it."""
+    """Read failures of blocks for the prompt."""
     held: Mapping[Ref, str]
-    """Part that holds each ref of the prompt."""
+    """Part containing each ref of the prompt."""
     cut: Mapping[Ref, Cutting]
     queue: frozenset[int]
-    """Messages of the queue in the prompt, pinned ones included."""
+    """Queue messages in the prompt, including pinned ones."""
     queue_over: int = 0
-    """Tokens above the limit when the queue's oldest turns were left out; 0 if none were."""
+    """Tokens above the limit when the queue's oldest turns were dropped; 0 if none were."""
 
     @property
     def built(self) -> ContextBuilt | None:
@@ -51,28 +51,28 @@ class Moment:
 
     @property
     def observed(self) -> bool:
-        """Whether the prompt was only seen or reported: an attached agent decided what is in it."""
+        """Return whether an attached agent built the prompt, so it was only observed or reported."""
         return self.built is not None and self.built.known != "built"
 
     @property
     def seen_by(self) -> Literal["observed", "reported"]:
-        """How an attached agent's prompt is known."""
+        """Return the source of an attached agent's prompt."""
         return "reported" if self.built is not None and self.built.known == "reported" else "observed"
 
     @property
     def candidates(self) -> dict[Ref, str]:
-        """Block of each unit that the recorded searches name, best first."""
+        """Return the block of each unit in the recorded searches, best first."""
         searches = [search for record in self.retrieved.values() if (search := search_of(record)) is not None]
         return {Ref.of("unit", number): search.block for search in searches for number, *_ in search.candidates}
 
     @property
     def prompt(self) -> str:
-        """The prompt in words, for the middle of a sentence."""
+        """Describe the prompt for the middle of a sentence."""
         return f"the prompt of turn {self.record.turn:,}" if self.record is not None else "a prompt"
 
 
 def moment_at(history: History, turn: int, upto: int) -> Moment:
-    """The last prompt built up to a turn, and not after a position."""
+    """Return the last prompt up to a turn and a log position."""
     record = _prompt_at(history, turn, upto)
     position = record.position if record is not None else min(upto, history.position_at(turn) or upto)
     blocks = {block.name: block for block in history.blocks_at(position)}

@@ -1,6 +1,6 @@
-"""Found, and yet not in the prompt: what searches of an attached agent's memory returned and it did not send. Pure.
+"""Search results of an attached agent's memory that are missing from the prompt that followed. Pure.
 
-A span reports what was found; whether a prompt has it is seen by comparing words, so that no rule is claimed.
+Spans report the results; their presence is inferred by comparing texts, so no rule is claimed.
 """
 
 from bisect import bisect_left
@@ -15,33 +15,33 @@ from memory_core.tracing.matching import Phrase, folded
 
 
 @dataclass(frozen=True, slots=True)
-class Unsent:
-    """What one search found, and the prompt that followed it has not."""
+class OmittedResults:
+    """Results of one search that are missing from the prompt that followed."""
 
     search: EventRecord
     prompt: EventRecord
     missing: tuple[int, ...]
-    """Places in the search's results, from 0."""
+    """Indexes into the search's results, from 0."""
 
 
 class Prompts:
-    """The prompts of a session in the order in which they were sent."""
+    """A session's prompts in the order sent."""
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
         self._sent: list[tuple[int, EventRecord]] = []
         self._of_trace: dict[str, list[tuple[int, EventRecord]]] = defaultdict(list)
         for record in records:
             if is_context(record.event) and record.event.known != "built":
-                # One that was seen on its way has the time at which its call was recorded.
+                # Directly observed prompts are timed by the record of their call.
                 sent = record.event.sent if record.event.sent is not None else int(record.at * 1e6)
                 self._sent.append((sent, record))
                 if record.event.span is not None:
                     self._of_trace[_trace(record.event.span)].append((sent, record))
-        for each in (self._sent, *self._of_trace.values()):
-            each.sort(key=lambda pair: (pair[0], pair[1].position))
+        for prompts in (self._sent, *self._of_trace.values()):
+            prompts.sort(key=lambda pair: (pair[0], pair[1].position))
 
     def after(self, event: MemorySearched) -> EventRecord | None:
-        """The prompt that followed a search: the next one of its trace, else of the session."""
+        """Return the prompt after a search: the next of its trace, else of the session."""
         for sent in (self._of_trace.get(_trace(event.span), ()), self._sent):
             place = bisect_left(sent, event.finished, key=lambda pair: pair[0])
             if place < len(sent):
@@ -53,19 +53,19 @@ def _trace(span: str) -> str:
     return span.partition(":")[0]
 
 
-def unsent(
+def omitted_results(
     records: Sequence[EventRecord],
     searches: Iterable[EventRecord],
     words: Callable[[str], str | None],
     said_in: Callable[[EventRecord], str],
     *,
     prompt: EventRecord | None = None,
-) -> Mapping[int, Unsent]:
-    """Searches with something that is not in the prompt that followed, by position; `prompt`: only where that is it.
+) -> Mapping[int, OmittedResults]:
+    """Return searches with missing results by log position; `prompt`: only those it followed.
 
-    `records` are the log up to the moment looked at; `words` are those under a hash, `said_in` all of a prompt.
+    `records`: the log up to the requested moment; `words` returns the text of a hash, `said_in` a prompt's whole text.
     """
-    prompts, found = Prompts(records), {}
+    prompts, omitted = Prompts(records), {}
     for search in searches:
         event: Any = search.event
         sent = prompts.after(event) if search.kind == MemorySearched.kind and event.results else None
@@ -73,15 +73,15 @@ def unsent(
             continue
         text = said_in(sent)
         in_text = _folded(text)
-        told = [(n, own) for n, (_, key, _, _) in enumerate(event.results) if key and (own := words(key))]
-        missing = tuple(n for n, own in told if not _says(text, in_text, own))
+        results = [(n, text_of) for n, (_, key, _, _) in enumerate(event.results) if key and (text_of := words(key))]
+        missing = tuple(n for n, result in results if not _says(text, in_text, result))
         if missing:
-            found[search.position] = Unsent(search, sent, missing)
-    return found
+            omitted[search.position] = OmittedResults(search, sent, missing)
+    return omitted
 
 
 def says(text: str, words: str) -> bool:
-    """Whether a text has these words: one after the other, or every sentence of them with all its stems in one."""
+    """Return whether a text has these words: literally, or each sentence's stems within one sentence."""
     return _says(text, _folded(text), words)
 
 
@@ -89,7 +89,7 @@ def _says(text: str, in_text: str, words: str) -> bool:
     if _folded(words) in in_text:
         return True
     phrase = Phrase.of(words)
-    # Most that lack it lack the beginning of a word, which is seen without their stems.
+    # fast pre-check: most texts lack a word's prefix
     return all(needle in in_text for needle in phrase.needles) and phrase.said_in(text)
 
 

@@ -1,4 +1,4 @@
-"""What nobody asked about and should know: questions that found nothing, memory that is never used. Pure."""
+"""Find unreported problems: questions without results, memory that is never used. Pure."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -14,41 +14,41 @@ _ASIDE = frozenset({"superseded", "retired", "rejected"})
 
 @dataclass(frozen=True, slots=True)
 class EmptySearch:
-    """A question for which a block's search brought nothing into the prompt."""
+    """A question for which a block's search added nothing to the prompt."""
 
     turn: int
     block: str
     query: str
-    """Hash of the question's words."""
+    """Hash of the question's text."""
     outcomes: Mapping[str, int]
-    """Number of candidates by outcome; empty if there were none."""
+    """Number of candidates by outcome; empty without candidates."""
     best: Ref | None
-    """The candidate with the highest score; None if there was none."""
+    """Candidate with the highest score; None without candidates."""
     score: float | None
     threshold: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Overlooked:
-    """What stands in a log and on no screen, as of one position."""
+    """Problems up to one log position that no other screen shows."""
 
     empty_searches: tuple[EmptySearch, ...]
     """Newest first."""
     unused: Mapping[RefKind, tuple[Ref, ...]]
-    """Facts, stored units and relations that are kept and were in no prompt, newest first."""
+    """Active facts, stored units and relations that were in no prompt, newest first."""
     kept: Mapping[RefKind, int]
-    """How many of each are kept."""
+    """Number of active items of each kind."""
     flipped: tuple[tuple[Ref, int], ...]
-    """Facts that were put aside and came back, with how often they did; most often first."""
+    """Facts set aside and restored, with the number of times; most often first."""
     cut: tuple[tuple[Ref, int, int], ...]
-    """What was found and cut: the ref, prompts it was asked for, prompts it was cut from; most often cut first."""
+    """Retrieved and cut items: ref, prompts that requested it, prompts that cut it; most often cut first."""
 
     def __bool__(self) -> bool:
         return bool(self.empty_searches or any(self.unused.values()) or self.flipped or self.cut)
 
 
 def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
-    """What is overlooked in a log up to a position, up to which its usage was counted."""
+    """Find problems up to a log position; `usage` was counted up to the same one."""
     searches = [
         _empty(search)
         for turn in history.turns.values()
@@ -64,7 +64,7 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
             continue
         if event.adds == "facts":
             facts[event.fact] = event.block, event.content
-            if facts[event.fact] in aside:  # what was put aside is learned anew
+            if facts[event.fact] in aside:  # learned again after it was set aside
                 flips[event.fact] += 1 + flips.pop(aside.pop(facts[event.fact]), 0)
         elif event.becomes in _ASIDE and event.fact in facts:
             aside[facts[event.fact]] = event.fact
@@ -72,22 +72,22 @@ def overlooked(history: History, position: int, usage: Usage) -> Overlooked:
             flips[event.fact] += 1
             del aside[facts[event.fact]]
     uses: dict[RefKind, Mapping[int, Use]] = {"fact": usage.facts, "unit": usage.turns, "relation": usage.relations}
-    kept = {kind: usage.kept.get(kind, frozenset()) for kind in uses}
+    active = {kind: usage.kept.get(kind, frozenset()) for kind in uses}
     cut = [
         (Ref.of(kind, number), use.asked, use.cut)
         for kind, counted in uses.items()
         for number, use in counted.items()
-        if use.cut and number in kept[kind]
+        if use.cut and number in active[kind]
     ]
     return Overlooked(
-        empty_searches=tuple(sorted(searches, key=lambda each: -each.turn)),
+        empty_searches=tuple(sorted(searches, key=lambda entry: -entry.turn)),
         unused={
-            kind: tuple(Ref.of(kind, number) for number in sorted(kept[kind] - counted.keys(), reverse=True))
+            kind: tuple(Ref.of(kind, number) for number in sorted(active[kind] - counted.keys(), reverse=True))
             for kind, counted in uses.items()
         },
-        kept={kind: len(numbers) for kind, numbers in kept.items()},
+        kept={kind: len(numbers) for kind, numbers in active.items()},
         flipped=tuple((Ref.of("fact", fact), times) for fact, times in flips.most_common()),
-        cut=tuple(sorted(cut, key=lambda each: -each[2])),
+        cut=tuple(sorted(cut, key=lambda entry: -entry[2])),
     )
 
 

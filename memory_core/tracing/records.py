@@ -1,7 +1,7 @@
-"""Tracks of the records of an attached agent's memory: written, kept, found, and whether the prompt has them. Pure.
+"""Tracks of records in an attached agent's memory: written, kept, retrieved, in the prompt. Pure.
 
-What happened to a record is reported by the agent's spans; whether it is in the prompt is observed, by its words. Why,
-only the agent knows.
+The agent's spans report what happened to a record; its presence in the prompt is inferred from texts. Reasons are known
+to the agent only.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,21 +19,21 @@ from memory_core.tracing.stages import in_turn, stage
 from memory_core.tracing.values import Carrier, Stage, Track
 
 QUOTED = 80
-"""Characters of a question that are quoted."""
+"""Maximum characters of a quoted question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """The records of a session's stores, followed to the prompt of one moment."""
+    """Records of a session's stores, traced to the prompt of one moment."""
 
     history: History
     moment: Moment
     words: Words
     said_in: Callable[[EventRecord], str]
-    """All of a prompt."""
+    """Return a prompt's whole text."""
 
     def tracks(self, phrase: Phrase) -> Iterator[Track]:
-        """One for each record of which a write says a phrase, or that was found with it."""
+        """Yield a track per record that was written or retrieved with the phrase."""
         then = self.history.upto(self.moment.position)
         stores, searches = stores_of(then), self._searches(then)
         for store in stores_of(self.history.records).values():
@@ -43,10 +43,10 @@ class Records:
                     yield self._track(phrase, record, ever, searches)
 
     def _searches(self, then: Sequence[EventRecord]) -> list[EventRecord]:
-        """Those that the prompt looked at followed."""
+        """Return the searches that the prompt followed."""
         prompts, prompt = Prompts(then), self.moment.record
-        found = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
-        return [record for record in found if prompts.after(cast(MemorySearched, record.event)) is prompt]
+        searches = (record for record in then if record.kind == MemorySearched.kind and prompt is not None)
+        return [record for record in searches if prompts.after(cast(MemorySearched, record.event)) is prompt]
 
     def _track(
         self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord, searches: list[EventRecord]
@@ -59,7 +59,7 @@ class Records:
         return Track(carrier, tuple(stages))
 
     def _before(self, phrase: Phrase, record: StoreRecord | None, ever: StoreRecord) -> Iterator[Stage]:
-        """Written, and kept. `record` is as it was known then, `ever` as it is by now."""
+        """Yield the stages written and kept. `record`: its state at the moment, `ever`: its latest state."""
         name = f"record {ever.id} of {ever.store}" if ever.id else f"a record of {ever.store}"
         first = self._first(phrase, record)
         if first is None:
@@ -80,41 +80,41 @@ class Records:
             yield _reported("kept", "lost", text, over, "overwritten")
 
     def _first(self, phrase: Phrase, record: StoreRecord | None) -> EventRecord | None:
-        """The first write that says it; the first search of a record whose writes were not seen."""
+        """Return the first write with the phrase, or the first search of a record whose writes were not observed."""
         if record is None:
             return None
         if not record.versions:
             return record.found[0] if self._says(phrase, record.found_words) else None
-        return next((each.record for each in record.versions if self._says(phrase, each.words)), None)
+        return next((version.record for version in record.versions if self._says(phrase, version.words)), None)
 
     def _end(self, record: StoreRecord, words: str, searches: list[EventRecord]) -> Iterator[Stage]:
-        """Found by a search before the prompt, and in it."""
+        """Yield the stages retrieved before the prompt, and in the prompt."""
         moment = self.moment
         if moment.record is None:
             yield stage("prompt", "waiting", f"No prompt was seen up to turn {moment.turn:,}.", rule="no_prompt")
             return
-        own = [search for search in searches if store_name(search.event) == record.store]
-        hit = next((search for search in reversed(own) if search in record.found), None)
+        of_store = [search for search in searches if store_name(search.event) == record.store]
+        hit = next((search for search in reversed(of_store) if search in record.found), None)
         if says(self.said_in(moment.record), words):
             if hit is not None:
-                yield self._found(record, hit)
+                yield self._found_stage(record, hit)
             text = f"In {moment.prompt}, by its words."
             yield stage("prompt", "passed", text, moment.record, knowledge="observed", turn=moment.record.turn)
         elif hit is not None:
-            yield self._found(record, hit)
+            yield self._found_stage(record, hit)
             where = f"the search of {record.store}{self._question(hit)}"
             text = f"Found by {where}, and yet not in {moment.prompt}: no message has its words. Why is not known here."
             yield stage("prompt", "lost", text, moment.record, rule="found_not_sent", knowledge="observed")
-        elif own:
-            missed: Any = own[-1].event
+        elif of_store:
+            missed: Any = of_store[-1].event
             number = "nothing" if missed.count == 0 else "other records" if missed.results else "what is not known"
-            text = f"Not found: the search of {record.store}{self._question(own[-1])} returned {number}."
-            yield _reported("found", "lost", text, own[-1], "not_returned")
+            text = f"Not found: the search of {record.store}{self._question(of_store[-1])} returned {number}."
+            yield _reported("found", "lost", text, of_store[-1], "not_returned")
         else:
             text = f"Not looked for: no search of {record.store} was reported before {moment.prompt}."
             yield _reported("found", "lost", text, moment.record, "no_search")
 
-    def _found(self, record: StoreRecord, search: EventRecord) -> Stage:
+    def _found_stage(self, record: StoreRecord, search: EventRecord) -> Stage:
         event: Any = search.event
         place = next((n for n, (id, *_) in enumerate(event.results) if id is not None and id == record.id), None)
         score = event.results[place][3] if place is not None else None
@@ -143,8 +143,9 @@ def _words_of(record: StoreRecord) -> Iterable[str]:
 
 
 def _same(store: Store | None, ever: StoreRecord) -> StoreRecord | None:
-    """The record as it was then; None if nothing told of it yet. Those without an id are told apart by their writes."""
-    for each in store.records if store is not None else ():
-        if each.id == ever.id and (each.id is not None or each.versions[0].record is ever.versions[0].record):
-            return each
+    """Return the record's state at the moment; None before its first event. Records without ids are matched by their
+    writes."""
+    for other in store.records if store is not None else ():
+        if other.id == ever.id and (other.id is not None or other.versions[0].record is ever.versions[0].record):
+            return other
     return None

@@ -1,4 +1,4 @@
-"""Gathers what is put on a page: turns with their messages, prompts and traces."""
+"""Collect a page's turns with their messages, prompts and traces."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -21,13 +21,13 @@ def shown_page(
     trace: Callable[[int], Trace] | None,
     start: int | None,
 ) -> Page:
-    """The page of some turns of a history; `trace` follows something to the prompt of a turn."""
-    said = _messages(log, history, set(turns))
+    """Build the page of some turns of a history; `trace` returns the trace to a turn's prompt."""
+    messages = _messages(log, history, set(turns))
     shown = [
         ShownTurn(
             record=history.turns[turn],
-            said=tuple(
-                (role, None if message is None else message_text(message)) for role, message in said.get(turn, ())
+            messages=tuple(
+                (role, None if message is None else message_text(message)) for role, message in messages.get(turn, ())
             ),
             prompt=log.prompt(built) if (built := history.turns[turn].built) is not None else None,
             trace=trace(turn) if trace is not None else None,
@@ -39,16 +39,16 @@ def shown_page(
 
 
 def _messages(log: SessionLog, history: History, turns: set[int]) -> Mapping[int, list[tuple[str, ChatMessage | None]]]:
-    """Role and message of everything said in these turns; None for words that were erased."""
+    """Return role and message of everything said in these turns; None for erased messages."""
     added: list[tuple[int, Any]] = [
         (record.turn, record.event)
         for record in history.records
         if record.kind == "message_added" and record.turn in turns
     ]
     texts = log.texts(event.content for _, event in added)
-    found: dict[int, list[tuple[str, ChatMessage | None]]] = {}
+    by_turn: dict[int, list[tuple[str, ChatMessage | None]]] = {}
     for turn, event in added:
         text = texts.get(event.content)
         message = None if text is None else ChatMessage.from_json(text)
-        found.setdefault(turn, []).append((event.role, message))
-    return found
+        by_turn.setdefault(turn, []).append((event.role, message))
+    return by_turn

@@ -1,4 +1,4 @@
-"""The stages that tracks are made of, each with the sentence, the rule and the numbers of its event. Pure."""
+"""Builders of a track's stages, each with the sentence, rule and numbers of its event. Pure."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,10 +36,10 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
     "suppressed": ("suppressed", "it is like fact {fact}, which was rejected"),
     "refused": ("refused", "what was proposed was impossible and was refused"),
 }
-"""Rule and reason, by the recorded code."""
+"""Rule and reason by recorded code."""
 
 SEES_IT = {"flush": "at the next flush", "turn": "once its turn is over", "session_end": "when the session is closed"}
-"""When a block is given a message of the queue, by its setting `deliver_on`."""
+"""Time at which a block receives a queued message, by its setting `deliver_on`."""
 
 
 def stage(
@@ -52,7 +52,7 @@ def stage(
     knowledge: Knowledge = "decided",
     **numbers: float,
 ) -> Stage:
-    """A stage decided by a record."""
+    """Build a stage decided by a record."""
     position, turn = (record.position, record.turn) if record is not None else (None, None)
     return Stage(name, verdict, text, position, turn, rule, numbers, knowledge)
 
@@ -62,47 +62,47 @@ def count(number: float, noun: str = "token") -> str:
     return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
 
 
-def by_whom(record: EventRecord) -> str:
-    """Who made a change, for the middle of a sentence."""
+def author(record: EventRecord) -> str:
+    """Name the author of a change, for the middle of a sentence."""
     return {"engine": "the engine", "agent": "the agent"}.get(record.actor, SPEAKERS["user"])
 
 
 def in_turn(record: EventRecord) -> str:
-    """When a change was made, for the end of a sentence. Stores have no turns, and a session none at first."""
+    """Describe the time of a change, for the end of a sentence; stores have no turns."""
     return f"in turn {record.turn:,}" if record.turn else "before the first turn"
 
 
 # -- the message ---------------------------------------------------------------------------------
 
 
-def way_in(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
-    """Said, in the queue, flushed: where every track of a message begins. `left`: what took it out of the queue.
+def intake(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
+    """Stages at the start of a message's tracks: said, queued, flushed. `left`: event that removed it from the queue.
 
-    Of an attached agent only that it was said is known.
+    For an attached agent, only the first is known.
     """
     event: Any = added.event
     who = SPEAKERS.get(event.role, event.role)
-    known: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
+    knowledge: Knowledge = moment.seen_by if moment.observed else "reported" if life.imported is not None else "decided"
     if added.position > moment.position:
         late = f"Said by {who} in turn {added.turn:,}, after {moment.prompt}."
         return [stage("said", "lost", late, added, rule="said_later", turn=added.turn)]
-    said = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
-                 knowledge=known, turn=added.turn, tokens=event.tokens)  # fmt: skip
-    if moment.observed:  # what an attached agent keeps in between is not known
-        return [said]
+    first = stage("said", "passed", f"Said by {who} in turn {added.turn:,}, {count(event.tokens)}.", added,
+                  knowledge=knowledge, turn=added.turn, tokens=event.tokens)  # fmt: skip
+    if moment.observed:  # an attached agent's queue is unknown
+        return [first]
     if event.pinned:
-        return [said, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
+        return [first, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
     if left is None or left.position > moment.position:
-        return [said, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
+        return [first, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
     queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn:,}.", added)
     gone: Any = left.event
     flush = getattr(gone, "flush", None)
     if left.kind == "session_reset":
         text = f"Forgotten in turn {left.turn:,}, when the queue was reset: no block is given what leaves so."
-        return [said, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
+        return [first, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
     if flush is None:
         text = f"Taken out of the queue in turn {left.turn:,}, when it was replaced: no block is given what leaves so."
-        return [said, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
+        return [first, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
     text = (
         f"Flushed in turn {left.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
         f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
@@ -112,11 +112,11 @@ def way_in(history: History, life: Life, moment: Moment, added: EventRecord, lef
         text = f"Flushed in turn {left.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
     flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
-    return [said, queued, flushed]
+    return [first, queued, flushed]
 
 
 def in_prompt(moment: Moment, seq: int) -> Stage:
-    """Whether a message is in the prompt as itself."""
+    """Return whether the prompt has a message in its queue."""
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if moment.observed and seq in moment.queue:
@@ -138,7 +138,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
 def delivery(
     history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, left: EventRecord | None
 ) -> Stage:
-    """Whether a message was given to a block."""
+    """Return whether a message was delivered to a block."""
     message: Any = added.event
     seq, name = message.seq, block.name
     due = [
@@ -177,7 +177,7 @@ def _not_due(
         text = f"Still in the queue: {name} sees it {sees_it}."
         if moment.built is None or sees_it != SEES_IT["flush"]:
             return stage("delivery", "waiting", text, moment.record or said, rule="queued")
-        # At the end of the shown turn, if it is in the queue then: the prompt was built before the turn's answer came.
+        # At the end of the shown turn, if still queued then: the prompt precedes the turn's answer.
         turn = history.turns.get(moment.turn)
         stays = turn is not None and (left is None or left.turn > moment.turn)
         tokens = turn.queue_tokens if turn is not None and stays else moment.built.queue_asked
@@ -207,14 +207,14 @@ def _clause(error: str) -> str:
 
 
 def cut_text(turn: int, cut: Cutting) -> str:
-    """A cut of a block's part in one sentence."""
+    """Describe a cut of a block's part in one sentence."""
     return CUT_RULES.get(cut.rule, CUT_RULES["trimmed"]).format(
         turn=turn, part=cut.part, over=count(cut.over_before), order="next" if cut.later else "first"
     )
 
 
 def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
-    """Whether the prompt holds a ref of a block, or cut it; None if the block did not ask for it."""
+    """Return whether the prompt holds or cut a block's ref; None if the block did not request it."""
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if ref in moment.held:
@@ -229,18 +229,18 @@ def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
         error: Any = failed.event
         text = f"{block} could not be read for {moment.prompt}: {_clause(error.error)}."
         return stage("prompt", "lost", text, failed, rule="block_failed")
-    there = moment.blocks.get(block)
-    if there is None:
+    past_block = moment.blocks.get(block)
+    if past_block is None:
         text = f"{block} was not there for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_removed")
-    if not there.settings.get("enabled", True):
+    if not past_block.settings.get("enabled", True):
         text = f"{block} was switched off for {moment.prompt}."
         return stage("prompt", "lost", text, moment.record, rule="block_off")
     return None
 
 
-def found(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
-    """What the search of a vector block said of a stored unit; `embedder` made its vector, None: it has none."""
+def search_stage(moment: Moment, block: PastBlock, number: int, embedder: str | None) -> Stage:
+    """Return a vector search's verdict on a stored unit; `embedder`: model of its vector, None without one."""
     record = moment.retrieved.get(block.name)
     ref = Ref.of("unit", number)
     asked_for = ref in moment.held or ref in moment.cut

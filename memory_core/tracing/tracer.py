@@ -1,4 +1,4 @@
-"""`Memory.trace`: gathers the log, the words and the prompt, and lets the pure parts follow."""
+"""`Memory.trace`: reads log, texts and prompt, and runs the pure parts on them."""
 
 import copy
 from collections import Counter
@@ -34,7 +34,7 @@ from memory_core.tracing.fixes import Fix, Fixes, apply_fix, find_fixes
 from memory_core.tracing.life import GrowingLife, Life, read_life, with_others
 from memory_core.tracing.matching import MAX_NEEDLES, Phrase, folded
 from memory_core.tracing.moment import Moment, moment_at
-from memory_core.tracing.omitted_results import Unsent, unsent
+from memory_core.tracing.omitted_results import OmittedResults, omitted_results
 from memory_core.tracing.overlooked import Overlooked, overlooked
 from memory_core.tracing.presence import MAX_TURNS, Presence, TurnPresence, presence_in
 from memory_core.tracing.records import Records
@@ -42,11 +42,11 @@ from memory_core.tracing.showing.page import Page
 from memory_core.tracing.shown import shown_page
 from memory_core.tracing.texts import (
     Version,
-    came_in,
     content_text,
-    made_of,
+    first_version,
     pieces_of,
     plain_text,
+    possible_sources,
     saying,
     versions,
     with_words,
@@ -55,43 +55,43 @@ from memory_core.tracing.tracks import Followed, Tracing
 from memory_core.tracing.values import CutEntry, Matched, Nearest, Said, Trace, Track, ranked
 
 MAX_SAID = 12
-"""Messages followed of those that say a phrase: the newest up to the prompt first."""
+"""Maximum messages followed for a phrase: the newest up to the prompt first."""
 
 MAX_SAID_EVER = 300
-"""The same for a strip, which follows to every turn's prompt those said by then."""
+"""Maximum for a presence strip, which follows the messages up to each turn's prompt."""
 
-MEANT = 0.8
-"""Cosine from which a message in other words is taken to say a phrase; below it, it is only suggested."""
+MIN_PARAPHRASE_SIMILARITY = 0.8
+"""Minimum cosine similarity at which a reworded message counts as saying a phrase; below it, it is only suggested."""
 
-SUGGESTED = 0.3
-"""Cosine from which a message is suggested where nobody said a phrase."""
+MIN_SUGGESTION_SIMILARITY = 0.3
+"""Minimum cosine similarity to suggest a message for a phrase that nobody said."""
 
 MAX_SPREAD, MAX_COMPARED = 12, 1_000
-"""Words of a phrase that are looked for one by one where no text has all of them, and messages compared for each."""
+"""Maximum words of a phrase searched one by one if no text has all of them, and messages compared for each."""
 
 MAX_CHARACTERS = 2_000
-"""Characters of a phrase that are looked for by meaning."""
+"""Maximum characters of a phrase searched by meaning."""
 
 MAX_CARRIERS = 200
-"""Facts, and relations, that are followed of those that say a phrase: "the" is said by 10,000 of a long session, and to
-follow each of them takes two seconds. Those in the prompt or cut from it first, then the newest."""
+"""Maximum facts, and relations, followed for a phrase; a common word matches 10,000, which would take two seconds.
+Those in the prompt or cut from it come first, then the newest."""
 
 MAX_ENTRIES = 50
-"""Entries of a cut that are followed, in the order in which they were cut."""
+"""Maximum entries followed for a cut, in the order cut."""
 
 MAX_READ = 300
-"""Messages of a summary that are looked through for the words of one of its sentences: the newest."""
+"""Maximum source messages of a summary compared with a sentence: the newest."""
 
 MAX_TRACKS = 50
-"""Tracks of one trace, the furthest first: more are no help to whoever reads them, and a page draws each stage."""
+"""Maximum tracks of a trace, furthest first; every stage of each is rendered."""
 
 _FACT_KINDS = tuple(kind for kind, event in KINDS.items() if event in FACT_EVENTS)
 
 _ERASING = frozenset({"session_reset", "fact_erased", "entity_erased", "relation_erased", "vectors_removed"})
-"""Events after which words of earlier turns may be gone."""
+"""Events after which texts of earlier turns may be erased."""
 
 _BEST = 50
-"""Stored units among which the nearest in meaning is looked for, best score first."""
+"""Maximum stored units compared by meaning, best score first."""
 
 
 class SessionTracer:
@@ -104,15 +104,15 @@ class SessionTracer:
     def __call__(
         self, target: str | Ref, *, words: str | None = None, turn: int | None = None, upto: int | None = None
     ) -> Trace:
-        """Follow one piece of information through every stage to a prompt, or to the rule that lost it.
+        """Follow one piece of information through every stage, to a prompt or the rule that lost it.
 
-        `target` is a phrase, or names a message, fact, relation, stored unit, text, sentence of a summary or cut as
-        `Ref` does: `Ref.of("fact", 7)`; `words` are those of it that matter, None: all. `turn` is that of the prompt,
-        None the latest, of a cut its own; `upto` a position of the log at which it ends. Changes nothing.
+        `target`: a phrase, or the `Ref` of a message, fact, relation, stored unit, text, summary sentence or cut:
+        `Ref.of("fact", 7)`. `words`: the relevant part of its text; default: all. `turn`: turn of the prompt; default:
+        the latest, or the cut's own. `upto`: log position of the view. Changes nothing.
 
         Raises:
-            MessageError: the phrase is empty.
-            NotFoundError: there is no such turn, message, fact, relation, unit, text or cut, or it has no such words.
+            MessageError: The phrase is empty.
+            NotFoundError: The turn or target does not exist, or lacks the words.
         """
         history = self._log.history()
         if turn is not None and turn not in history.turns:
@@ -131,7 +131,7 @@ class SessionTracer:
             followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
             asked = gathering.asked
         else:
-            followed, nearest = gathering.said(_typed(target))
+            followed, nearest = gathering.search(_typed(target))
             asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
 
@@ -142,54 +142,54 @@ class SessionTracer:
 
     @property
     def watched(self) -> tuple[str | Ref, ...]:
-        """What a person watches in this session, the oldest first."""
+        """Return the watched items of this session, oldest first."""
         return watched.watched(self._session)
 
     def watch(self, target: str | Ref) -> None:
-        """Watch a phrase, or what a ref names, from now on, in every process; no event is recorded.
+        """Watch a phrase or ref from now on, in every process; no event is recorded.
 
         Raises:
-            MessageError: it is a cut, the phrase is empty or too long, or enough is watched already.
+            MessageError: It is a cut, the phrase is empty or too long, or the limit is reached.
         """
         watched.watch(self._session, target)
 
     def unwatch(self, target: str | Ref) -> None:
-        """Watch it no longer."""
+        """Stop watching it."""
         watched.unwatch(self._session, target)
 
     def presence(self, target: str | Ref, *, upto: int | None = None, known: Presence | None = None) -> Presence:
-        """What became of something in each turn's prompt, up to a position of the log. Changes nothing.
+        """Return the presence in each turn's prompt, up to a log position. Changes nothing.
 
-        `known` is that of an earlier position: turns before its last are taken from it, unless something was erased.
+        `known`: an earlier result to extend; its turns, except the last, are reused unless something was erased.
 
         Raises:
-            MessageError: the phrase is empty, or it is a cut.
-            NotFoundError: nothing in the log has this ref.
+            MessageError: The phrase is empty, or it is a cut.
+            NotFoundError: The log lacks this ref.
         """
         history = self._log.history()
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        cells, found = _still_valid(history, known, end), []
+        cells, presences = _still_valid(history, known, end), []
         for turn in turns:
             if turn not in cells:
                 cells[turn] = presence_in(trace(turn), turn)
-            found.append(cells[turn])
-        return Presence(target, asked, tuple(found), end)
+            presences.append(cells[turn])
+        return Presence(target, asked, tuple(presences), end)
 
     def carriers(self, target: str | Ref) -> frozenset[Ref]:
-        """Every message, fact, relation, stored unit and text that ever carried something, as of now.
+        """Return all messages, facts, relations, stored units and texts that ever carried it.
 
         Raises:
-            MessageError: the phrase is empty, or it is a cut.
-            NotFoundError: nothing in the log has this ref.
+            MessageError: The phrase is empty, or it is a cut.
+            NotFoundError: The log lacks this ref.
         """
         gathering = self._gathering(self._log.history())
         followed = gathering.ever(target)
         tracks = gathering.tracks(followed, None, gathering.life(followed))
-        found = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
+        refs = {track.carrier.ref for track in tracks if track.carrier.ref is not None}
         versions = gathering.versions_saying(_typed(target)) if isinstance(target, str) else set()
-        return frozenset(found | versions | {Ref.of("message", seq) for seq in followed.messages})
+        return frozenset(refs | versions | {Ref.of("message", seq) for seq in followed.messages})
 
     def page(
         self,
@@ -199,15 +199,15 @@ class SessionTracer:
         start: int | None = None,
         upto: int | None = None,
     ) -> Page:
-        """Some turns, None: all, to show to others as one file of HTML; with what is followed in each. Changes nothing.
+        """Build an HTML page of some turns (default: all), with a trace in each. Changes nothing.
 
-        `start` is the turn the page opens at, None: the last; `upto` a position of the log at which it ends.
+        `start`: turn to open at; default: the last. `upto`: log position of the view.
 
             Path("nuts.html").write_text(memory.trace.page("allergic to nuts").to_html(), encoding="utf-8")
 
         Raises:
-            MessageError: the phrase is empty.
-            NotFoundError: there is no such turn, or nothing was said, or nothing in the log has this ref.
+            MessageError: The phrase is empty.
+            NotFoundError: The turn or ref does not exist, or the session is empty.
         """
         self._session.open()
         whole = history = self._log.history()
@@ -219,16 +219,17 @@ class SessionTracer:
             raise NotFoundError(f"There is no turn {missing} in this session.")
         if not wanted:
             raise NotFoundError("Nothing was said in this session yet.")
-        # What was said only later is followed too: a trace says so, as `__call__` does.
+        # Includes messages said only later: a trace reports that, as in `__call__`.
         trace = None if target is None else self._through(target, whole, wanted, history.position)[1]
         return shown_page(self._session, self._log, history, wanted, trace, start)
 
     def _through(
         self, target: str | Ref, history: History, turns: Sequence[int], end: int
     ) -> tuple[str, Callable[[int], Trace]]:
-        """The words of what is followed, and its trace to the prompt of each of these turns, which ascend.
+        """Return the text of the target, and a function tracing it to the prompt of each turn, called in ascending
+        order.
 
-        What is read for one turn is there for the others.
+        Data read for one turn is reused for the others.
         """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
         followed = gathering.ever(target)
@@ -243,74 +244,74 @@ class SessionTracer:
         return asked, trace
 
     def _gathering(self, history: History, upto: int | None = None) -> "_Gathering":
-        """Reads for the latest prompt, up to a position of the log."""
+        """Create a reader for the latest prompt, up to a log position."""
         end = history.position if upto is None else upto
         return _Gathering(self._session, self._log, history, moment_at(history, history.latest_turn, end))
 
     def overlooked(self, *, upto: int | None = None) -> Overlooked:
-        """Questions that found nothing, memory in no prompt, facts back and forth, and what was found and cut.
+        """Return questions without results, unused memory, facts that flip, and retrieved items that were cut.
 
-        Up to a position of the log, None: now. Changes nothing.
+        `upto`: log position of the view; default: now. Changes nothing.
         """
         history = self._log.history()
         return overlooked(history, history.position if upto is None else upto, self._log.usage(upto))
 
     def effects(self, *, turn: int | None = None, upto: int | None = None) -> Effects:
-        """Of all facts, relations and found units: what is in the prompt that a trace would look at, and why not.
+        """Return the fate of all facts, relations and retrieved units in the prompt that a trace would use.
 
-        `turn` and `upto` as in a trace. Changes nothing. In a session of 10,000 messages it takes 3 ms, and to ask of
-        1,000 facts 13 more, the first time for a prompt.
+        `turn` and `upto` as in a trace. Changes nothing. Takes 3 ms in a session of 10,000 messages, plus 13 ms for the
+        first look-up of 1,000 facts.
         """
         history = self._log.history()
         end = history.position if upto is None else upto
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
         session, services = self._session, self._session.services
         life = services.cached(("life", session.database.id, session.id), GrowingLife).catch_up(history, session.id)
-        if elsewhere := _elsewhere(session, moment):  # which grow without this session's log
+        if elsewhere := _elsewhere(session, moment):  # those change without this session's log
             return Effects(with_others(life, elsewhere), moment, end)
         key = "effects", session.database.id, session.id, moment.position, end, history.position
         return services.cached(key, lambda: Effects(life, moment, end))
 
-    def unsent(
+    def omitted_results(
         self, searches: Iterable[EventRecord], *, upto: int | None = None, prompt: EventRecord | None = None
-    ) -> Mapping[int, Unsent]:
-        """Of searches of an attached agent's memory, those with something that the prompt that followed has not.
+    ) -> Mapping[int, OmittedResults]:
+        """Return searches of an attached agent's memory with results missing from the prompt that followed.
 
-        By the search's position, with `prompt` only those that it followed; as of a position of the log, None: now.
-        Changes nothing.
+        Keys are the searches' log positions; `prompt`: only those it followed. `upto`: log position of the view;
+        default: now. Changes nothing.
         """
         history = self._log.history()
         gathering, end = self._gathering(history, upto), history.position if upto is None else upto
-        return unsent(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
+        return omitted_results(history.upto(end), searches, gathering.words, gathering.all_said, prompt=prompt)
 
     def words(self, refs: Iterable[Ref], *, upto: int | None = None) -> dict[Ref, str]:
-        """The words of what refs name, at a position of the log or now; without those that were erased."""
+        """Return the texts of refs, at a log position or now; erased ones are omitted."""
         history = self._log.history()
         return self._gathering(history, upto).words_at(refs, history.position if upto is None else upto)
 
     def words_of(self, ref: Ref) -> str:
-        """The words of what a ref names, as of now; empty if they were erased.
+        """Return the text of a ref as of now; empty if erased.
 
         Raises:
-            NotFoundError: nothing in the log has this ref.
+            NotFoundError: The log lacks this ref.
         """
         gathering = self._gathering(self._log.history())
         gathering.picked(ref)
         return gathering.asked
 
     def fixes(self, trace: Trace, *, words: str | None = None) -> Fixes:
-        """What would bring it into the next prompt, for the question of the traced one, each with that prompt.
+        """Return changes that would bring it into the next prompt, for the traced question, each with that prompt.
 
-        `words` are what to teach as a fact, None: what was asked for. Changes nothing.
+        `words`: text to teach as a fact; default: the traced phrase. Changes nothing.
         """
         self._session.open()
         return find_fixes(self._session, trace, words=words)
 
     def fix(self, fix: Fix) -> Callable[[], object] | None:
-        """Do what a fix says; return what takes it back, None where nothing can.
+        """Apply a fix; return a function that undoes it, or None.
 
         Raises:
-            MemoryInspectorError: it is not possible any more; nothing was changed.
+            MemoryInspectorError: The fix is no longer possible; nothing was changed.
         """
         self._session.open()
         return apply_fix(self._session, fix)
@@ -322,27 +323,27 @@ def _typed(phrase: str) -> str:
     return phrase
 
 
-def _still_valid(history: History, known: Presence | None, end: int) -> dict[int, TurnPresence]:
-    """Turns of an earlier one that still hold: all but its last turn's, unless something was erased since."""
-    if known is None or known.position > end or any(each.kind in _ERASING for each in history.after(known.position)):
+def _still_valid(history: History, prior: Presence | None, end: int) -> dict[int, TurnPresence]:
+    """Return reusable turns of an earlier result: all but its last, unless something was erased since."""
+    if prior is None or prior.position > end or any(item.kind in _ERASING for item in history.after(prior.position)):
         return {}
-    return {cell.turn: cell for cell in known.turns[:-1]}
+    return {cell.turn: cell for cell in prior.turns[:-1]}
 
 
 def _elsewhere(session: Session, moment: Moment) -> list[EventRecord]:
-    """Events of the user's other sessions about facts in blocks that this session shares."""
+    """Return fact events of the user's other sessions in blocks that this session shares."""
     names = [block.name for block in moment.blocks.values() if block.kind == "facts" and block.scope == "user"]
     if not names or session.user_id is None:
         return []
     scope = user_scope(session.user_id)
     with session.database.read() as connection:
-        found = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
-    others = [record for record in found if record.session_id != session.id]
+        records = [record for name in names for record in read_scope_events(connection, scope, name, _FACT_KINDS)]
+    others = [record for record in records if record.session_id != session.id]
     return sorted(others, key=lambda record: record.position)
 
 
 class _Gathering:
-    """Reads what one trace needs."""
+    """Reads the data of one trace."""
 
     def __init__(self, session: Session, log: SessionLog, history: History, moment: Moment) -> None:
         self._session, self._log, self._history, self._moment = session, log, history, moment
@@ -351,41 +352,41 @@ class _Gathering:
         self._versions: dict[str, list[Version]] = {}
         self.asked = ""
         self.instead: Ref | None = None
-        """What has all words of a phrase that was said nowhere, and is followed instead."""
+        """Substitute target: has all words of a phrase that nobody said."""
         self._scattered = ""
         self._beyond: set[Ref] = set()
-        """Carriers of a phrase that are not followed."""
+        """Carriers of a phrase beyond the limits."""
 
     def at(self, moment: Moment) -> "_Gathering":
-        """The same at another moment; what was read stays read."""
+        """Return a reader at another moment, sharing what was read."""
         other = copy.copy(self)
         other._moment = moment
         return other
 
-    # -- words -----------------------------------------------------------------------------------
+    # -- texts ---------------------------------------------------------------------------------------
 
     def words(self, key: str) -> str | None:
-        """Words by hash; None if they were erased."""
+        """Return the text of a hash; None if erased."""
         if key not in self._texts:
             self._load([key])
         return self._texts[key]
 
     def _load(self, keys: Iterable[str]) -> None:
         wanted = {key for key in keys if key not in self._texts}
-        found = self._log.texts(wanted) if wanted else {}
-        self._texts.update((key, found.get(key)) for key in wanted)
+        texts = self._log.texts(wanted) if wanted else {}
+        self._texts.update((key, texts.get(key)) for key in wanted)
 
     def words_at(self, refs: Iterable[Ref], position: int) -> dict[Ref, str]:
-        """Words of many refs, read together; of a unit, those of its messages."""
+        """Return the texts of refs in one read; of a unit, those of its messages."""
         keys = {ref: self._keys(ref, position) for ref in refs}
-        self._load(key for each in keys.values() for key in each)
-        found = {
-            ref: self._joined(ref, [text for key in each if (text := self.words(key))]) for ref, each in keys.items()
+        self._load(key for hashes in keys.values() for key in hashes)
+        texts = {
+            ref: self._joined(ref, [text for key in parts if (text := self.words(key))]) for ref, parts in keys.items()
         }
-        return {ref: words for ref, words in found.items() if words}
+        return {ref: words for ref, words in texts.items() if words}
 
     def _keys(self, ref: Ref, position: int) -> list[str]:
-        """Hashes of the words of a ref."""
+        """Return the hashes of a ref's texts."""
         if ref.kind in ("text", "content"):
             return [ref.hash]
         if ref.kind == "fact":
@@ -408,19 +409,19 @@ class _Gathering:
         return " ".join(plain_text(text) if ref.kind == "text" else text for text in texts)
 
     def _message(self, seq: int) -> str | None:
-        """Text of a message; None if it was erased."""
+        """Return a message's text; None if erased."""
         state = self._state(seq)
         text = self.words(state.added.content) if state is not None else None
         return None if text is None else message_text(ChatMessage.from_json(text))
 
     def all_said(self, prompt: EventRecord) -> str:
-        """The text of all messages of a prompt."""
+        """Return the text of all messages of a prompt."""
         states = [state for seq in places_of(context_of(prompt)) if (state := self._state(seq)) is not None]
         self._load(state.added.content for state in states)
         return "\n".join(self._message(state.added.seq) or "" for state in states)
 
     def _state(self, seq: int) -> MessageState | None:
-        """A message; None where there is none, or it was put after the log was read for this trace."""
+        """Return a message; None if it does not exist, or is newer than this trace's log."""
         state = self._pieces.message(seq) if self._pieces is not None else None
         return state if state is not None and state.record.position <= self._history.position else None
 
@@ -432,29 +433,29 @@ class _Gathering:
         return " ".join(part for part in parts if part) or None
 
     def versions(self, name: str) -> list[Version]:
-        """Every text that a block had, with its pieces."""
+        """Return all versions of a block's text, with pieces."""
         if name not in self._versions:
             kind = self._history.kinds(self._history.position).get(name, "custom")
-            found = versions(self._history.records, name)
-            self._load(version.text for version in found)
-            self._versions[name] = with_words(found, kind, self.words)
+            history = versions(self._history.records, name)
+            self._load(version.text for version in history)
+            self._versions[name] = with_words(history, kind, self.words)
         return self._versions[name]
 
     def versions_saying(self, phrase: str) -> set[Ref]:
-        """Return the pieces of all versions of the blocks' texts that say a phrase."""
+        """Return the pieces that say a phrase, in all versions of all blocks."""
         wanted, names = Phrase.of(phrase), self._history.blocks_ever(self._history.position)
-        return {ref for name in names for each in self.versions(name) for ref in saying(wanted, each.pieces)}
+        return {ref for name in names for version in self.versions(name) for ref in saying(wanted, version.pieces)}
 
-    # -- what is followed ------------------------------------------------------------------------
+    # -- targets --------------------------------------------------------------------------------------
 
     def ever(self, target: str | Ref) -> Followed:
-        """What a ref names, or all that says a phrase, whenever it was said."""
+        """Return a ref's target, or everything that says a phrase, at any time."""
         if isinstance(target, Ref):
             return self.picked(target)
-        return self.said(_typed(target), most=MAX_SAID_EVER)[0]
+        return self.search(_typed(target), most=MAX_SAID_EVER)[0]
 
-    def said(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
-        """Everything that says a phrase (most: messages); else what has all its words, or a message close to it."""
+    def search(self, phrase: str, *, most: int = MAX_SAID) -> tuple[Followed, Nearest | None]:
+        """Return all that says a phrase (at most `most` messages); else an item with all words, or a near message."""
         wanted = Phrase.of(phrase)
         followed = self._matching(wanted, most)
         if self._carries(followed):
@@ -463,7 +464,7 @@ class _Gathering:
             if (all_words := self._with_all_words(looser)) is not None:
                 return all_words, None
         nearest = self._nearest(wanted.text)
-        if nearest is not None and (nearest.similarity or 0.0) >= MEANT:
+        if nearest is not None and (nearest.similarity or 0.0) >= MIN_PARAPHRASE_SIMILARITY:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
             self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
             self.asked = nearest.words
@@ -471,11 +472,11 @@ class _Gathering:
         return followed, self._nearest_by_words(wanted) or nearest
 
     def _carries(self, followed: Followed) -> bool:
-        found = followed.messages or followed.facts or followed.relations or followed.texts
-        return bool(found) or any(True for _ in self._record_tracks(followed))
+        items = followed.messages or followed.facts or followed.relations or followed.texts
+        return bool(items) or any(True for _ in self._record_tracks(followed))
 
     def _with_all_words(self, wanted: Phrase) -> Followed | None:
-        """One thing that has all words of a phrase, in any order: the newest message up to the prompt before others."""
+        """Return one item with all words of a phrase in any order, preferring the newest message up to the prompt."""
         if self._pieces is None:
             return None
         ref, block = self._piece_with_all_words(wanted)
@@ -493,7 +494,7 @@ class _Gathering:
         return followed
 
     def _piece_with_all_words(self, wanted: Phrase) -> tuple[Ref | None, str | None]:
-        """The same as a ref, with the block of a text."""
+        """Return that item as a ref, with its block if it is part of a text."""
         if saying_it := self._saying(wanted, 1):
             return Ref.of("message", saying_it[0]), None
         kinds: Mapping[RefKind, list[int]] = {
@@ -506,7 +507,7 @@ class _Gathering:
             for version in reversed(self.versions(name)):
                 if refs := saying(wanted, version.pieces):
                     return refs[0], name
-        given = {
+        parts = {
             ref: str(part["name"])
             for turn in self._history.turns.values()
             for record in turn.contexts
@@ -514,14 +515,14 @@ class _Gathering:
             for ref in spread(part["refs"])
             if ref.kind == "content"
         }
-        self._load(ref.hash for ref in given)
-        holding = (ref for ref in reversed(given) if wanted.said_in(content_text(ref, self.words(ref.hash))))
+        self._load(ref.hash for ref in parts)
+        holding = (ref for ref in reversed(parts) if wanted.said_in(content_text(ref, self.words(ref.hash))))
         ref = next(holding, None)
-        return ref, given[ref] if ref is not None else None
+        return ref, parts[ref] if ref is not None else None
 
     def _nearest_by_words(self, wanted: Phrase) -> Nearest | None:
-        """The message with most words of a phrase, where each of them is in some message; None where one is in none."""
-        words = sorted(wanted.all_words, key=len, reverse=True)  # long ones are rare: most often the first decides
+        """Return the message with most words of a phrase, if each word occurs in some message; else None."""
+        words = sorted(wanted.all_words, key=len, reverse=True)  # longest first, as rare words decide most often
         if self._pieces is None or not 2 <= len(words) <= MAX_SPREAD:
             return None
         common: Counter[int] = Counter()
@@ -536,7 +537,7 @@ class _Gathering:
         return Nearest(best, state.record.turn, self._message(best) or "", None, (common[best], len(words)))
 
     def _matching(self, wanted: Phrase, most: int) -> Followed:
-        """Everything that says a phrase by its words."""
+        """Return everything that says a phrase by its words."""
         if self._pieces is None:
             return self._followed(wanted, {})
         messages: dict[int, Matched] = dict.fromkeys(self._saying(wanted, most), "words")
@@ -549,32 +550,32 @@ class _Gathering:
         return self._followed(wanted, messages, facts=few, relations=related, texts=texts)  # type: ignore[arg-type]
 
     def narrowed(self, followed: Followed) -> Followed:
-        """What was found at another moment, as it would be found at this one."""
+        """Limit a target found at another moment to what would be found at this one."""
         then = self._moment.position
-        order = sorted(followed.messages.items(), key=lambda each: (each[1][0].position > then, -each[1][0].position))
+        order = sorted(followed.messages.items(), key=lambda pair: (pair[1][0].position > then, -pair[1][0].position))
         by_id: dict[tuple[str, Ref], Matched] = {piece: how for piece, how in followed.texts.items() if how == "id"}
         texts = by_id or self._texts_saying(followed.phrase)
         return replace(followed, messages=dict(order[:MAX_SAID]), texts=texts)
 
     def _texts_saying(self, wanted: Phrase) -> dict[tuple[str, Ref], Matched]:
-        """Pieces of the blocks' texts of the time that say a phrase, and what was asked for of other sessions."""
-        found: dict[tuple[str, Ref], Matched] = {
+        """Return pieces of current block texts that say a phrase, and a requested piece of other sessions."""
+        matches: dict[tuple[str, Ref], Matched] = {
             (block.name, ref): "words"
             for block in self._moment.blocks.values()
             if block.text
             for ref in saying(wanted, pieces_of(block.kind, block.text, self.words(block.text)))
         }
-        given = {ref: name for ref, name in self._moment.held.items() if ref.kind == "content"}
-        given |= {ref: cut.part for ref, cut in self._moment.cut.items() if ref.kind == "content"}
-        self._load(ref.hash for ref in given)
-        for ref, name in given.items():
+        contents = {ref: name for ref, name in self._moment.held.items() if ref.kind == "content"}
+        contents |= {ref: cut.part for ref, cut in self._moment.cut.items() if ref.kind == "content"}
+        self._load(ref.hash for ref in contents)
+        for ref, name in contents.items():
             stored = self.words(ref.hash)
             if stored is not None and origin_of(stored) is not None and wanted.said_in(content_text(ref, stored)):
-                found[name, ref] = "words"
-        return found
+                matches[name, ref] = "words"
+        return matches
 
     def _nearest_to_prompt(self, kind: RefKind, matched: Mapping[int, str]) -> dict[int, str]:
-        """At most `MAX_CARRIERS` of these: those in the prompt, then those cut from it, then the newest."""
+        """Return at most `MAX_CARRIERS`: in the prompt first, then cut from it, then newest."""
         moment = self._moment
 
         def place(id: int) -> tuple[bool, bool, int]:
@@ -584,30 +585,30 @@ class _Gathering:
         return {id: matched[id] for id in sorted(matched, key=place, reverse=True)[:MAX_CARRIERS]}
 
     def picked_words(self, ref: Ref, words: str) -> Followed:
-        """The same, of what a ref names only these words.
+        """Return a ref's target limited to some of its words.
 
         Raises:
-            NotFoundError: nothing in the log has this ref, or it does not say so.
+            NotFoundError: The log lacks this ref, or its text lacks the words.
         """
         whole = self.picked(ref)
-        read = (words, words.partition(": ")[2])  # a stored line of a prompt begins with who said it
-        wanted = next((each for each in map(Phrase.of, read) if each.said_in(self.asked)), None)
+        read = (words, words.partition(": ")[2])  # a stored line of a prompt starts with its speaker
+        wanted = next((phrase for phrase in map(Phrase.of, read) if phrase.said_in(self.asked)), None)
         if wanted is None:
             raise NotFoundError("What is followed does not say these words.")
         self.asked = wanted.text
         if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):
             copies = self._matching(wanted, MAX_SAID)
             return replace(copies, texts={**copies.texts, **whole.texts})
-        saying = {seq: each for seq, each in whole.messages.items() if wanted.said_in(self._message(seq) or "")}
+        saying = {seq: entry for seq, entry in whole.messages.items() if wanted.said_in(self._message(seq) or "")}
         messages = saying or whole.messages
         return replace(whole, phrase=wanted, messages=messages, all_of_it=False, parts=True)
 
     def picked(self, ref: Ref, part: str | None = None) -> Followed:
-        """What a ref names, with the messages it comes from; `part` is the block of a piece, if it is known.
+        """Return a ref's target with its source messages; `part`: block of a piece, if known.
 
         Raises:
-            MessageError: it names a cut.
-            NotFoundError: nothing in the log has this ref.
+            MessageError: It names a cut.
+            NotFoundError: The log lacks this ref.
         """
         pieces = self._pieces
         if pieces is None:
@@ -649,18 +650,18 @@ class _Gathering:
         return self._followed(Phrase.of(self.asked), dict.fromkeys(sources, "id"), facts={number: "id"})
 
     def _sources(self, name: str, number: int) -> set[int]:
-        """Messages that a fact or a relation was learned from by then; where it was learned later, those."""
+        """Return the source messages of a fact or relation at the moment, or its later ones if it has none yet."""
         records = [record for record in self._history.records if getattr(record.event, name, None) == number]
         then = [record for record in records if record.position <= self._moment.position]
         return {seq for record in then or records for seq in expand(getattr(record.event, "sources", ()))}
 
     def _text(self, ref: Ref, part: str | None) -> Followed:
-        """A piece of a block's text: of a summary's sentence also the messages that it was made of."""
+        """Return the target for a piece of a block's text; for a summary sentence, with its source messages."""
         here = part or self._moment.held.get(ref) or getattr(self._moment.cut.get(ref), "part", None)
         name = here if ref.kind == "content" else self._holder(ref, here)
         if name is None:
             raise NotFoundError("This text is in no block of this session.")
-        came = came_in(self.versions(name), ref)
+        came = first_version(self.versions(name), ref)
         stored = None if came is not None else self.words(ref.hash)
         words = came.pieces[ref] if came is not None else plain_text(stored)
         if ref.kind == "content":
@@ -668,7 +669,7 @@ class _Gathering:
         self.asked = words or "(erased)"
         phrase = Phrase.of(self.asked)
         texts: dict[tuple[str, Ref], Matched] = {(name, ref): "id"}
-        stretches = list(made_of(self.versions(name), ref)) if words else []
+        stretches = list(possible_sources(self.versions(name), ref)) if words else []
         for seqs in stretches:
             if saying := self._carried(phrase, seqs[-MAX_READ:]):
                 return replace(self._followed(phrase, dict.fromkeys(saying, "words"), texts=texts), parts=True)
@@ -677,24 +678,24 @@ class _Gathering:
         return replace(followed, read=tuple(state.record for state in states))
 
     def _holder(self, ref: Ref, here: str | None) -> str | None:
-        """The block that has a text or a sentence: in the prompt, then at that time, then ever."""
+        """Return the block with a text or sentence: in the prompt, else at that time, else ever."""
         if here is not None:
             return here
         now, ever = self._moment.blocks, self._history.blocks_ever(self._history.position)
         named = [*(name for name, block in now.items() if block.text == ref.hash), *now, *ever]
         with_text = (name for name in dict.fromkeys(named) if ever[name].kind in WITH_TEXT)
-        return next((name for name in with_text if came_in(self.versions(name), ref) is not None), None)
+        return next((name for name in with_text if first_version(self.versions(name), ref) is not None), None)
 
     def _carried(self, phrase: Phrase, seqs: Sequence[int]) -> list[int]:
-        """Messages whose words a sentence has, those that share most of them first."""
+        """Return messages with the words of a sentence, best overlap first."""
         states = [state for seq in seqs if (state := self._state(seq)) is not None]
         self._load(state.added.content for state in states)
         texts = {state.added.seq: self._message(state.added.seq) or "" for state in states}
-        found = [seq for seq, text in texts.items() if phrase.carried_by(text)]
-        return sorted(found, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
+        carriers = [seq for seq, text in texts.items() if phrase.carried_by(text)]
+        return sorted(carriers, key=lambda seq: -len(phrase.stems & set(stems(texts[seq]))))[:MAX_SAID]
 
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
-        """Messages that say a phrase, at most so many: those up to the prompt first, newest first."""
+        """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
         signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
         needles = wanted.needles or signs
         with self._session.database.read() as connection:
@@ -703,28 +704,28 @@ class _Gathering:
         then = self._moment.position
         states = [] if self._pieces is None else self._pieces.messages_with(holding)
         states.sort(key=lambda state: (state.record.position > then, -state.record.position))
-        found: list[int] = []
+        seqs: list[int] = []
         for start in range(0, len(states), 200):
             part = [state.added for state in states[start : start + 200]]
             self._load(added.content for added in part)
             for added in part:
                 if wanted.said_in(self._message(added.seq) or ""):
-                    found.append(added.seq)
-                    if len(found) == most:
-                        return found
-        return found
+                    seqs.append(added.seq)
+                    if len(seqs) == most:
+                        return seqs
+        return seqs
 
     @cached_property
     def _worded(self) -> dict[int, list[tuple[int, str]]]:
-        """Hash of the words of every fact, of the user's in other sessions too, by the position they applied from."""
-        own = self._pieces.fact_words if self._pieces is not None else {}
-        found = {id: [(position, words.content) for position, words in worded] for id, worded in own.items()}
+        """Text hash of every fact, including the user's other sessions, by start position."""
+        own_words = self._pieces.fact_words if self._pieces is not None else {}
+        hashes = {id: [(position, words.content) for position, words in worded] for id, worded in own_words.items()}
         for record in self._elsewhere:
             words = getattr(record.event, "after", None) or getattr(record.event, "content", None)
             if record.kind in ("fact_added", "fact_changed") and isinstance(words, str):
                 fact: int = getattr(record.event, "fact", 0)
-                found.setdefault(fact, []).append((record.position, words))
-        return found
+                hashes.setdefault(fact, []).append((record.position, words))
+        return hashes
 
     def _facts_saying(self, wanted: Phrase) -> list[int]:
         worded = self._worded
@@ -732,12 +733,13 @@ class _Gathering:
         return [id for id, words in worded.items() if any(self._says(wanted, key) for _, key in words)]
 
     def _relations_saying(self, wanted: Phrase) -> list[int]:
-        known = tuple(self._pieces.relations) if self._pieces is not None else ()  # another thread may read on
+        # copied, as another thread may add
+        snapshot = tuple(self._pieces.relations) if self._pieces is not None else ()
         then, ever = self._moment.position, 2**62
-        return [id for id in known if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
+        return [id for id in snapshot if wanted.said_in(self._relation(id, then) or self._relation(id, ever) or "")]
 
     def _says(self, wanted: Phrase, key: str) -> bool:
-        """Whether a text says a phrase. Most lack the beginning of a word, which is seen without their stems."""
+        """Return whether a text says a phrase, with a fast pre-check by word prefixes."""
         text = self.words(key) or ""
         searched = folded(text)
         return all(needle in searched for needle in wanted.needles) and wanted.said_in(text)
@@ -747,16 +749,16 @@ class _Gathering:
         return _elsewhere(self._session, self._moment)
 
     def _nearest(self, phrase: str) -> Nearest | None:
-        """The message closest in meaning; None where nothing is stored, or no vector can be made."""
+        """Return the message closest in meaning; None without stored vectors or an embedder."""
         if self._pieces is None:
             return None
         try:
             search = explain.search(self._session, phrase[:MAX_CHARACTERS])
-        except MemoryInspectorError:  # no vector block, or no embedder: there is nothing to compare meanings with
+        except MemoryInspectorError:  # no vector block or no embedder: meanings cannot be compared
             return None
-        close = max(search.found[:_BEST], key=lambda found: found.vector or 0.0, default=None)
+        close = max(search.found[:_BEST], key=lambda hit: hit.vector or 0.0, default=None)
         unit = self._pieces.unit(close.number) if close is not None else None
-        if close is None or unit is None or (close.vector or 0.0) < SUGGESTED:
+        if close is None or unit is None or (close.vector or 0.0) < MIN_SUGGESTION_SIMILARITY:
             return None
         return Nearest(expand(unit.seqs)[0], close.turn, close.words, round(close.vector or 0.0, 2))
 
@@ -775,7 +777,7 @@ class _Gathering:
         return Followed(
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
-            left={
+            removals={
                 seq: self._history.upto(state.left)[-1]
                 for seq, state in states.items()
                 if state.left is not None and state.left <= self._history.position
@@ -790,65 +792,65 @@ class _Gathering:
     # -- the trace -------------------------------------------------------------------------------
 
     def life(self, *followed: Followed) -> Life:
-        """What the log tells of these."""
+        """Return the events about these targets."""
         records: Iterable[EventRecord] = self._history.records
         if elsewhere := self._elsewhere:
             records = merge(records, elsewhere, key=lambda record: record.position)
-        seqs = {seq for each in followed for seq in each.messages}
-        units = {number for each in followed for number in each.units}
+        seqs = {seq for one in followed for seq in one.messages}
+        units = {number for one in followed for number in one.units}
         return read_life(records, seqs, units=units, session_id=self._session.id)
 
     def tracks(self, followed: Followed, target: Ref | None, life: Life) -> tuple[Track, ...]:
-        """Every track of what is followed, the furthest first."""
+        """Return all tracks of a target, furthest first."""
         worded = self._worded
         made = Tracing(
             self._history, life, self._moment, followed, self.words, worded, self._message, self._relation,
             self.versions, tuple(self._answers()),
         )  # fmt: skip
-        # Records first: of what is as far, the one that was found and not sent says more than a message left out.
+        # records first: equally far, an unsent retrieved record is more informative than a dropped message
         return ranked([*self._record_tracks(followed), *made.tracks()], target)
 
     def _record_tracks(self, followed: Followed) -> Iterable[Track]:
-        """Those of an attached agent's memory; empty for any other session."""
+        """Yield tracks in an attached agent's memory; none for other sessions."""
         if not self._history.attached or not followed.phrase.text:
             return ()
         return Records(self._history, self._moment, self.words, self.all_said).tracks(followed.phrase)
 
     def trace(self, followed: Followed, asked: str, target: Ref | None, nearest: Nearest | None, life: Life) -> Trace:
-        """Everything put together."""
+        """Assemble the trace."""
         tracks = self.tracks(followed, target, life)
         more = len(self._beyond - {track.carrier.ref for track in tracks}) + len(tracks[MAX_TRACKS:])
-        found = self._trace(asked, target, self._said(followed), tracks[:MAX_TRACKS], life)
-        return replace(found, nearest=nearest, more=more, scattered=self._scattered)
+        trace = self._trace(asked, target, self._said_messages(followed), tracks[:MAX_TRACKS], life)
+        return replace(trace, nearest=nearest, more=more, scattered=self._scattered)
 
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
-        """A cut: each of its entries followed, with what else carries it."""
+        """Trace a cut: each of its entries, and other carriers of the same."""
         followed: list[tuple[Ref, Followed | None, str]] = []
         for ref in cut.refs[:MAX_ENTRIES]:
             try:
                 followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
-            except NotFoundError:  # nothing of it is known any more
+            except NotFoundError:  # fully erased
                 followed.append((ref, None, ""))
-        life = self.life(*(each for _, each, _ in followed if each is not None))
-        entries = tuple(self._entry(ref, each, words, life) for ref, each, words in followed)
+        life = self.life(*(target for _, target, _ in followed if target is not None))
+        entries = tuple(self._entry(ref, target, words, life) for ref, target, words in followed)
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
         shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
-        tracks = [track for each in entries for track in (each.own, *each.others) if track is not None]
+        tracks = [track for entry in entries for track in (entry.own, *entry.others) if track is not None]
         different = tuple({track.carrier.key: track for track in tracks}.values())
-        said = {each.seq: each for entry in entries for each in entry.said}
+        messages = {message.seq: message for entry in entries for message in entry.said}
         asked = "\n".join(entry.words for entry in entries)
         shown = ranked(different, target)[:MAX_TRACKS]
-        found = self._trace(asked, target, tuple(said[seq] for seq in sorted(said, reverse=True)), shown, life)
-        return replace(found, cut=shown_cut, more=len(different) - len(shown))
+        trace = self._trace(asked, target, tuple(messages[seq] for seq in sorted(messages, reverse=True)), shown, life)
+        return replace(trace, cut=shown_cut, more=len(different) - len(shown))
 
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()
         own = next((track for track in tracks if track.carrier.ref == ref), None)
-        said = self._said(followed) if followed is not None else ()
+        said = self._said_messages(followed) if followed is not None else ()
         return CutEntry(ref, "" if words == "(erased)" else words, said, own, tuple(t for t in tracks if t is not own))
 
     def _trace(
-        self, asked: str, target: Ref | None, said: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
+        self, asked: str, target: Ref | None, messages: tuple[Said, ...], tracks: tuple[Track, ...], life: Life
     ) -> Trace:
         moment = self._moment
         return Trace(
@@ -859,13 +861,13 @@ class _Gathering:
             position=moment.position,
             prompt_position=moment.record.position if moment.record is not None else None,
             question=self._question(),
-            said=said,
+            said=messages,
             tracks=tracks,
             known_from=life.reset.position if life.reset is not None else None,
         )
 
     def _question(self) -> str | None:
-        """What the prompt was built for: its input, else the newest message of the user in it."""
+        """Return the prompt's question: its input, else its newest user message."""
         built = self._moment.built
         if built is not None and built.input:
             return self.words(built.input)
@@ -875,22 +877,22 @@ class _Gathering:
                 return self._message(seq)
         return None
 
-    def _said(self, followed: Followed) -> tuple[Said, ...]:
-        found: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
-        found += [(record, "read") for record in followed.read]
-        said = []
-        for record, matched in found:
+    def _said_messages(self, followed: Followed) -> tuple[Said, ...]:
+        sources: list[tuple[EventRecord, Matched]] = [*followed.messages.values()]
+        sources += [(record, "read") for record in followed.read]
+        messages = []
+        for record, matched in sources:
             event: Any = record.event
-            said.append(Said(event.seq, record.turn, event.role, matched))
-        return tuple(sorted(said, key=lambda said: -said.seq))
+            messages.append(Said(event.seq, record.turn, event.role, matched))
+        return tuple(sorted(messages, key=lambda message: -message.seq))
 
     def _answers(self) -> Collection[tuple[EventRecord, str]]:
-        """What the assistant said after the prompt, in its turn."""
-        record, found = self._moment.record, []
+        """Return the assistant messages after the prompt, in its turn."""
+        record, answers = self._moment.record, []
         for later in self._history.after(record.position) if record is not None else ():
             if record is None or later.turn != record.turn or later.kind == record.kind:
                 break
             if getattr(later.event, "role", None) == MessageRole.ASSISTANT:
                 text = self._message(getattr(later.event, "seq", 0))
-                found += [(later, text)] if text else []
-        return found
+                answers += [(later, text)] if text else []
+        return answers

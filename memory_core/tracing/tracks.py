@@ -1,4 +1,4 @@
-"""One track for each carrier of what is followed: the message itself, and what each block made of it. Pure."""
+"""Build one track per carrier: the message itself, and what each block made of it. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,12 +22,12 @@ from memory_core.tracing.final_stages import (
 from memory_core.tracing.life import Life
 from memory_core.tracing.matching import Phrase, answered_with
 from memory_core.tracing.moment import Moment
-from memory_core.tracing.stages import NOTHING, by_whom, delivery, granted, in_prompt, in_turn, stage, way_in
+from memory_core.tracing.stages import NOTHING, author, delivery, granted, in_prompt, in_turn, intake, stage
 from memory_core.tracing.texts import (
     Version,
-    came_in,
     carrying,
     content_text,
+    first_version,
     kept_in,
     plain_text,
     read_into,
@@ -36,31 +36,31 @@ from memory_core.tracing.texts import (
 from memory_core.tracing.values import Carrier, Matched, Stage, Track
 
 MAX_SUCCESSORS = 20
-"""Facts that are followed from one to the next that took its place."""
+"""Maximum chain of superseding facts that is followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """What is followed, and how it was found."""
+    """A traced target, and how it was matched."""
 
     phrase: Phrase
-    """The words looked for; of something picked, its own."""
+    """Search phrase; for a picked ref, its own text."""
     messages: Mapping[int, tuple[EventRecord, Matched]]
-    """`MessageAdded` of each message that says it, by sequence number."""
-    left: Mapping[int, EventRecord]
-    """What took each message out of the queue."""
+    """`MessageAdded` of each matching message, by sequence number."""
+    removals: Mapping[int, EventRecord]
+    """Event that removed each message from the queue."""
     facts: Mapping[int, Matched] = field(default_factory=dict)
     """Facts that say it themselves."""
     relations: Mapping[int, Matched] = field(default_factory=dict)
     units: Mapping[int, Matched] = field(default_factory=dict)
     texts: Mapping[tuple[str, Ref], Matched] = field(default_factory=dict)
-    """Pieces of blocks' texts that say it, each with its block: a static text, a sentence of a summary."""
+    """Matching pieces of texts with their block: a static text, a summary sentence."""
     read: tuple[EventRecord, ...] = ()
-    """`MessageAdded` of what a summary's sentence was written from, where none of it has the sentence's words."""
+    """`MessageAdded` of a sentence's source messages, if none has the sentence's words."""
     all_of_it: bool = False
-    """A message was picked: whatever was made of it carries it. Of a phrase, only what has its words."""
+    """A whole message was picked: everything derived from it carries it. For a phrase, only items with its words."""
     parts: bool = False
-    """Some words of what was picked: what was made of a part of them carries it too."""
+    """Some words were picked: derived items that match any part also count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,22 @@ class Tracing:
     followed: Followed
     words: Words
     fact_words: Mapping[int, list[tuple[int, str]]]
-    """Hash of the words of each fact by the position from which it had them, by id."""
+    """Text hash of each fact by start position, by fact id."""
     message_words: Callable[[int], str | None]
     relation_words: Callable[[int, int], str | None]
-    """Words of a relation at a position."""
+    """Return a relation's text at a position."""
     versions: Callable[[str], Sequence[Version]]
-    """Versions of a block's text with their words, oldest first, whenever they were written."""
+    """Return all versions of a block's text with their words, oldest first."""
     answers: tuple[tuple[EventRecord, str], ...]
-    """What the assistant said after the prompt, in its turn."""
+    """Assistant messages after the prompt, in its turn."""
 
     def tracks(self) -> tuple[Track, ...]:
-        """All tracks, in no order of importance."""
+        """Return all tracks, unordered."""
         made: dict[object, Track] = {}
         for track in self._all_tracks():
             key = track.carrier.key
             later = track.decisive is not None and track.decisive.rule == "learned_later"
-            if key not in made or (made[key].progress < track.progress and not later):  # it may have come in twice
+            if key not in made or (made[key].progress < track.progress and not later):  # it may have been added twice
                 made[key] = track
         return tuple(made.values())
 
@@ -109,15 +109,15 @@ class Tracing:
 
     def _of_message(self, seq: int) -> Iterable[Track]:
         added, matched = self.followed.messages[seq]
-        left = self.followed.left.get(seq)
-        way = way_in(self.history, self.life, self.moment, added, left)
+        removal = self.followed.removals.get(seq)
+        way = intake(self.history, self.life, self.moment, added, removal)
         carrier = Carrier("message", None, Ref.of("message", seq), self.message_words(seq) or "", matched, seq)
         if way[-1].rule == "said_later":
             yield Track(carrier, tuple(way))
             return
         event: Any = added.event
         learners = [] if event.pinned else self._learners(seq)
-        if way[-1].verdict == "lost":  # taken out of the queue; a block may have been given it before
+        if way[-1].verdict == "lost":  # removed from the queue; a block may have received it before
             yield Track(carrier, tuple(way))
             learners, way = [block for block in learners if self._was_due(block, seq)], way[:-1]
         elif way[-1].name in ("said", "queue"):
@@ -126,27 +126,27 @@ class Tracing:
             text = f"{way[-1].text} No block takes what leaves the queue."
             yield Track(carrier, (*way[:-1], replace(way[-1], verdict="lost", text=text, rule="no_block")))
         else:
-            gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", left)
+            gone = stage("prompt", "not_reached", "No longer sent: it left the queue.", removal)
             yield Track(carrier, (*way, gone))
         for block in learners:
-            yield from self._of_block(block, seq, way, left)
+            yield from self._of_block(block, seq, way, removal)
 
     def _learners(self, seq: int) -> list[PastBlock]:
-        """Blocks that learn, and those that were given a message while they did: switched off since, or removed."""
-        there = self.moment.blocks
-        ever = self.history.blocks_ever(self.moment.position) | dict(there)
+        """Return learning blocks, and those that received a message before they were disabled or removed."""
+        blocks = self.moment.blocks
+        ever = self.history.blocks_ever(self.moment.position) | dict(blocks)
         return [
-            block for block in ever.values() if self._was_due(block, seq) or (block.name in there and _learns(block))
+            block for block in ever.values() if self._was_due(block, seq) or (block.name in blocks and _learns(block))
         ]
 
     def _was_due(self, block: PastBlock, seq: int) -> bool:
         due = (events[0] for events in self.life.deliveries[seq].values())
         return any(r.event.about == block.name and r.position <= self.moment.position for r in due)
 
-    def _of_block(self, block: PastBlock, seq: int, way: list[Stage], left: EventRecord | None) -> Iterable[Track]:
+    def _of_block(self, block: PastBlock, seq: int, way: list[Stage], removal: EventRecord | None) -> Iterable[Track]:
         added, _ = self.followed.messages[seq]
-        given = delivery(self.history, self.life, self.moment, block, added, left)
-        before = [*way, given]
+        delivered = delivery(self.history, self.life, self.moment, block, added, removal)
+        before = [*way, delivered]
         carrier = Carrier("block", block.name, None, seq=seq)
         if block.kind == "vector":
             units = {n: r for n, r in self.life.units[seq].items() if r.event.about == block.name}
@@ -177,13 +177,13 @@ class Tracing:
             if any(record.event.about == block.name for record in self.life.summarised[seq]):
                 yield from self._of_summary(block, seq, before)
                 return
-        elif given.verdict == "passed":
+        elif delivered.verdict == "passed":
             yield self._custom(block, carrier, before)
             return
-        if given.verdict != "passed":
+        if delivered.verdict != "passed":
             yield Track(carrier, tuple(before))
             return
-        yield Track(carrier, (*before, self._nothing(block, seq, given)))
+        yield Track(carrier, (*before, self._nothing(block, seq, delivered)))
 
     def _carries(self, track: Track) -> bool:
         followed, words = self.followed, track.carrier.words
@@ -196,19 +196,19 @@ class Tracing:
         text = f"Never extracted: {block.name} learned {others} from the message, none with these words."
         return stage("learned", "lost", text, record, rule="other_words", knowledge="observed", facts=len(facts))
 
-    def _nothing(self, block: PastBlock, seq: int, given: Stage) -> Stage:
-        """Why a block made nothing of a message that it was given."""
+    def _nothing(self, block: PastBlock, seq: int, delivered: Stage) -> Stage:
+        """Explain why a block derived nothing from a message it received."""
         verb = "stored" if block.kind == "vector" else "extracted" if block.kind == "facts" else "taken"
         for record in reversed(self.life.nothing[seq]):
             event: Any = record.event
             if event.block == block.name and record.position <= self.moment.position:
-                code, fact, said = event.reason_for(seq)
+                code, fact, text_hash = event.reason_for(seq)
                 rule, reason = NOTHING[code]
-                own = self.words(said) if said else None
+                quoted = self.words(text_hash) if text_hash else None
                 number = None if fact is None else self.life.number("fact", fact)
                 text = f"Never {verb}: {reason.format(fact=number)}."
-                if own:
-                    text = f'{text[:-1]}; it said: "{own}".'
+                if quoted:
+                    text = f'{text[:-1]}; it said: "{quoted}".'
                 return stage(
                     "learned",
                     "lost",
@@ -227,11 +227,11 @@ class Tracing:
                              similarity=held.similarity)  # fmt: skip
         text = f"Never {verb}: {block.name} was given it and nothing came of it; no reason is on record."
         return replace(
-            given, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
+            delivered, name="learned", verdict="lost", text=text, rule="no_reason", knowledge="observed", numbers={}
         )
 
     def _custom(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
-        """A block of somebody's own: what it keeps is only seen where its words come back in the prompt."""
+        """Build a custom block's track: its contents are visible only if the words recur in the prompt."""
         for ref, name in self.moment.held.items():
             if name == block.name and ref.kind == "content":
                 text = content_text(ref, self.words(ref.hash))
@@ -248,8 +248,8 @@ class Tracing:
     def _facts(
         self, ids: Iterable[int], seq: int | None, matched: Matched, before: list[Stage] | None = None
     ) -> Iterable[Track]:
-        """Tracks of facts, of those that they were merged into, and of those that superseded them in like words: a fact
-        that says otherwise is named, and does not carry it."""
+        """Build tracks of facts, of those they were merged into, and of similar successors; successors that contradict
+        are named, but carry nothing."""
         todo: list[tuple[int, Matched]] = [(id, matched) for id in ids]
         seen: set[int] = set()
         most = len(todo) + MAX_SUCCESSORS
@@ -279,30 +279,30 @@ class Tracing:
         stages = [*before, learned]
         if learned.verdict == "lost":
             return Track(carrier, tuple(stages)), None
-        kept, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
-        stages.append(kept)
-        if kept.verdict != "passed":
+        state, successor = fact_kept(self.life, id, [record for record in records if record.position <= then])
+        stages.append(state)
+        if state.verdict != "passed":
             return Track(carrier, tuple(stages)), successor
         end = fact_shown(self.life, self.moment, name, id)
         return Track(carrier, (*stages, *self._with_answer(end, carrier))), None
 
     def _words_of_fact(self, id: int) -> str:
-        """Its words then; those it came with where it came later; empty if they were erased."""
+        """Return its text at the moment, or its first one if created later; empty if erased."""
         worded = self.fact_words.get(id, [])
         key = state_at(worded, self.moment.position) or (worded[0][1] if worded else None)
         return (self.words(key) if key is not None else None) or ""
 
     def _sourced(self, records: list[EventRecord]) -> tuple[list[Stage], int | None]:
-        """How a fact came in that is followed by itself: its first source's way, or who wrote it."""
+        """Return the first stages of a fact followed by itself: its first source's, or its author."""
         first = records[0]
         event: Any = first.event
         sources = expand(getattr(event, "sources", ()))
         for seq in sources:
             if seq in self.followed.messages:
                 added, _ = self.followed.messages[seq]
-                left = self.followed.left.get(seq)
-                way = way_in(self.history, self.life, self.moment, added, left)
-                # It was learned before the message was taken out of the queue: that did not lose it.
+                removal = self.followed.removals.get(seq)
+                way = intake(self.history, self.life, self.moment, added, removal)
+                # Learned before the message was removed from the queue, so the removal did not lose it.
                 return way[:-1] if way[-1].name == "flush" and way[-1].verdict == "lost" else way, seq
         return [], None
 
@@ -315,9 +315,9 @@ class Tracing:
         if record.kind == "fact_confirmed":
             text = f"Known already as fact {number:,} of {name}, confirmed in turn {turn:,}."
         elif record.kind == "facts_curated":
-            text = f"Part of fact {number:,} of {name} since {by_whom(record)} changed the facts {in_turn(record)}."
+            text = f"Part of fact {number:,} of {name} since {author(record)} changed the facts {in_turn(record)}."
         elif getattr(event, "origin", "") == "written":
-            text = f"Written as fact {number:,} of {name} by {by_whom(record)} {in_turn(record)}."
+            text = f"Written as fact {number:,} of {name} by {author(record)} {in_turn(record)}."
         elif getattr(event, "origin", "") == "condensed":
             text = f"Made fact {number:,} of {name} when facts were condensed in turn {turn:,}."
         elif record.session_id != self.life.session_id:
@@ -336,13 +336,13 @@ class Tracing:
         number = self.life.number("relation", id)
         carrier = Carrier("relation", name, Ref.of("relation", id), words, matched, seq, number=number)
         stages = list(before or [])
-        told = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
-        if told.position > self.moment.position:
-            return Track(carrier, (*stages, relation_later(self.moment, id, told)))
-        text = f"Learned as relation {number:,} of {name} in turn {told.turn:,}."
-        if told.kind == "relation_confirmed":
-            text = f"Known already as relation {number:,} of {name}, confirmed in turn {told.turn:,}."
-        stages.append(stage("learned", "passed", text, told, relation=id))
+        first = self.life.relations[id][0] if seq is None else self.life.related[seq][id]
+        if first.position > self.moment.position:
+            return Track(carrier, (*stages, relation_later(self.moment, id, first)))
+        text = f"Learned as relation {number:,} of {name} in turn {first.turn:,}."
+        if first.kind == "relation_confirmed":
+            text = f"Known already as relation {number:,} of {name}, confirmed in turn {first.turn:,}."
+        stages.append(stage("learned", "passed", text, first, relation=id))
         gone = relation_gone(self.life, id, records)
         if gone is not None:
             return Track(carrier, (*stages, gone))
@@ -367,7 +367,7 @@ class Tracing:
         stages.append(stage("learned", "passed", text, stored, unit=number, turn=stored.turn))
         removed = self.life.removed.get(number)
         if removed is not None and removed.position <= self.moment.position:
-            text = f"Deleted from {name} by {by_whom(removed)} in turn {removed.turn:,}."
+            text = f"Deleted from {name} by {author(removed)} in turn {removed.turn:,}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
             self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
@@ -375,68 +375,68 @@ class Tracing:
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 
     def _of_summary(self, block: PastBlock, seq: int, before: list[Stage]) -> Iterable[Track]:
-        """Sentences that a summary made of a message, one a track; those it had where it has none any more."""
+        """Build a track per sentence that a summary made of a message; past sentences if none remain."""
         read = next(record for record in self.life.summarised[seq] if record.event.about == block.name)
         carrier = Carrier("text", block.name, None, "", "words", seq)
         if read.position > self.moment.position:
-            said = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
-            yield Track(carrier, (*before, stage("learned", "lost", said, read, rule="learned_later")))
+            sentence = f"Read into {block.name} only in turn {read.turn:,}, after {self.moment.prompt}."
+            yield Track(carrier, (*before, stage("learned", "lost", sentence, read, rule="learned_later")))
             return
-        there = self._versions_then(block.name)
+        history = self._versions_then(block.name)
         learned = read_into(block, read)
         reads = {record.position for record in self.life.summarised[seq]}
         whole = self.followed.all_of_it or self.followed.parts
-        for version in (*there[-1:], *(each for each in reversed(there[:-1]) if each.record.position in reads)):
+        for version in (*history[-1:], *(older for older in reversed(history[:-1]) if older.record.position in reads)):
             refs = carrying(self.followed.phrase, version.pieces, all_of_it=whole)
             for ref in refs:
-                own = replace(carrier, ref=ref, words=version.pieces[ref])
-                yield self._sentence(block, own, [*before, learned])
+                piece = replace(carrier, ref=ref, words=version.pieces[ref])
+                yield self._sentence(block, piece, [*before, learned])
             if refs:
                 return
         record = self.life.revisions.get((block.name, block.revision), read)
-        said = f"Left out: version {block.revision} of {block.name} does not have its words."
-        if there and not there[-1].known:
-            said = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
-        lost = stage("kept", "lost", said, record, rule="left_out", knowledge="observed", revision=block.revision)
-        if all(version.known for version in there):  # read, but no version ever had anything of it
+        sentence = f"Left out: version {block.revision} of {block.name} does not have its words."
+        if history and not history[-1].readable:
+            sentence = f"Nobody can say any more: the words of version {block.revision} of {block.name} were erased."
+        lost = stage("kept", "lost", sentence, record, rule="left_out", knowledge="observed", revision=block.revision)
+        if all(version.readable for version in history):  # read, but no version ever had any of it
             yield Track(carrier, (*before, replace(lost, name="learned")))
         else:
             yield Track(carrier, (*before, replace(learned, verdict="unknown"), lost))
 
     def _text(self, name: str, ref: Ref, matched: Matched) -> Track:
-        """A static text, a sentence of a summary, or content of a custom block, followed by itself."""
+        """Build the track of a static text, a summary sentence, or a custom block's content."""
         block = self.moment.blocks.get(name) or self.history.blocks_ever(self.history.position)[name]
-        came = came_in(self.versions(name), ref)
+        came = first_version(self.versions(name), ref)
         if ref.kind == "content":
             stored = self.words(ref.hash)
             carrier = Carrier("block", name, ref, content_text(ref, stored), matched)
             origin = origin_of(stored) if stored is not None else None
-            own = f"Given by {name}: what it was made of, only the block knows."
-            learned = stage("learned", "passed", own, knowledge="observed")
+            sentence = f"Given by {name}: what it was made of, only the block knows."
+            learned = stage("learned", "passed", sentence, knowledge="observed")
             if origin is not None:
-                there = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
-                learned = stage("learned", "passed", there)
-            end = self._given(name, ref, "brought by" if origin is not None else "in the text of")
+                sentence = f"Said in turn {origin[1]} of another session of the user, and stored by {name} there."
+                learned = stage("learned", "passed", sentence)
+            end = self._text_stage(name, ref, "brought by" if origin is not None else "in the text of")
             return Track(carrier, (learned, *self._with_answer(end, carrier)))
         words = came.pieces[ref] if came is not None else plain_text(self.words(ref.hash))
         carrier = Carrier("text", name, ref, words, matched)
-        asked_for = ref in self.moment.held or ref in self.moment.cut  # by a version whose words were erased since
+        asked_for = ref in self.moment.held or ref in self.moment.cut  # by an erased version
         if came is not None and came.record.position > self.moment.position and not asked_for:
-            said = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
-            return Track(carrier, (stage("learned", "lost", said, came.record, rule="learned_later"),))
+            sentence = f"Written into {name} only in turn {came.record.turn:,}, after {self.moment.prompt}."
+            return Track(carrier, (stage("learned", "lost", sentence, came.record, rule="learned_later"),))
         return self._sentence(block, carrier, [written_into(block, self._versions_then(name), ref)])
 
     def _sentence(self, block: PastBlock, carrier: Carrier, before: list[Stage]) -> Track:
-        """A piece of a text, from when it came in."""
+        """Build the track of a piece of text, from its first version."""
         ref = carrier.ref or Ref("")
-        kept = kept_in(block, self._versions_then(block.name), ref)
-        stages = [*before, *([kept] if kept is not None else [])]
-        if kept is not None and kept.verdict == "lost":
+        kept_stage = kept_in(block, self._versions_then(block.name), ref)
+        stages = [*before, *([kept_stage] if kept_stage is not None else [])]
+        if kept_stage is not None and kept_stage.verdict == "lost":
             return Track(carrier, tuple(stages))
-        return Track(carrier, (*stages, *self._with_answer(self._given(block.name, ref), carrier)))
+        return Track(carrier, (*stages, *self._with_answer(self._text_stage(block.name, ref), carrier)))
 
-    def _given(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
-        """Whether a piece of a text is in the prompt, and which rule keeps it out."""
+    def _text_stage(self, name: str, ref: Ref, how: str = "in the text of") -> Stage:
+        """Return whether the prompt has a piece of text, or the rule that excluded it."""
         end = granted(self.moment, name, ref, f"{how} {name}")
         return end or stage(
             "prompt", "lost", f"{name} gave nothing to {self.moment.prompt}.", self.moment.record, rule="not_asked"
@@ -448,7 +448,7 @@ class Tracing:
     # -- the answer ------------------------------------------------------------------------------
 
     def _with_answer(self, end: Stage, carrier: Carrier) -> tuple[Stage, ...]:
-        """The prompt's stage, and what the answer made of it, if there is one."""
+        """Return the prompt's stage, and the answer's if there is one."""
         phrase = Phrase.of(carrier.words) if self.followed.all_of_it and carrier.words else self.followed.phrase
         if end.name != "prompt" or end.verdict != "passed" or not self.answers:
             return (end,)

@@ -1,4 +1,4 @@
-"""What a trace tells: stages with their verdicts, one track per carrier, and the sentence they end in. Pure."""
+"""Values of a trace: stages with verdicts, one track per carrier, and a final sentence. Pure."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,28 +8,27 @@ from memory_core.events import Ref
 from memory_core.text import listed, shortened
 
 StageName = Literal["said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer"]
-"""In the order in which a piece of information passes them."""
+"""Stages in order of passage."""
 STAGES: tuple[StageName, ...] = (
     "said", "queue", "flush", "delivery", "learned", "kept", "found", "prompt", "answer",
 )  # fmt: skip
 
 Verdict = Literal["passed", "lost", "waiting", "not_reached", "unknown"]
-"""`waiting`: it may still come through; `not_reached`: an earlier stage decided; `unknown`: nothing on record."""
+"""`waiting`: may still pass; `not_reached`: an earlier stage decided; `unknown`: nothing recorded."""
 
 MARKS: Mapping[Verdict, str] = {"passed": "+", "lost": "x", "waiting": "…", "not_reached": "-", "unknown": "?"}
-"""A stage's verdict where a trace is printed."""
+"""Sign of a verdict in a printed trace."""
 
 Knowledge = Literal["decided", "reported", "observed"]
-"""How a verdict is known. `decided`: this engine recorded the rule; `reported`: somebody's record says so, such as an
-imported file or a span of an attached agent; `observed`: only seen by comparing words, so that no rule is claimed."""
+"""Source of a verdict. `decided`: this engine recorded the rule; `reported`: by an imported file or an agent's span;
+`observed`: inferred by comparing texts, so no rule is claimed."""
 
 CarrierKind = Literal["message", "fact", "relation", "unit", "text", "block", "record"]
-"""`text`: a static text or a summary; `block`: one that was given the message and made nothing of it; `record`: one of
-an attached agent's store, which `block` then names."""
+"""`text`: a static text or summary; `block`: received the message and derived nothing; `record`: of an attached agent's
+store, named by `block`."""
 
 Matched = Literal["id", "words", "meaning", "read"]
-"""How the carrier was found to carry what is followed. `read`: a summary's sentence was written from this message, and
-has other words."""
+"""Reason for the match. `read`: a summary sentence written from this message in other words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +36,21 @@ class Stage:
     name: StageName
     verdict: Verdict
     text: str
-    """One sentence: what happened, by which rule, with its numbers. Plain text; it may contain a block's name."""
+    """One sentence: what happened, by which rule, with numbers. Plain text; may contain a block's name."""
     position: int | None = None
-    """Log position of the event that decided; None if there is none."""
+    """Log position of the deciding event, if any."""
     turn: int | None = None
     """Turn of that event."""
     rule: str = ""
     """Code of the rule that lost it: `below_threshold`, `trimmed`, `question`, ..."""
     numbers: Mapping[str, float] = field(default_factory=dict)
-    """Numbers of the sentence by what they are, as in the event."""
+    """Numbers of the sentence by name, as in the event."""
     knowledge: Knowledge = "decided"
 
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """What carries the information on one track."""
+    """Carrier of the information on one track."""
 
     kind: CarrierKind
     block: str | None = None
@@ -60,33 +59,33 @@ class Carrier:
     words: str = ""
     matched: Matched = "id"
     seq: int | None = None
-    """Message it came from; None if it was written, or comes from another session."""
+    """Source message; None if written by hand, or from another session."""
     record: str | None = None
-    """Id of a record; None where its spans give it none."""
+    """Id of a record; None if its spans omit it."""
     number: int | None = None
-    """Number of a fact or a relation in its block, 1 for the first: `ref` has the database's id."""
+    """Number of a fact or relation in its block, from 1; `ref` has the database id."""
 
     @property
     def key(self) -> Hashable:
-        """The same for tracks of one carrier."""
+        """Return the carrier's identity."""
         return self.kind, self.ref or (self.block, self.seq, self.record)
 
 
 @dataclass(frozen=True, slots=True)
 class Track:
-    """The way of one carrier, stage by stage."""
+    """The stages of one carrier."""
 
     carrier: Carrier
     stages: tuple[Stage, ...]
 
     @property
     def reached(self) -> bool:
-        """Whether it is in the prompt."""
+        """Return whether it is in the prompt."""
         return any(stage.name == "prompt" and stage.verdict == "passed" for stage in self.stages)
 
     @property
     def decisive(self) -> Stage | None:
-        """The stage that lost it, or where it waits; in the prompt, that stage. None if nothing decided."""
+        """Return the stage that lost it, or where it waits; its prompt stage if it got there; None if undecided."""
         if self.reached:
             return self.stage("prompt")
         return next((stage for stage in self.stages if stage.verdict in ("lost", "waiting")), None)
@@ -96,8 +95,8 @@ class Track:
 
     @property
     def progress(self) -> tuple[bool, int, bool]:
-        """Larger is further: in the prompt, else the stage that decided; of equals, what may still come first. What a
-        block held that is not there any more is behind everything that still is."""
+        """Return a sort key, larger is further: in the prompt, else by deciding stage, then by whether it may still
+        pass. Removed contents of a block sort below existing ones."""
         decided = self.decisive
         place = STAGES.index(decided.name) if decided is not None and decided.rule != "block_removed" else -1
         return self.reached, place, decided is not None and decided.verdict == "waiting"
@@ -105,53 +104,53 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """A message that says what is followed."""
+    """A message that says the target."""
 
     seq: int
     turn: int
     role: str
     matched: Matched
     similarity: float | None = None
-    """Of meaning, 0 to 1; None if it was matched by id or words."""
+    """Similarity of meaning, 0 to 1; None if matched by id or words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """The message closest to a phrase that nobody said: in meaning, or by most of its words."""
+    """The message closest to an unsaid phrase: in meaning, or by number of shared words."""
 
     seq: int
     turn: int
     words: str
     similarity: float | None
-    """Cosine, -1 to 1; None for the one with most words."""
+    """Cosine similarity, -1 to 1; None if matched by words."""
     held: tuple[int, int] | None = None
-    """Number of the phrase's words that it has, of how many; every word was said somewhere. None: not counted."""
+    """Number of the phrase's words in it, and in total, if every word was said somewhere; None if not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutEntry:
-    """One thing that was cut, and where its information is otherwise."""
+    """A cut item, and other places of its information."""
 
     ref: Ref
     words: str
-    """Empty if they were erased."""
+    """Empty if erased."""
     said: tuple[Said, ...]
     own: Track | None
-    """Its own way to the prompt looked at; None if its words are not there to be followed any more."""
+    """Its own track to the viewed prompt; `None` if its text was erased."""
     others: tuple[Track, ...]
-    """Other carriers of the same, the furthest first."""
+    """Other carriers of the same, furthest first."""
 
     @property
     def otherwise(self) -> str:
-        """Where the same information is besides, in one sentence. Plain text."""
-        found = [track.decisive for track in self.others]
-        kept = next((stage for stage in found if stage is not None and stage.name in ("found", "prompt")), None)
-        if kept is not None:
-            return kept.text
-        own = self.own.decisive if self.own is not None else None
+        """Describe in one sentence where else the information is. Plain text."""
+        stages = [track.decisive for track in self.others]
+        stored = next((stage for stage in stages if stage is not None and stage.name in ("found", "prompt")), None)
+        if stored is not None:
+            return stored.text
+        own_stage = self.own.decisive if self.own is not None else None
         stays = (
             f" It stays in {self.own.carrier.block or 'the queue'}."
-            if self.own and own and own.name == "prompt"
+            if self.own and own_stage and own_stage.name == "prompt"
             else ""
         )
         return f"Nothing else in memory carries it.{stays}"
@@ -159,7 +158,7 @@ class CutEntry:
 
 @dataclass(frozen=True, slots=True)
 class CutTrace:
-    """A cut that is followed: one decision to leave something out of one prompt."""
+    """A traced cut: one decision to drop something from one prompt."""
 
     part: str
     """Block, or `queue`."""
@@ -167,20 +166,20 @@ class CutTrace:
     tokens: int
     """Tokens it freed."""
     stage: Stage
-    """The decision, with its sentence and its numbers."""
+    """The decision, with sentence and numbers."""
     entries: tuple[CutEntry, ...]
     prompt: str
-    """The prompt looked at, for the middle of a sentence."""
+    """The viewed prompt, for the middle of a sentence."""
     its_own: bool
-    """Whether that is the prompt that it was cut from."""
+    """Whether that is the prompt it was cut from."""
     more: int = 0
-    """Things cut that are not among the entries, because there are too many of them."""
+    """Number of cut items beyond the listed entries."""
 
     @property
     def sentence(self) -> str:
-        """By which rule and numbers it was cut, and how much of it a prompt says all the same. Plain text."""
+        """Describe the cut's rule and numbers, and how much of it the prompt says anyway. Plain text."""
         shown, otherwise = len(self.entries), " otherwise" if self.its_own else ""
-        held = sum(any(track.reached for track in (each.own, *each.others) if track) for each in self.entries)
+        held = sum(any(track.reached for track in (entry.own, *entry.others) if track) for entry in self.entries)
         alone = shown + self.more == 1
         whole = "it" if alone else f"the first {shown}" if self.more else "them"
         says = f"{self.prompt} says {whole}{otherwise}"
@@ -195,38 +194,38 @@ class CutTrace:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Trace:
-    """What became of one piece of information, as of one prompt."""
+    """Fate of one piece of information, as of one prompt."""
 
     asked: str
-    """The phrase, or the words of what was picked."""
+    """The phrase, or the text of the picked ref."""
     target: Ref | None
-    """What was picked; None for a phrase."""
+    """The picked ref; None for a phrase."""
     turn: int
-    """Turn asked about."""
+    """Requested turn."""
     prompt_turn: int | None
-    """Turn of the prompt looked at: the last one built up to `turn`; None if there was none."""
+    """Turn of the viewed prompt: the last one up to `turn`; None without one."""
     position: int
-    """Log position as of which everything is told: that of the prompt, or the end of the turn."""
+    """Log position of the view: the prompt's, or the end of the turn."""
     prompt_position: int | None
     question: str | None
-    """What that prompt was built for: its input, or the user's newest message in it; None if erased, or if none was."""
+    """The prompt's question: its input, or its newest user message; None if erased, or without a prompt."""
     said: tuple[Said, ...]
     """Messages that say it, newest first."""
     tracks: tuple[Track, ...]
-    """The furthest first: those in the prompt, then those lost latest."""
+    """Furthest first: those in the prompt, then those lost latest."""
     known_from: int | None = None
-    """Position of the last reset: what was before it is not known any more; None if nothing was forgotten."""
+    """Position of the last reset, before which nothing is known; None without one."""
     nearest: Nearest | None = None
-    """Suggested instead if nobody said it."""
+    """Suggestion if nobody said it."""
     scattered: str = ""
-    """Where all words of a phrase are that was said nowhere word for word: what has them is the target. A sentence."""
+    """Sentence on where all words of an unsaid phrase are; that item is the target."""
     more: int = 0
-    """Carriers that are not among the tracks, because there are too many of them."""
+    """Number of carriers beyond the listed tracks."""
     cut: CutTrace | None = None
-    """What was cut, if a cut was picked: the tracks are those of its entries."""
+    """The picked cut, if any; tracks are those of its entries."""
 
     def __str__(self) -> str:
-        """Return the sentence, then each track with its stages."""
+        """Format the sentence, then each track with its stages."""
         lines = [self.sentence]
         for track in self.tracks:
             lines.append(f"\n{track.carrier.kind} {track.carrier.block or ''}".rstrip())
@@ -238,29 +237,29 @@ class Trace:
 
     @property
     def origin(self) -> str:
-        """Who said it and in which turn, or how else it came in; empty for what nobody said. Plain text.
+        """Describe who said it and in which turn, or its other origin; empty for an unsaid phrase. Plain text.
 
-        First, that it was not said word for word, where that is so.
+        Starts with a note if it was not said literally.
         """
-        own = next((track for track in self.tracks if track.carrier.ref == self.target), None)
-        by_itself = own is not None and own.carrier.kind in ("text", "block") and own.carrier.seq is None
-        learned = own if by_itself else self.tracks[0] if self.tracks and not self.said else None
-        first = next((each.text for each in learned.stages if each.name == "learned"), "") if learned else ""
+        picked = next((track for track in self.tracks if track.carrier.ref == self.target), None)
+        by_itself = picked is not None and picked.carrier.kind in ("text", "block") and picked.carrier.seq is None
+        learned = picked if by_itself else self.tracks[0] if self.tracks and not self.said else None
+        first = next((stage.text for stage in learned.stages if stage.name == "learned"), "") if learned else ""
         return " ".join(filter(None, [self.scattered, first, said_by(self.said)]))
 
     @property
     def reached(self) -> bool:
-        """Whether any carrier is in the prompt."""
+        """Return whether any carrier is in the prompt."""
         return any(track.reached for track in self.tracks)
 
     @property
     def decisive(self) -> Stage | None:
-        """The stage of the best track that decided."""
+        """Return the deciding stage of the best track."""
         return self.tracks[0].decisive if self.tracks else None
 
     @property
     def sentence(self) -> str:
-        """The one sentence a trace ends in, with the rule and the number. Plain text."""
+        """Return the trace's conclusion, with rule and number. Plain text."""
         if self.cut is not None:
             return self.cut.sentence
         if not self.tracks:
@@ -279,33 +278,33 @@ class Trace:
 
 
 def ranked(tracks: Sequence[Track], target: Ref | None = None) -> tuple[Track, ...]:
-    """Tracks, the furthest first; of equals what was picked, then in the given order."""
+    """Sort tracks, furthest first, then the picked one, then in given order."""
     return tuple(sorted(tracks, key=lambda track: (track.progress, track.carrier.ref == target), reverse=True))
 
 
 SPEAKERS = {"user": "the user", "assistant": "the assistant", "tool": "a tool", "system": "a system message"}
-"""Who says something, by role."""
+"""Speaker's name by role."""
 
 MAX_TURNS_NAMED = 6
-"""Turns that are named; of more, the first ones."""
+"""Maximum turns named; the first ones."""
 
 
-def said_by(said: Sequence[Said]) -> str:
-    """Who said it, and in which turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
-    if said and all(each.matched == "read" for each in said):
-        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(each.role for each in reversed(said)))
-        return f"Its messages were said by {by} in {_turns(said)}."
+def said_by(messages: Sequence[Said]) -> str:
+    """Describe speakers and turns: `Said by the user in turns 3 and 9.` Plain text; empty for nobody."""
+    if messages and all(message.matched == "read" for message in messages):
+        by = listed(SPEAKERS.get(role, role) for role in dict.fromkeys(message.role for message in reversed(messages)))
+        return f"Its messages were said by {by} in {_turns(messages)}."
     turns: dict[str, list[Said]] = {}
-    for each in reversed(said):  # whoever said it first comes first
-        turns.setdefault(SPEAKERS.get(each.role, each.role), []).append(each)
+    for message in reversed(messages):  # in order of the first mention
+        turns.setdefault(SPEAKERS.get(message.role, message.role), []).append(message)
     speakers: dict[str, list[str]] = {}
-    for who, own in turns.items():
-        speakers.setdefault(_turns(own), []).append(who)
-    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if said else ""
+    for who, spoken in turns.items():
+        speakers.setdefault(_turns(spoken), []).append(who)
+    return f"Said {listed(f'by {listed(who)} in {where}' for where, who in speakers.items())}." if messages else ""
 
 
-def _turns(said: Sequence[Said]) -> str:
-    turns = sorted({each.turn for each in said})
+def _turns(messages: Sequence[Said]) -> str:
+    turns = sorted({message.turn for message in messages})
     named = [f"{turn:,}" for turn in turns[:MAX_TURNS_NAMED]]
     if len(turns) > len(named):
         named.append(f"{len(turns) - len(named)} more")

@@ -1,4 +1,4 @@
-"""What a person watches in a session: phrases, messages and facts whose way to each prompt is shown turn by turn."""
+"""Watched items of a session: phrases and refs whose presence in each prompt is shown by turn."""
 
 import json
 from collections.abc import Iterable
@@ -9,24 +9,24 @@ from memory_core.events import Ref
 from memory_core.store.writing import read_session
 
 MAX_WATCHED = 6
-"""Things watched in one session: each has a strip of its own on the screen."""
+"""Maximum watched items; each has its own strip on the screen."""
 
 MAX_CHARACTERS = 300
-"""Characters of a watched phrase."""
+"""Maximum characters of a watched phrase."""
 
 
 def watched(session: Session) -> tuple[str | Ref, ...]:
-    """What is watched in a session, the oldest first; empty for one without messages yet."""
+    """Return a session's watched items, oldest first; empty for one without messages."""
     with session.database.read() as connection:
         state = read_session(connection, session.id)
     return _decoded(state.watched) if state is not None else ()
 
 
 def watch(session: Session, target: str | Ref) -> None:
-    """Watch one thing more.
+    """Watch one more item.
 
     Raises:
-        MessageError: it is a cut, the phrase is empty or too long, or enough is watched already.
+        MessageError: It is a cut, the phrase is empty or too long, or the limit is reached.
     """
     if isinstance(target, Ref) and target.kind == "cut":
         raise MessageError("A cut belongs to one prompt. Watch what was cut instead.")
@@ -43,9 +43,9 @@ def watch(session: Session, target: str | Ref) -> None:
 
 
 def unwatch(session: Session, target: str | Ref) -> None:
-    """Watch it no longer; nothing happens if it was not watched."""
+    """Stop watching an item; no error if it was not watched."""
     with session.writing() as w:
-        w.session.watched = _encoded(kept for kept in _decoded(w.session.watched) if kept != target)
+        w.session.watched = _encoded(other for other in _decoded(w.session.watched) if other != target)
 
 
 def _encoded(targets: Iterable[str | Ref]) -> str | None:

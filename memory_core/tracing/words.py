@@ -1,4 +1,4 @@
-"""What a trace is told in beside its own sentences: names of stages and carriers, and a stage in two or three words.
+"""Labels for trace stages and carriers.
 
 Pure; everything is plain text.
 """
@@ -39,16 +39,16 @@ KNOWLEDGE_HELP = (
 )
 
 NAME_CHARACTERS = 40
-"""Characters of a block's name."""
+"""Maximum characters of a block's name."""
 
 
 def stage_name(stage: Stage) -> str:
-    """Return a stage's name: what a vector block keeps of a message was stored, and nothing learned from it."""
+    """Return a stage's name; for vector blocks, "stored" instead of "learned"."""
     return "Stored" if "unit" in stage.numbers and stage.name == "learned" else STAGES[stage.name]
 
 
 def brief(stage: Stage) -> str:
-    """A stage in two or three words; its sentence stands behind it."""
+    """Summarise a stage in two or three words."""
     turn = f"turn {stage.turn:,}" if stage.turn else ""
     if stage.verdict == "not_reached":
         return "not reached" if stage.name != "prompt" else "left the queue"
@@ -66,7 +66,7 @@ def brief(stage: Stage) -> str:
 
 
 def carrier_name(carrier: Carrier) -> str:
-    """What a track follows: `Fact 7 of Facts`."""
+    """Name a track's carrier: `Fact 7 of Facts`."""
     block = _short(carrier.block or "")
     if carrier.kind == "message":
         return f"Message {carrier.seq:,} itself" if carrier.seq is not None else "The message itself"
@@ -84,13 +84,13 @@ def _short(block: str) -> str:
 
 
 def end_of(track: Track) -> str:
-    """The sentence in which a track ends."""
+    """Return a track's final sentence."""
     stage = track.decisive or track.stages[-1]
     return stage.text
 
 
 def target_name(trace: Trace) -> str:
-    """What was picked: `Fact 7 of Facts`, `A cut of Earlier turns`."""
+    """Name the picked target: `Fact 7 of Facts`, `A cut of Earlier turns`."""
     if trace.cut is not None:
         return "A cut of the queue" if trace.cut.part == QUEUE else f"A cut of {_short(trace.cut.part)}"
     first = trace.tracks[0].carrier if trace.tracks else None
@@ -99,14 +99,14 @@ def target_name(trace: Trace) -> str:
 
 
 def matched(trace: Trace) -> str:
-    """How what says a phrase was found; empty for what was picked."""
+    """Describe how a phrase was matched; empty for a picked ref."""
     how = {"words": "Matched by words."}
-    kinds = {said.matched for said in trace.said} if trace.target is None else set()
+    kinds = {message.matched for message in trace.said} if trace.target is None else set()
     return how.get(next(iter(kinds), ""), "")
 
 
 def prompt_of(trace: Trace) -> str:
-    """Which prompt was looked at, where it is not that of the turn asked about."""
+    """Name the viewed prompt if it is not the requested turn's."""
     if trace.prompt_turn is None:
         return f"No prompt was built up to turn {trace.turn:,}."
     if trace.prompt_turn != trace.turn:

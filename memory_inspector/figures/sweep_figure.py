@@ -26,15 +26,15 @@ def sweep_figure(
     """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
-    known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.known]
+    known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.exact]
     least, most = min(known, default=0), max(known, default=1)
     fills, inks = [], []
     for cell in sweep.cells:
         found = cell.measures.get(measure)
         share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
-        fills.append(fill if found is not None and found.known else palette.page)
-        inks.append(ink_on(fill) if found is not None and found.known else palette.text)
+        fills.append(fill if found is not None and found.exact else palette.page)
+        inks.append(ink_on(fill) if found is not None and found.exact else palette.text)
     best = {(cell.x, cell.y) for cell in front}
     for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
         here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
@@ -97,7 +97,7 @@ def front_figure(
     palette = PALETTES[mode]
     figure = blank(mode, FRONT_PIXELS)
     best = {(cell.x, cell.y) for cell in front}
-    known = [cell for cell in sweep.cells if cell.known(measure) is not None and cell.known("sent") is not None]
+    known = [cell for cell in sweep.cells if cell.value(measure) is not None and cell.value("sent") is not None]
     known.sort(key=lambda cell: (cell.x, cell.y) in best)  # drawn last, they are on top
     points = [(_low(cell, "sent"), _low(cell, measure)) for cell in front]
     figure.add_trace(
@@ -137,14 +137,14 @@ def front_figure(
 
 
 def _low(cell: Cell, measure: Measure) -> float:
-    found = cell.known(measure)
+    found = cell.value(measure)
     return found.low if found is not None else 0.0
 
 
 def _sure(cell: Cell, measure: Measure) -> bool:
     """Tell whether the plan knows this cell exactly, so that a play would add nothing."""
     found = cell.measures.get(measure)
-    return cell.problem is not None or cell.played or (found is not None and found.known)
+    return cell.problem is not None or cell.played or (found is not None and found.exact)
 
 
 def value_words(cell: Cell, measure: Measure) -> str:
@@ -159,7 +159,7 @@ def value_words(cell: Cell, measure: Measure) -> str:
 
 def _words(found: Range, measure: Measure) -> str:
     low, high = (_value(each, measure) for each in (found.low, found.high))
-    return low if found.known else f"{low}–{high}"
+    return low if found.exact else f"{low}–{high}"
 
 
 def _value(value: float, measure: Measure) -> str:

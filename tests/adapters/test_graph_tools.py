@@ -74,7 +74,7 @@ LINES = [
 def test_a_file_of_the_reference_server_is_brought_along_once(tools):
     data = "\n".join(json.dumps(line) for line in LINES).encode()
     for _ in range(2):
-        tools.bring(data, filename="memory.jsonl")
+        tools.import_jsonl(data, filename="memory.jsonl")
     assert tools.call("read_graph", {}).structured == {
         "entities": [{"name": "Ada", "entityType": "person", "observations": ["likes tea"]}],
         "relations": [{"from": "Ada", "to": "Ben", "relationType": "knows"}],
@@ -84,5 +84,5 @@ def test_a_file_of_the_reference_server_is_brought_along_once(tools):
 @pytest.mark.parametrize("data", [b"", b"hello", b'{"facts": []}', b'{"type": "entity"}'])
 def test_another_file_is_refused_in_a_sentence(tools, data):
     with pytest.raises(MemoryInspectorError):
-        tools.bring(data, filename="memory.jsonl")
+        tools.import_jsonl(data, filename="memory.jsonl")
     assert tools.call("read_graph", {}).structured == {"entities": [], "relations": []}

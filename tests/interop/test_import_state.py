@@ -10,13 +10,13 @@ from memory_core import ChatMessage, Database
 from memory_core.attach.mirroring import MirroredBlock, TextVersion, aligned, mirror
 from memory_core.history.rebuild import rebuild
 from memory_core.interop.files import read_file
-from memory_core.interop.import_state import import_standing
+from memory_core.interop.import_state import import_with_state
 from memory_core.services import Services
 from memory_core.store.blocks import Written
 
 
 def standing(conversation, **given):
-    return import_standing(conversation, Database.open(None), services=Services(), source="a file", **given)
+    return import_with_state(conversation, Database.open(None), services=Services(), source="a file", **given)
 
 
 def places(memory):

@@ -10,7 +10,7 @@ from shared_data import shared
 
 from memory_core import Database, FormatError
 from memory_core.interop.files import read_file
-from memory_core.interop.import_state import import_standing
+from memory_core.interop.import_state import import_with_state
 from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 from memory_core.services import Services
@@ -41,7 +41,7 @@ def test_a_thread_that_the_real_library_wrote_comes_with_its_calls_paired_and_it
     times = [parse_message(message).time for message in conversation.messages]
     assert times == sorted(times)
     assert times[0] == pytest.approx(1795356086, abs=3_600)
-    assert not conversation.stands
+    assert not conversation.has_memory_state
     assert path.read_bytes() == before
 
 
@@ -90,7 +90,7 @@ def test_what_had_left_the_state_is_archived_and_other_branches_are_left_out(tmp
     notes = [note.text for note in conversation.notes]
     assert notes[0].startswith("2 messages of earlier checkpoints had left")
     assert notes[1:] == ["of the state only messages are imported, not todo"]
-    memory = import_standing(conversation, Database.open(None), services=Services(), source="a file", learn=False)
+    memory = import_with_state(conversation, Database.open(None), services=Services(), source="a file", learn=False)
     assert (memory.session.status().archived_messages, memory.session.status().queue_messages) == (2, 2)
 
 

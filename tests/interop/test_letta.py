@@ -8,7 +8,7 @@ from shared_data import shared
 from memory_core import Database, FormatError
 from memory_core.agent.tools import MemoryTools
 from memory_core.interop.files import read_file
-from memory_core.interop.import_state import import_standing
+from memory_core.interop.import_state import import_with_state
 from memory_core.services import Services
 
 FILES = {
@@ -27,7 +27,7 @@ def read(name, data_file=shared):
 
 
 def standing(conversation):
-    return import_standing(conversation, Database.open(None), services=Services(), source="a file")
+    return import_with_state(conversation, Database.open(None), services=Services(), source="a file")
 
 
 def agent_file(**agent):

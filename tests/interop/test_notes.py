@@ -13,7 +13,7 @@ from dulwich import porcelain
 from memory_core import Database, FormatError
 from memory_core.interop import git_history, notes
 from memory_core.interop.files import read_file
-from memory_core.interop.import_state import import_standing
+from memory_core.interop.import_state import import_with_state
 from memory_core.interop.notes import read_folder
 from memory_core.interop.stored import read_stored
 from memory_core.services import Services
@@ -123,7 +123,7 @@ def test_a_folder_without_git_has_one_version_each(tmp_path):
 
 def test_as_a_session_its_notes_are_blocks_whose_versions_can_be_looked_at(repository):
     conversation = read_file("memory.zip", zipped(repository)).conversation()
-    memory = import_standing(conversation, Database.open(None), services=Services(), source="a folder")
+    memory = import_with_state(conversation, Database.open(None), services=Services(), source="a folder")
     had = memory.blocks.revisions("people/mira.md")
     assert [(each.text, each.at) for each in had] == [("Lives in Ghent.\n", FIRST), ("Lives in Lisbon.\n", SECOND)]
     assert had[1].note.endswith(": Mira moved")
@@ -133,7 +133,7 @@ def test_as_a_session_its_notes_are_blocks_whose_versions_can_be_looked_at(repos
 def test_notes_that_are_larger_than_the_default_get_a_limit_that_holds_them(tmp_path):
     (tmp_path / "a.md").write_text("word " * 20_000)
     conversation = read_stored(read_folder(tmp_path), filename="x")
-    memory = import_standing(conversation, Database.open(None), services=Services(), source="a folder")
+    memory = import_with_state(conversation, Database.open(None), services=Services(), source="a folder")
     assert memory.build_context("Hello").plan.total < memory.session.config.token_limit
 
 

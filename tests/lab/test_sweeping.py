@@ -114,7 +114,7 @@ def test_evidence_of_questions_is_found_as_probes_and_prompts_say_and_what_a_pla
         share = (sum(held) + ("allergic to nuts" in prompt)) / 4
         assert cell.measures["recall"] == Range(share, share)
         assert plan.measures["recall"].low <= share <= plan.measures["recall"].high
-        assert not plan.measures["recall"].known
+        assert not plan.measures["recall"].exact
     assert [cell.measures["recall"].low for cell in planned.cells][1] >= 0.5, (
         "under a wide limit the plan knows the probe's"
     )

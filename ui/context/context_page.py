@@ -154,7 +154,7 @@ def _draw_left_out(view: View, sent: Prompt) -> None:
 def _draw_unsent(view: View, sent: Prompt) -> None:
     """Draw what searches of the agent's memory found for this prompt and it has not."""
     searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
-    unsent = view.memory.trace.unsent(searches, upto=view.position, prompt=sent.record).values()
+    unsent = view.memory.trace.omitted_results(searches, upto=view.position, prompt=sent.record).values()
     found = [(each, each.search.event.results[n]) for each in unsent for n in each.missing]  # type: ignore[attr-defined]
     if not found:
         return

@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core.events import EventRecord, MemorySearched
 from memory_core.history.stores import found_nothing, store_name
-from memory_core.tracing.omitted_results import Unsent
+from memory_core.tracing.omitted_results import OmittedResults
 from memory_inspector.wording.event_sentences import NOT_CAPTURED
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts.components import empty, heading
@@ -34,7 +34,7 @@ def draw(view: View) -> None:
         empty("No search was reported.", text, icon="manage_search")
         return
     searches = every[-SHOWN:][::-1]
-    unsent = view.memory.trace.unsent(searches, upto=view.position)
+    unsent = view.memory.trace.omitted_results(searches, upto=view.position)
     st.markdown(sentence(every, searches, unsent))
     texts = view.memory.log.texts(
         key
@@ -79,7 +79,7 @@ def _pick(table: str, positions: Sequence[int]) -> None:
     st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
 
 
-def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, Unsent]) -> str:
+def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, OmittedResults]) -> str:
     """Return how many searches there are, and which deserve a look, as markdown."""
     nothing = sum(found_nothing(search.event) for search in every)
     missing = sum(len(each.missing) for each in unsent.values())
@@ -94,7 +94,7 @@ def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent
 
 
 def search_rows(
-    searches: Sequence[EventRecord], unsent: Mapping[int, Unsent], texts: Mapping[str, str]
+    searches: Sequence[EventRecord], unsent: Mapping[int, OmittedResults], texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return a row per search."""
     rows = []
@@ -114,7 +114,7 @@ def search_rows(
     return rows
 
 
-def _missing(missing: Unsent) -> str:
+def _missing(missing: OmittedResults) -> str:
     event: Any = missing.search.event
     return f"{tokens(len(missing.missing))} of {tokens(len(event.results))}, turn {tokens(missing.prompt.turn)}"
 
@@ -123,7 +123,7 @@ def _words(key: str | None, texts: Mapping[str, str]) -> str:
     return f"({NOT_CAPTURED})" if key is None else " ".join(texts.get(key, "(erased)").split())
 
 
-def _draw_search(search: EventRecord, unsent: Mapping[int, Unsent], texts: Mapping[str, str]) -> None:
+def _draw_search(search: EventRecord, unsent: Mapping[int, OmittedResults], texts: Mapping[str, str]) -> None:
     event: Any = search.event
     missing = unsent.get(search.position)
     with st.container(border=True, gap="small", key="reported__search"):

@@ -14,7 +14,7 @@ from memory_core.history.cost import PlayCost, play_cost
 from memory_core.interop.bundle import Bundle, import_bundle
 from memory_core.interop.configuration import Configuration
 from memory_core.interop.files import Preview, read_file
-from memory_core.interop.import_state import import_standing, token_limit
+from memory_core.interop.import_state import import_with_state, token_limit
 from memory_core.interop.openai_format import Conversation, Skipped
 from memory_core.tokens import default_counter
 from memory_inspector.server import chat_turns
@@ -182,7 +182,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
     st.markdown(f"**{plain(conversation.title)}**")
     if sized.sizes or sized.conversation.skipped:
         st.markdown(plain(conversation_sentence(sized)))
-    if conversation.stands:
+    if conversation.has_memory_state:
         _standing(conversation, preview.name)
         return
     _notes(conversation)
@@ -324,7 +324,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
 def _stood(shared: Engine, conversation: Conversation, source: str, chosen: model.Chosen, *, learn: bool) -> str:
     """Create a session as the conversation's store stands, and let its blocks learn in the session's own job."""
     services = model.services_for(chosen)
-    memory = import_standing(conversation, shared.database, services=services, source=source, learn=learn)
+    memory = import_with_state(conversation, shared.database, services=services, source=source, learn=learn)
     if learn:
         session_id = memory.session_id
         shared.start(session_id, f"learn-{session_id}", lambda job: memory.deliver(), browser_model=chosen.pasted)

@@ -110,7 +110,7 @@ def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
 
 def _unsent(view: View, record: EventRecord) -> None:
     """Draw what a search of an attached agent found and the prompt that followed has not."""
-    for each in view.memory.trace.unsent([record] if view.attached else ()).values():
+    for each in view.memory.trace.omitted_results([record] if view.attached else ()).values():
         st.markdown(f":red[{plain(unsent_words(each).strip())}]")
         nav.link("context", f":small[The prompt of turn {tokens(each.prompt.turn)}]", icon=":material/stacks:",
                  turn=each.prompt.turn)  # fmt: skip

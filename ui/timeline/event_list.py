@@ -84,7 +84,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
-    unsent = view.memory.trace.unsent(records, upto=view.position) if view.attached else {}
+    unsent = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}
     struck = struck_in(view.memory, records)
     rows = [
         {

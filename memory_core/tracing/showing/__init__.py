@@ -1,1 +1,1 @@
-"""A session as one page of HTML that opens anywhere: its contents, what is replaced in it, and its layout. Pure."""
+"""Export a session as a standalone HTML page: contents, replacements and layout. Pure."""

@@ -1,7 +1,7 @@
-"""What stands on a page, as one JSON-able value: turns with their budget, prompt, cuts and trace. Pure.
+"""Contents of an exported page as a JSON-able value: turns with budget, prompt, cuts and trace. Pure.
 
-Words stand once, in `texts`; everything else is numbers, places in these lists, and codes of this engine. So whoever
-replaces words goes over `texts` alone, and a message that is in a hundred prompts takes its room once.
+Conversation text is only in `texts`; everything else is numbers, indexes and codes. Replacing words therefore touches
+`texts` only, and a message in many prompts is stored once.
 """
 
 import json
@@ -21,10 +21,10 @@ from memory_core.tracing.values import Stage, Trace, Track
 from memory_core.tracing.words import KNOWLEDGE, STAGES, VERDICTS, brief, carrier_name, matched, prompt_of
 
 MAX_CHARACTERS = 20_000
-"""Characters of one text; of a longer one, such as a tool's output, the page holds the beginning."""
+"""Maximum characters of a text; longer ones, such as tool output, are truncated."""
 
 MAX_TRACKS = 6
-"""Tracks of each turn's trace, the furthest first: the others are counted."""
+"""Maximum tracks per turn, furthest first; the rest is only counted."""
 
 ERASED = "(These words were erased since.)"
 
@@ -34,18 +34,18 @@ _ROLES = {str(role) for role in MessageRole}
 
 @dataclass(frozen=True, slots=True)
 class ShownTurn:
-    """One turn as it is put on a page."""
+    """A turn as exported."""
 
     record: TurnRecord
-    said: tuple[tuple[str, str | None], ...]
-    """Role and words of each message of the turn, in order; None if they were erased."""
+    messages: tuple[tuple[str, str | None], ...]
+    """Role and text of each message in order; None if erased."""
     prompt: Prompt | None
-    """The last one built in the turn; None if there was none."""
+    """Last prompt of the turn; None without one."""
     trace: Trace | None = None
 
 
 def contents(title: str, turns: Sequence[ShownTurn], *, start: int | None = None) -> dict[str, Any]:
-    """The value of a page. `start` is the turn it opens at, None: the last."""
+    """Build a page's value. `start`: turn to open at; default: the last."""
     writing = _Writing()
     shown = [writing.turn(turn) for turn in turns]
     places = [place for place, turn in enumerate(turns) if turn.record.turn == start]
@@ -64,7 +64,7 @@ def contents(title: str, turns: Sequence[ShownTurn], *, start: int | None = None
 
 @dataclass(slots=True)
 class _Numbered:
-    """Values that stand once each and are told by their place."""
+    """Interned values, referenced by index."""
 
     values: list[Any] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
@@ -79,11 +79,11 @@ class _Numbered:
 
 @dataclass(slots=True)
 class _Writing:
-    """Writes turns, and the texts, entries and stages they share."""
+    """Builds turns with shared texts, entries and stages."""
 
     texts: _Numbered = field(default_factory=_Numbered)
     entries: _Numbered = field(default_factory=_Numbered)
-    """Text, tokens, turn, role of what stands in prompts and of what was said."""
+    """Text, tokens, turn and role of prompt entries and messages."""
     stages: _Numbered = field(default_factory=_Numbered)
 
     def text(self, words: str | None) -> int:
@@ -93,7 +93,7 @@ class _Writing:
         record, prompt = turn.record, turn.prompt
         return {
             "turn": record.turn,
-            "said": [self._entry(words, None, record.turn, role) for role, words in turn.said],
+            "said": [self._entry(words, None, record.turn, role) for role, words in turn.messages],
             "queue": [record.queue_tokens, int(record.history_budget)],
             "flushed": sum(int(getattr(flush.event, "messages", 0)) for flush in record.flushes),
             "learned": record.facts_added + record.relations_added,
@@ -138,12 +138,12 @@ class _Writing:
         }
 
     def _entries(self, entries: Iterable[Entry]) -> list[Any]:
-        """Place of each entry; with its score, where it has one."""
-        found: list[Any] = []
+        """Return the index of each entry, with its score if it has one."""
+        places: list[Any] = []
         for entry in entries:
             place = self._entry(_words(entry), entry.tokens, entry.turn, entry.role)
-            found.append(place if entry.score is None else [place, round(entry.score, 3)])
-        return found
+            places.append(place if entry.score is None else [place, round(entry.score, 3)])
+        return places
 
     def _entry(self, words: str | None, tokens: int | None, turn: int | None, role: str | None) -> int:
         return self.entries.place([self.text(words), tokens, turn, role if role in _ROLES else None])
@@ -179,21 +179,21 @@ class _Writing:
 
 
 def _words(entry: Entry) -> str | None:
-    """The words of an entry; of a stored turn, who said each."""
+    """Return an entry's text; of a stored turn, with its speakers."""
     if entry.words is None or len(entry.messages) < 2:
         return entry.words
-    told = [(parse_message(message).speaker or str(message.role), message_text(message)) for message in entry.messages]
-    return "\n".join(f"{who}: {words}" for who, words in told if words)
+    lines = [(parse_message(message).speaker or str(message.role), message_text(message)) for message in entry.messages]
+    return "\n".join(f"{who}: {words}" for who, words in lines if words)
 
 
 def shortened(text: str) -> str:
-    """A text of at most `MAX_CHARACTERS`, with how many more it has."""
+    """Truncate a text to `MAX_CHARACTERS`, noting how many were cut."""
     if len(text) <= MAX_CHARACTERS:
         return text
-    kept = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
-    return f"{kept} … ({len(text) - len(kept):,} more characters are not on this page.)"
+    beginning = text[:MAX_CHARACTERS].rsplit(maxsplit=1)[0]
+    return f"{beginning} … ({len(text) - len(beginning):,} more characters are not on this page.)"
 
 
 def with_texts(contents: Mapping[str, Any], texts: Sequence[str]) -> dict[str, Any]:
-    """The same page in other words."""
+    """Return a copy of a page with other texts."""
     return {**contents, "texts": list(texts)}

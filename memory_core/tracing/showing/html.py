@@ -1,8 +1,7 @@
-"""A page's value as one file of HTML. Pure but for its template, which is read once.
+"""Render a page's value as a standalone HTML file. Pure except for its template, which is read once.
 
-Conversations are untrusted: their words stand in one block of JSON in which nothing can end the block, and the script
-puts them on the page as text only. The policy of the page allows its own script and style, by their hashes, and not a
-single request.
+Conversations are untrusted: their text is in one JSON block, escaped so that nothing can end it, and the script inserts
+it as text only. The content security policy allows the page's own script and style, by hash, and no requests.
 """
 
 import json
@@ -15,25 +14,25 @@ from importlib.resources import files
 from typing import Any
 
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
-"""What could end the block or open another one, ends a line of a script, or is no character of a file."""
+"""Characters that could end the JSON block or open another, end a script line, or are invalid in a file."""
 
 _PLACES = re.compile(r"\{\{(\w+)\}\}")
 
 
 def page_html(value: Mapping[str, Any]) -> str:
-    """The file, to be stored as UTF-8."""
+    """Return the page, to be saved as UTF-8."""
     filled = _fixed() | {"data": safe_json(value)}
     return _PLACES.sub(lambda place: filled[place[1]], _read("page.html"))
 
 
 def safe_json(value: Any) -> str:
-    """A value as JSON that may stand inside a script element, and in a file of UTF-8 whatever text it holds.
+    """Serialise a value to JSON that is safe inside a script element and in UTF-8.
 
     >>> safe_json("</script>")
     '"\\\\u003c/script\\\\u003e"'
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 @cache
@@ -51,5 +50,5 @@ def _hash(source: str) -> str:
 
 
 def _read(name: str) -> str:
-    # Line ends as a browser reads them before it compares the hash, whatever a checkout made of them.
+    # normalised like browsers do before hashing, whatever a checkout made of the line ends
     return (files(__package__) / name).read_text(encoding="utf-8").replace("\r\n", "\n")

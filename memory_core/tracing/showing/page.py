@@ -1,4 +1,4 @@
-"""A page that is ready to be written, with its keys masked, and words replaced if a person asks for it. Pure."""
+"""An exportable page, with keys masked and optionally words replaced. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from memory_core.tracing.showing.replacements import Replacements, mask_keys
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some turns of a session, and the trace of what was followed in each, to be written as one file of HTML.
+    """Some turns of a session, with a trace in each, exportable as one HTML file.
 
-    The file opens anywhere, without a network; nothing in it can become markup or run.
+    The file works offline; nothing in it can become markup or run.
     """
 
     contents: Mapping[str, Any]
@@ -21,18 +21,18 @@ class Page:
 
     @property
     def texts(self) -> list[str]:
-        """All texts on the page, with keys, passwords and tokens masked."""
+        """Return all texts, with keys, passwords and tokens masked."""
         return [mask_keys(text) for text in self.contents["texts"]]
 
     def to_html(self, replace: Mapping[str, str] | None = None) -> str:
-        """Return the file, with keys masked and each of these words replaced by another.
+        """Return the HTML file, with keys masked and the given words replaced.
 
             page.to_html({"Teresa": "Eva"})
 
-        Which word stood for which is not in it.
+        The mapping of words is not included.
 
         Raises:
-            FormatError: a word is there twice, nothing stands in its place, or it could still be read.
+            FormatError: A word is repeated, has no replacement, or would still be readable.
         """
         words = replace or {}
         texts = Replacements(words).replace_all(self.texts)

@@ -1,6 +1,6 @@
-"""Find and replace in the texts of a page: words that a person types, and keys, which are always masked. Pure.
+"""Replace user-chosen words and mask keys in a page's texts. Pure.
 
-Words are replaced where they stand whole, in whatever letter case, of two that overlap the longer one.
+Whole words are replaced in any letter case; of overlapping matches, the longer one.
 """
 
 import re
@@ -11,7 +11,7 @@ from memory_core.errors import FormatError
 from memory_core.text import UNSPACED
 
 MAX_CHARACTERS = 200
-"""Characters of what stands in place of a word."""
+"""Maximum characters of a replacement."""
 
 KEY_MASK = "[key]"
 
@@ -24,13 +24,13 @@ _KEY = re.compile(
     r"|\b(?i:pass ?word|passwd|passphrase|passcode|pin|secret|token|api[ _-]?key|access[ _-]?key)\b[\"']?"
     r"(?: is|:| ?=)[ \"'`]{0,3}(?P<named>(?=[^\s\"'`,;]{0,80}\d)[^\s\"'`,;]{3,4000}[^\s\"'`,;.)\]}])"
 )
-"""Private keys, signed tokens, keys by their usual beginnings, long runs of letters and digits, and what is named one.
+"""Private keys, signed tokens, keys by their usual prefixes, long alphanumeric runs, and values labelled as keys.
 
-Every repetition is bounded: the time is linear in the length of the text.
+Every repetition is bounded, so the time is linear in the length of the text.
 """
 
 _LETTER = rf"(?:(?![{UNSPACED}])[^\W_])"
-"""A letter or digit of a word that spaces surround."""
+"""A letter or digit in scripts that separate words by spaces."""
 
 
 def mask_keys(text: str) -> str:
@@ -44,19 +44,19 @@ def mask_keys(text: str) -> str:
     return _KEY.sub(_masked, text)
 
 
-def _masked(found: re.Match[str]) -> str:
-    named: str | None = found["named"]
-    return found.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
+def _masked(match: re.Match[str]) -> str:
+    named: str | None = match["named"]
+    return match.group().removesuffix(named) + KEY_MASK if named else KEY_MASK
 
 
 class Replacements:
-    """Replaces words by others, as a person typed them."""
+    """Replaces words by others."""
 
     def __init__(self, words: Mapping[str, str]) -> None:
-        """Check the words, each with what stands in its place.
+        """Validate the words and their replacements.
 
         Raises:
-            FormatError: a word is there twice or has no letter, or nothing, or too much, stands in its place.
+            FormatError: A word is repeated or has no letter, or a replacement is empty or too long.
         """
         self.words = dict(words)
         spelled: dict[str, str] = {}
@@ -74,7 +74,7 @@ class Replacements:
         self._pattern = re.compile("|".join(f"({_whole(word)})" for word in self._order) or r"(?!)", re.IGNORECASE)
 
     def count(self, texts: Iterable[str]) -> Counter[str]:
-        """Return how often each word is replaced in some texts."""
+        """Count the replacements of each word in some texts."""
         return Counter(self._word(match) for text in texts for match in self._pattern.finditer(text))
 
     def replace(self, text: str) -> str:
@@ -85,7 +85,7 @@ class Replacements:
         """Return texts with each word replaced.
 
         Raises:
-            FormatError: a word can still be read, because something that was put in holds it or makes it again.
+            FormatError: A word is still readable, because a replacement contains or recreates it.
         """
         replaced = [self.replace(text) for text in texts]
         if remaining := self.count(replaced):
@@ -98,9 +98,9 @@ class Replacements:
 
 
 def _whole(word: str) -> str:
-    """Build the pattern of a word that is no part of a longer one.
+    """Build a pattern that matches a word only as a whole.
 
-    Beside a sign that it begins or ends with, and beside Kana or Han, another word may stand all the same.
+    Next to a sign at its start or end, and next to Kana or Han, another word may follow directly.
     """
     parts = word.split()
     before = rf"(?<!{_LETTER})" if re.match(_LETTER, parts[0]) else ""

@@ -7,7 +7,7 @@ from memory_core.events import (
     MemoryWritten,
 )
 from memory_core.history.stores import store_name
-from memory_core.tracing.omitted_results import Unsent
+from memory_core.tracing.omitted_results import OmittedResults
 from memory_inspector.wording.event_sentences.line import NOT_CAPTURED, QUOTED, Line, Words, describe, listed
 from memory_inspector.wording.formatting import count, short, tokens
 
@@ -74,7 +74,7 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
     )
 
 
-def unsent_words(unsent: Unsent | None) -> str:
+def unsent_words(unsent: OmittedResults | None) -> str:
     """Return how many results of a search are missing from the prompt, as a prefix; empty for none."""
     if unsent is None:
         return ""

@@ -1,4 +1,4 @@
-"""Which of the contexts that a framework asks for are prompts: those that a model call follows."""
+"""Distinguish prompts from other reads of memory: record only contexts that precede a model call."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -8,16 +8,16 @@ from memory_core.memory import Memory
 from memory_core.messages import MessageRole
 
 
-class Asking:
-    """The contexts of one memory as a framework asks for them. Frameworks also read memory to look at it, or after the
-    answer was put: those are not recorded, or the app would show as a turn's prompt what no model got."""
+class PromptDetector:
+    """Detects which contexts of one memory are prompts. Frameworks also read memory to inspect it, or after storing the
+    answer; recording those would show prompts that no model received."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._recorded: Hashable = None
 
     def context(self, input: str | None = None, **arguments: Any) -> Context:
-        """The context; recorded once for each newest message that a model has to answer, or for an `input` to come."""
+        """Return the context; record it once per newest message awaiting an answer, or per `input`."""
         newest = self._memory.session.messages("active", last=1)
         answered = not newest or newest[0].message.role not in (MessageRole.USER, MessageRole.TOOL)
         key = (newest[0].seq if newest else 0, input if answered else None)
