@@ -283,7 +283,7 @@ def test_a_list_of_stored_answers_is_passed_on_and_is_no_call(running, caplog):
     attached, _ = running
     assert httpx.get(f"{attached.url('lists')}/chat/completions").content == GATE
     attached.settle()
-    assert not [record for record in caplog.records if record.name.startswith("ui")]
+    assert not [record for record in caplog.records if record.name.startswith("memory_inspector")]
 
 
 def test_what_keeps_one_call_out_of_the_record_is_one_warning_without_words(running, caplog):
@@ -291,7 +291,7 @@ def test_what_keeps_one_call_out_of_the_record_is_one_warning_without_words(runn
     asked = {"model": "m", "messages": {"secret words": 1}}
     assert httpx.post(f"{attached.url('odd')}/chat/completions", json=asked).content == GATE
     attached.settle()
-    [warning] = [record.getMessage() for record in caplog.records if record.name.startswith("ui")]
+    [warning] = [record.getMessage() for record in caplog.records if record.name.startswith("memory_inspector")]
     assert 'no list of "messages"' in warning
     assert "secret words" not in warning
 

@@ -136,7 +136,7 @@ def test_responses_and_embeddings_are_recorded_too(attached, endpoint):
 
 
 def test_keys_are_kept_nowhere(attached, endpoint, tmp_path, caplog):
-    caplog.set_level(logging.DEBUG, logger="ui")
+    caplog.set_level(logging.DEBUG, logger="memory_inspector")
     with endpoint(refusal(401, f"Incorrect API key provided: {KEY}", code="invalid_api_key"), completion("Hi.")):
         with pytest.raises(AuthenticationError):
             attached.client().chat.completions.create(model="m", messages=[said("user", "Hi")])
