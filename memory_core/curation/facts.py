@@ -22,7 +22,7 @@ from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
-from memory_core.history.slices.facts import wordings
+from memory_core.history.slices.fact_slice import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, LimitEffect, same_words

@@ -21,9 +21,9 @@ from memory_core.events import (
     SessionCreated,
     SessionReset,
 )
-from memory_core.history.slices.blocks import Blocks, PastBlock, States
+from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.message_slice import Messages
 from memory_core.history.slices.states import state_at
 from memory_core.tokens import total_tokens
 

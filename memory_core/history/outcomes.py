@@ -21,8 +21,8 @@ from memory_core.events import (
     numbers,
 )
 from memory_core.history.slices.contexts import is_context
-from memory_core.history.slices.deliveries import Deliveries, State
-from memory_core.history.slices.messages import MessagePlace, Messages
+from memory_core.history.slices.delivery_slice import Deliveries, State
+from memory_core.history.slices.message_slice import MessagePlace, Messages
 from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 

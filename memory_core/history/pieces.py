@@ -21,11 +21,11 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.facts import Facts, FactWords
-from memory_core.history.slices.graph import GraphWords
-from memory_core.history.slices.messages import Messages, MessageState
+from memory_core.history.slices.fact_slice import Facts, FactWords
+from memory_core.history.slices.graph_slice import GraphWords
+from memory_core.history.slices.message_slice import Messages, MessageState
 from memory_core.history.slices.states import state_at
-from memory_core.history.slices.vectors import StoredUnit, Vectors
+from memory_core.history.slices.vector_slice import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.rendering import (
     InsertMethod,

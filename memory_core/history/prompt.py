@@ -21,9 +21,9 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.facts import FactWords
+from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
 from memory_core.planning.context import QUEUE, CutRule, Truncation
 from memory_core.planning.rendering import InsertMethod

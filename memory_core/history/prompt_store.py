@@ -11,7 +11,7 @@ from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
-from memory_core.history.slices.facts import FactWords
+from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at

@@ -17,9 +17,9 @@ from memory_core.events import (
 )
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.contexts import is_context
-from memory_core.history.slices.deliveries import State
-from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.messages import MessagePlace
+from memory_core.history.slices.delivery_slice import State
+from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.message_slice import MessagePlace
 from memory_core.history.slices.projection import Projection
 from memory_core.messages import ChatMessage
 from memory_core.planning.graph import Graph

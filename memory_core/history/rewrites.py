@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.facts import is_supported
-from memory_core.history.slices.facts import WORDING, Facts
+from memory_core.history.slices.fact_slice import WORDING, Facts
 from memory_core.planning.facts import Fact
 
 KINDS = (*WORDING, FactsCondensed.kind)

@@ -10,12 +10,12 @@ from memory_core.events import (
     EventRecord,
     SessionImported,
 )
-from memory_core.history.slices.deliveries import DeliveryState
-from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.graph import PastGraph, PastRelation
-from memory_core.history.slices.messages import MessageState
+from memory_core.history.slices.delivery_slice import DeliveryState
+from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.graph_slice import PastGraph, PastRelation
+from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.projection import Projection
-from memory_core.history.slices.vectors import StoredUnit
+from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph import Entity
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy

@@ -19,7 +19,7 @@ from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
 from memory_core.formats.given_message import as_messages
-from memory_core.history.slices.facts import adds_fact
+from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.base import ChatModel

@@ -16,8 +16,8 @@ from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand, spread
 from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
-from memory_core.history.slices.messages import MessageState
+from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
+from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.context import QUEUE

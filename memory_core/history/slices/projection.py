@@ -3,13 +3,18 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
-from memory_core.history.slices import blocks, deliveries, facts, graph, messages, vectors
-from memory_core.history.slices.blocks import Blocks
-from memory_core.history.slices.deliveries import Deliveries
-from memory_core.history.slices.facts import Facts
-from memory_core.history.slices.graph import PastGraph
-from memory_core.history.slices.messages import NOTHING, Messages
-from memory_core.history.slices.vectors import Vectors
+from memory_core.history.slices import block_slice as blocks
+from memory_core.history.slices import delivery_slice as deliveries
+from memory_core.history.slices import fact_slice as facts
+from memory_core.history.slices import graph_slice as graph
+from memory_core.history.slices import message_slice as messages
+from memory_core.history.slices import vector_slice as vectors
+from memory_core.history.slices.block_slice import Blocks
+from memory_core.history.slices.delivery_slice import Deliveries
+from memory_core.history.slices.fact_slice import Facts
+from memory_core.history.slices.graph_slice import PastGraph
+from memory_core.history.slices.message_slice import NOTHING, Messages
+from memory_core.history.slices.vector_slice import Vectors
 
 
 class Projection:

@@ -13,7 +13,7 @@ from memory_core.events import (
     EventRecord,
     expand,
 )
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.message_slice import Messages
 
 HANDLED = frozenset({DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped})
 
