@@ -44,10 +44,10 @@ from memory_core.sessions.log import SessionLog
 from memory_core.sessions.preview import SessionPreview
 from memory_core.store.database import Database
 from memory_core.store.erasing import reset_messages
-from memory_core.store.log import read_events
-from memory_core.store.messages import add_messages, known_ids, read_messages
-from memory_core.store.pieces import Step
-from memory_core.store.vectors import collections_of
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import add_messages, known_ids, read_messages
+from memory_core.store.split_writes import Step
+from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
 from memory_core.tracing.tracer import SessionTracer

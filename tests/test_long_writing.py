@@ -23,7 +23,8 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.store import copying, erasing, pieces
+from memory_core.store import copying, erasing
+from memory_core.store import split_writes as pieces
 from memory_core.store.database import Database
 from memory_core.store.erasing import LEFT_AFTER_SECONDS
 from memory_core.store.tables import TABLES

@@ -33,7 +33,7 @@ from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arg
 from memory_core.models.base import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
 from memory_core.planning.curation import ChangeSet, New
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.vectors.keyword import KeywordIndex
 

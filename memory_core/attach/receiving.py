@@ -26,7 +26,7 @@ from memory_core.events import (
 )
 from memory_core.messages import unstorable
 from memory_core.store.database import Database
-from memory_core.store.spans import add_spans, recorded_spans, sessions_of_traces
+from memory_core.store.span_rows import add_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing
 
 TRACE_DIGITS = 8

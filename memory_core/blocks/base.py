@@ -35,9 +35,9 @@ from memory_core.models.base import ModelCall
 from memory_core.planning.context import QUEUE, Truncation
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
-from memory_core.store.blocks import update_block
+from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing, session_scope, user_scope
 from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter

@@ -18,7 +18,7 @@ from memory_core.planning.facts import STATES, Fact
 from memory_core.planning.retrieval import Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.facts import read_facts
+from memory_core.store.fact_rows import read_facts
 from memory_core.store.word_vectors import read_word_vectors
 from memory_core.vectors.base import Vector
 from memory_core.vectors.keyword import KeywordIndex

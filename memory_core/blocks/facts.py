@@ -57,11 +57,11 @@ from memory_core.planning.facts import (
 )
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
-from memory_core.store.blocks import read_static_texts
+from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
-from memory_core.store.facts import read_facts, read_protected, read_wordings, scope_revision
-from memory_core.store.log import read_events
-from memory_core.store.messages import StoredMessage
+from memory_core.store.fact_rows import read_facts, read_protected, read_wordings, scope_revision
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import user_scope
 from memory_core.text import stems
 

@@ -35,8 +35,8 @@ from memory_core.planning.graph_changes import NamedRelation, plan_relations, pl
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
-from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
-from memory_core.store.messages import StoredMessage
+from memory_core.store.graph_rows import Revision, graph_revision, last_number, store_plan
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
 MAX_KNOWN = 200

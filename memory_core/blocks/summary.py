@@ -32,8 +32,8 @@ from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.reasons import Outcome, Reason, plan_reasons
 from memory_core.planning.summaries import cut_order, fit, losses, sentences
 from memory_core.services import Services
-from memory_core.store.messages import StoredMessage
-from memory_core.store.summaries import StoredSummary, read_summary, write_summary
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 

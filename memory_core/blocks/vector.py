@@ -37,8 +37,8 @@ from memory_core.planning.speech import ParsedQuestion, parse_message, parse_que
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import DatabaseVectors, Node, sessions_that_share
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
 from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.exact import ExactIndex

@@ -15,7 +15,7 @@ from memory_core.engine.queue import fill
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import NotFoundError
 from memory_core.events import Actor
-from memory_core.store.blocks import Holding, TextRevision, read_holding, read_revision, read_revisions
+from memory_core.store.block_rows import Holding, TextRevision, read_holding, read_revision, read_revisions
 
 
 class SessionBlocks(Sequence[SessionBlock]):

@@ -17,7 +17,7 @@ from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.store.log import last_position
+from memory_core.store.log_rows import last_position
 from memory_core.store.writing import Writing
 
 Held = TypeVar("Held")

@@ -31,9 +31,9 @@ from memory_core.planning.curation import (
 )
 from memory_core.planning.facts import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
-from memory_core.store.deliveries import still_there
+from memory_core.store.delivery_rows import still_there
 from memory_core.store.fact_erasing import erase_facts
-from memory_core.store.facts import (
+from memory_core.store.fact_rows import (
     add_fact,
     add_support,
     confirm_fact,

@@ -27,8 +27,8 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
 from memory_core.planning.facts import Fact, LimitEffect, same_words
 from memory_core.services import Services
-from memory_core.store.facts import read_facts, read_protected, read_scope_events
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.fact_rows import read_facts, read_protected, read_scope_events
+from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import Writing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]

@@ -13,8 +13,8 @@ from memory_core.events import Actor
 from memory_core.planning.curation import Kept
 from memory_core.planning.graph import Graph
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.store.facts import read_facts
-from memory_core.store.graph import read_graph
+from memory_core.store.fact_rows import read_facts
+from memory_core.store.graph_rows import read_graph
 
 Result = TypeVar("Result")
 

@@ -18,10 +18,10 @@ from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import Written, read_revisions, update_block, write_text
-from memory_core.store.blocks import remove_block as delete_block
-from memory_core.store.deliveries import forget_deliveries
-from memory_core.store.vectors import remove_nodes
+from memory_core.store.block_rows import Written, read_revisions, update_block, write_text
+from memory_core.store.block_rows import remove_block as delete_block
+from memory_core.store.delivery_rows import forget_deliveries
+from memory_core.store.vector_rows import remove_nodes
 from memory_core.store.writing import Writing
 
 

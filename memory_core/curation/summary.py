@@ -16,11 +16,11 @@ from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.messages import MessageStatus
 from memory_core.models.base import Summariser
 from memory_core.planning.summaries import losses
-from memory_core.store.blocks import read_revisions
-from memory_core.store.deliveries import given_seqs, read_deliveries, still_there, undelivered_seqs
-from memory_core.store.log import read_events
-from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.summaries import StoredSummary, read_summary, write_summary
+from memory_core.store.block_rows import read_revisions
+from memory_core.store.delivery_rows import given_seqs, read_deliveries, still_there, undelivered_seqs
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import read_session
 
 

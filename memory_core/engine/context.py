@@ -29,8 +29,8 @@ from memory_core.planning.rendering import (
 )
 from memory_core.planning.retrieval import budget_for
 from memory_core.process import per_process
-from memory_core.store.log import read_events
-from memory_core.store.messages import QueueRow
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import QueueRow
 from memory_core.store.writing import read_texts, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, TokenCounter
 

@@ -32,8 +32,8 @@ from memory_core.events import (
 )
 from memory_core.models.base import ModelCall
 from memory_core.process import per_process
-from memory_core.store.blocks import read_state
-from memory_core.store.deliveries import (
+from memory_core.store.block_rows import read_state
+from memory_core.store.delivery_rows import (
     LONGEST_BACKOFF_SECONDS,
     Delivery,
     delivered_messages,

@@ -17,8 +17,8 @@ from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns
-from memory_core.store.deliveries import last_turn_heard, pending_by_block
-from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
+from memory_core.store.delivery_rows import last_turn_heard, pending_by_block
+from memory_core.store.message_rows import QueueRow, plain_message, read_messages, sizes_between
 from memory_core.store.writing import SessionState, read_session
 
 MAX_LEARNED = 200

@@ -28,7 +28,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash, unstorable
 from memory_core.planning.curation import New
-from memory_core.store.blocks import (
+from memory_core.store.block_rows import (
     BlockRecord,
     Written,
     add_block,
@@ -37,8 +37,8 @@ from memory_core.store.blocks import (
     update_block,
     write_text,
 )
-from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import add_fact, read_facts
+from memory_core.store.delivery_rows import skip_deliveries
+from memory_core.store.fact_rows import add_fact, read_facts
 from memory_core.store.writing import LEARNERS, SessionState, Writing
 
 Block = BaseMemoryBlock[Any]

@@ -21,9 +21,9 @@ from memory_core.events import QueueRecounted
 from memory_core.planning.facts import Fact
 from memory_core.planning.graph import Graph
 from memory_core.services import Services
-from memory_core.store.blocks import BlockRecord, read_blocks
+from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database
-from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
+from memory_core.store.message_rows import QueueRow, StoredMessage, read_queue, recount
 from memory_core.store.writing import (
     LEARNERS,
     Clock,

@@ -6,7 +6,7 @@ from threading import Lock
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.process import collector_paused
-from memory_core.store import log as stored
+from memory_core.store import log_rows as stored
 from memory_core.store import past
 from memory_core.store.database import Database
 

@@ -19,7 +19,7 @@ from memory_core.interop.bundle_checks import first_problem
 from memory_core.interop.located_json import problem, read_text
 from memory_core.limits import Budget
 from memory_core.messages import storable
-from memory_core.store.blocks import BlockRecord
+from memory_core.store.block_rows import BlockRecord
 
 FORMAT = "memory-inspector-configuration"
 VERSION = 1

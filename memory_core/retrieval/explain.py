@@ -39,9 +39,9 @@ from memory_core.planning.retrieval import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
-from memory_core.store.log import read_events
-from memory_core.store.messages import messages_that_hold
-from memory_core.store.vectors import Node, read_nodes_of, remove_nodes
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import messages_that_hold
+from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import read_texts, session_scope
 from memory_core.vectors.base import Revision, Vector
 

@@ -16,8 +16,8 @@ from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import expand
 from memory_core.retrieval.explain import vector_block
-from memory_core.store.deliveries import delivered_messages, read_deliveries
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.delivery_rows import delivered_messages, read_deliveries
+from memory_core.store.message_rows import StoredMessage, read_messages
 
 NOT_STORED = ("pending", "parked")
 """States of the deliveries whose messages the block has not stored yet."""

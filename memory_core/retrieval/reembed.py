@@ -15,7 +15,7 @@ from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
 from memory_core.models.base import embedded
 from memory_core.retrieval.explain import vector_block
-from memory_core.store.vectors import (
+from memory_core.store.vector_rows import (
     Node,
     collections_of,
     count_of_others,

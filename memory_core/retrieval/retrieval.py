@@ -11,8 +11,8 @@ from memory_core.retrieval import explain, recall, reembed
 from memory_core.retrieval.explain import Neighbour, Search, TurnMap
 from memory_core.retrieval.found_by import FoundBy, found_by
 from memory_core.retrieval.recall import RecalledTurn
-from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.vectors import read_nodes
+from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.vector_rows import read_nodes
 from memory_core.vectors.base import Vector
 
 

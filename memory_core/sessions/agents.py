@@ -7,7 +7,7 @@ from memory_core.events import SessionBranched, SessionHandedBack, SessionTakenO
 from memory_core.store import leases
 from memory_core.store.database import Database
 from memory_core.store.leases import RunningAgent
-from memory_core.store.log import read_events
+from memory_core.store.log_rows import read_events
 from memory_core.store.writing import Clock
 
 _HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, SessionBranched))

@@ -45,10 +45,10 @@ from memory_core.store.copies import (
     with_words,
 )
 from memory_core.store.copying import read_rows, store_session
-from memory_core.store.log import read_events
-from memory_core.store.pieces import Pieces, Step
+from memory_core.store.log_rows import read_events
 from memory_core.store.references import hashes_in
-from memory_core.store.vectors import read_all_heard
+from memory_core.store.split_writes import Pieces, Step
+from memory_core.store.vector_rows import read_all_heard
 from memory_core.store.writing import read_existing
 
 Past = TypeVar("Past")

@@ -18,9 +18,9 @@ from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recording import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_core.store.database import Database
-from memory_core.store.deliveries import Delivery, in_transit, read_deliveries
-from memory_core.store.log import last_position
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.delivery_rows import Delivery, in_transit, read_deliveries
+from memory_core.store.log_rows import last_position
+from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import read_existing
 from memory_core.tokens import Tokenizer
 

@@ -29,7 +29,7 @@ from memory_core.store.totals import (
     newest_collection,
     read_collections,
 )
-from memory_core.store.vectors import DatabaseVectors
+from memory_core.store.vector_rows import DatabaseVectors
 from memory_core.vectors.base import VectorIndex
 from memory_core.vectors.chroma_client import was_reached
 

@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
-from memory_core.store.blocks import uses_graph
+from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing import bury, erase_remains, move_tombstone
-from memory_core.store.log import last_position
-from memory_core.store.pieces import OnePiece, Pieces
+from memory_core.store.log_rows import last_position
+from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens

@@ -18,7 +18,7 @@ from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen
 from memory_core.recipes import Recipe, RecipeSpec, recipe
-from memory_core.store.blocks import Holding, read_holding
+from memory_core.store.block_rows import Holding, read_holding
 
 Block = BaseMemoryBlock[Any]
 

@@ -42,8 +42,8 @@ from memory_core.store.erasing import (
     erase_what_was_left,
     recompute_totals,
 )
-from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
+from memory_core.store.split_writes import PIECE, Pieces
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -60,7 +60,7 @@ from memory_core.store.tables import (
     session_table,
     vector_table,
 )
-from memory_core.store.vectors import collection_name
+from memory_core.store.vector_rows import collection_name
 from memory_core.store.writing import LEARNERS, SessionState, Writing, create_session, session_scope, user_scope
 
 READ_AT_ONCE = 500

@@ -9,15 +9,15 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
 from memory_core.planning.facts import Fact
-from memory_core.store.blocks import read_blocks
+from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import chunks
-from memory_core.store.deliveries import covers
+from memory_core.store.delivery_rows import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
-from memory_core.store.facts import drop_sources, read_by_ids
-from memory_core.store.graph import erase_all_graphs, forget_sources
+from memory_core.store.fact_rows import drop_sources, read_by_ids
+from memory_core.store.graph_rows import erase_all_graphs, forget_sources
 from memory_core.store.leases import forget_agent
-from memory_core.store.pieces import PIECE, Pieces
-from memory_core.store.summaries import empty_summaries
+from memory_core.store.split_writes import PIECE, Pieces
+from memory_core.store.summary_rows import empty_summaries
 from memory_core.store.tables import (
     baseline_table,
     block_revision_table,
@@ -38,8 +38,8 @@ from memory_core.store.tables import (
     vector_table,
     word_vector_table,
 )
-from memory_core.store.vectors import count_gone, remove_nodes
-from memory_core.store.words import erase_unneeded
+from memory_core.store.text_erasing import erase_unneeded
+from memory_core.store.vector_rows import count_gone, remove_nodes
 from memory_core.store.writing import SessionState, Writing, session_scope
 
 _m = message_table.c

@@ -9,9 +9,9 @@ from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHe
 from memory_core.messages import content_hash
 from memory_core.planning.facts import Fact
 from memory_core.store.database import chunks
-from memory_core.store.facts import read_scope_events, scope_sessions
+from memory_core.store.fact_rows import read_scope_events, scope_sessions
 from memory_core.store.tables import delivery_table, event_table, fact_revision_table, fact_source_table, fact_table
-from memory_core.store.words import erase_unneeded
+from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 ERASED = "(erased)"

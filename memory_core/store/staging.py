@@ -21,7 +21,7 @@ from memory_core.store.copies import Rows, SessionCopy
 from memory_core.store.copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection
 from memory_core.store.erasing import recompute_totals
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import TABLES, entity_table
 from memory_core.store.totals import sum_messages
 from memory_core.store.writing import SessionState, read_session, read_texts, session_scope

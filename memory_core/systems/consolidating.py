@@ -25,7 +25,7 @@ from memory_core.planning.consolidation import category_among
 from memory_core.planning.facts import Fact, same_words
 from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
-from memory_core.store.facts import FactRevision
+from memory_core.store.fact_rows import FactRevision
 
 DELETED = "deleted"
 

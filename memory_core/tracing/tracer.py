@@ -23,8 +23,8 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.context import QUEUE
 from memory_core.retrieval import explain
 from memory_core.sessions.log import SessionLog
-from memory_core.store.facts import read_scope_events
-from memory_core.store.messages import texts_that_hold
+from memory_core.store.fact_rows import read_scope_events
+from memory_core.store.message_rows import texts_that_hold
 from memory_core.store.writing import user_scope
 from memory_core.text import stems
 from memory_core.tracing import watched

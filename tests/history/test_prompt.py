@@ -17,7 +17,7 @@ from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
-from memory_core.store.facts import revise
+from memory_core.store.fact_rows import revise
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 WORDS = TokenCounter(str.split, id="words")

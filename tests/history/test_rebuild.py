@@ -23,8 +23,8 @@ from memory_core.models.base import (
 from memory_core.planning.curation import New
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
-from memory_core.store.facts import add_fact, revise
-from memory_core.store.log import read_events
+from memory_core.store.fact_rows import add_fact, revise
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table, event_table
 
 

@@ -17,7 +17,7 @@ from memory_core.interop.exporting import export_chat_store, export_configuratio
 from memory_core.planning import curation as plans
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
-from memory_core.store import pieces
+from memory_core.store import split_writes as pieces
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from ui.sessions import health

@@ -14,7 +14,7 @@ from memory_core.models.base import Embedder, embedded
 from memory_core.process import per_process, renewed
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.vectors import read_nodes_without_vector, replace_vectors
+from memory_core.store.vector_rows import read_nodes_without_vector, replace_vectors
 from memory_core.store.writing import writing
 
 AT_ONCE_TOKENS = 1_000

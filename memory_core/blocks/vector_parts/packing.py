@@ -15,7 +15,7 @@ from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.events import Ranges, Ref
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.retrieval import Head, RetrievalPlan, fill
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 
 MIN_UNIT = 8
 """Minimum token budget worth filling; hardly any unit fits below it."""

@@ -5,7 +5,7 @@ from threading import Lock
 
 from memory_core.messages import content_hash
 from memory_core.models.base import Embedder, embedded
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.vectors.base import Vector
 
 PendingUnits = Mapping[int, Sequence[StoredMessage]]

@@ -16,8 +16,8 @@ from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.base import Embedder, ModelCall, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import (
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.vector_rows import (
     NO_EMBEDDER,
     NO_VECTOR,
     DatabaseVectors,

@@ -15,7 +15,7 @@ from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.planning.boosts import Traits, episodes
 from memory_core.process import collector_paused
-from memory_core.store.vectors import Node, count_nodes, read_heard
+from memory_core.store.vector_rows import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]

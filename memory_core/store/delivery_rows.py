@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
 from memory_core.store.database import chunks
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import delivery_table, message_table
 from memory_core.store.writing import Writing
 

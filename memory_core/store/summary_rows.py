@@ -8,8 +8,8 @@ from sqlalchemy import Connection, delete
 from memory_core.errors import ConflictError
 from memory_core.events import Actor, BlockAdded, SummaryRewritten, expand, ranges
 from memory_core.planning.summaries import losses
-from memory_core.store.blocks import BlockRecord, read_blocks, write_text
-from memory_core.store.log import read_events
+from memory_core.store.block_rows import BlockRecord, read_blocks, write_text
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table
 from memory_core.store.writing import Writing, read_texts, session_scope
 

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from memory_core.events import FORMER_SETTINGS, Actor, BlockEdited, current_settings
-from memory_core.store.deliveries import read_deliveries
-from memory_core.store.graph import count_graph
-from memory_core.store.log import read_events
+from memory_core.store.delivery_rows import read_deliveries
+from memory_core.store.graph_rows import count_graph
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
-from memory_core.store.vectors import count_nodes
+from memory_core.store.vector_rows import count_nodes
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 _b = block_table.c

@@ -29,9 +29,9 @@ from memory_core.events import (
 from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_draft import GraphPlan, Source
 from memory_core.store.database import chunks
-from memory_core.store.log import read_events
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import entity_table, relation_source_table, relation_table
-from memory_core.store.words import erase_unneeded, graph_words
+from memory_core.store.text_erasing import erase_unneeded, graph_words
 from memory_core.store.writing import Writing, read_texts
 
 _e = entity_table.c
