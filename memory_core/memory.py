@@ -20,8 +20,8 @@ from memory_core import recipes
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig, Settings
 from memory_core.curation import settings as editing
-from memory_core.curation.blocks import SessionBlocks
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.block_desks import SessionBlocks
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context

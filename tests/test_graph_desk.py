@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.curation.graph import NamedRelation
+from memory_core.curation.graph_desk import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.planning import graph_changes as plans

@@ -11,8 +11,8 @@ from itertools import groupby
 
 from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.curation.facts import Curation
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.fact_desk import Curation
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.settings import put_in
 from memory_core.engine.session import Session
 from memory_core.messages import storable

@@ -1,6 +1,6 @@
 """Change sets on a block's facts, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Wishes of the user are turned into change sets in `memory_core.curation.facts`, and planned in
+Wishes of the user are turned into change sets in `memory_core.curation.fact_desk`, and planned in
 `memory_core.planning.curation`.
 """
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, Known
-from memory_core.curation.facts import Curation
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.fact_desk import Curation
 from memory_core.curation.graph_change_sets import GraphChangeSetTransaction
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.engine.session import Session
 from memory_core.events import Actor
 from memory_core.planning.curation import Kept

@@ -1,6 +1,6 @@
 """Change sets on a block's graph, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Changes are planned in `memory_core.planning.graph_changes`, and requested through `memory_core.curation.graph`.
+Changes are planned in `memory_core.planning.graph_changes`, and requested through `memory_core.curation.graph_desk`.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from memory_core.blocks import fact_search
 from memory_core.blocks.fact_search import FactHit
 from memory_core.curation.change_sets import Change
-from memory_core.curation.facts import Curation, Review
+from memory_core.curation.fact_desk import Curation, Review
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError

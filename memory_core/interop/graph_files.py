@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet

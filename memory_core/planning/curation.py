@@ -1,7 +1,7 @@
 """Changes by a person to facts, as change sets: one request, one undo.
 
 Pure. A change set is made of steps on facts as they were read; `settle` computes the state of each fact
-after all of them. Who stores it compares versions (`memory_core.curation.facts`).
+after all of them. Who stores it compares versions (`memory_core.curation.fact_desk`).
 """
 
 import json

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
-from memory_core.curation.facts import Curation
+from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
 from memory_core.memory import Memory

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from memory_core.curation.facts import Curation
+from memory_core.curation.fact_desk import Curation
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError

@@ -11,7 +11,7 @@ from math import floor
 from typing import Any, Literal
 
 from memory_core.curation import settings as editing
-from memory_core.curation.blocks import SessionBlocks
+from memory_core.curation.block_desks import SessionBlocks
 from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.engine.session import Session

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_core.blocks.base import CALL_TOKENS
-from memory_core.curation.summary import SummaryRevision
+from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import EventRecord, Ref
 from memory_core.history.summaries import told_revisions
 from memory_core.messages import content_hash

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import MessageError
-from memory_core.curation.facts import Tried
+from memory_core.curation.fact_desk import Tried
 from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import FactStep, New, SuppressedFact
 from memory_core.planning.facts import Fact

@@ -9,7 +9,7 @@ from threading import Lock
 from typing import Any
 
 from memory_core import Memory, list_sessions
-from memory_core.curation.facts import Curation, Review, SourceMessage
+from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.facts import source_spans

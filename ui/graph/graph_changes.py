@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning.graph import Entity, Relation
 from memory_core.planning.graph_draft import GraphPlan

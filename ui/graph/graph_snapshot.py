@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core import Memory
-from memory_core.curation.facts import SourceMessage
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.fact_desk import SourceMessage
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.events import MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.facts import source_spans
