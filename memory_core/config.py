@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from memory_core.argument_checks import nearest, out_of_bounds, shown
 from memory_core.errors import ConfigError
-from memory_core.planning.context import TruncationOrder, WhenOver
+from memory_core.planning.context_plan import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (
     AUDIO_TOKENS,

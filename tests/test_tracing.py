@@ -26,7 +26,7 @@ from memory_core.errors import ModelUnreachableError
 from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.planning import curation
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.store.database import Database
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.tracer import MAX_TRACKS

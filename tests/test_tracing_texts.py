@@ -24,7 +24,7 @@ from memory_core import (
 )
 from memory_core.events import Ref, expand, is_target, spread
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_core.recipes import RECIPES
 
 SAID = (

@@ -18,9 +18,9 @@ from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
-from memory_core.planning.facts import Fact, same_words
-from memory_core.planning.graph import normal_name, normal_predicate
+from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.planning.knowledge_graph import normal_name, normal_predicate
 
 FACTS, GRAPH = "Memories", "Graph"
 """Names of the blocks that hold them."""

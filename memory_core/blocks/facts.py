@@ -42,7 +42,7 @@ from memory_core.models.base import (
     model_name,
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
-from memory_core.planning.facts import (
+from memory_core.planning.fact_merging import (
     AdditionPlan,
     CondensePlan,
     Fact,

@@ -22,7 +22,7 @@ from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
-from memory_core.planning.facts import CondensePlan, Confirmation, Fact
+from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.reasons import Reason
 from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors

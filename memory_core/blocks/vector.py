@@ -32,7 +32,7 @@ from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.base import Embedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
-from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval, postprocessed
+from memory_core.planning.retrieval_plan import RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services

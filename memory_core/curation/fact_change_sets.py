@@ -29,7 +29,7 @@ from memory_core.planning.curation import (
     settle,
     words_for,
 )
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.store.delivery_rows import still_there
 from memory_core.store.fact_erasing import erase_facts

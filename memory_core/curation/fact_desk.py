@@ -25,7 +25,7 @@ from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
-from memory_core.planning.facts import Fact, LimitEffect, same_words
+from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
 from memory_core.services import Services
 from memory_core.store.fact_rows import read_facts, read_protected, read_scope_events
 from memory_core.store.message_rows import StoredMessage, read_messages

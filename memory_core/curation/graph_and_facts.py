@@ -11,8 +11,8 @@ from memory_core.curation.graph_desk import GraphDesk
 from memory_core.engine.session import Session
 from memory_core.events import Actor
 from memory_core.planning.curation import Kept
-from memory_core.planning.graph import Graph
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.knowledge_graph import Graph
 from memory_core.store.fact_rows import read_facts
 from memory_core.store.graph_rows import read_graph
 

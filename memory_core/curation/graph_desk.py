@@ -25,9 +25,18 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
-from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, find_paths, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.knowledge_graph import (
+    Entity,
+    Graph,
+    Names,
+    Path,
+    Relation,
+    find_paths,
+    neighbourhood,
+    normal_predicate,
+)
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6

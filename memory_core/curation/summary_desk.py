@@ -1,6 +1,6 @@
 """The desk of a summary block: its state, its versions, and rewriting on demand.
 
-Reads and stores; `memory_core.planning.summaries` decides what a text lost.
+Reads and stores; `memory_core.planning.running_summary` decides what a text lost.
 """
 
 import time
@@ -15,7 +15,7 @@ from memory_core.events import Actor, ModelCalled
 from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.messages import MessageStatus
 from memory_core.models.base import Summariser
-from memory_core.planning.summaries import losses
+from memory_core.planning.running_summary import losses
 from memory_core.store.block_rows import read_revisions
 from memory_core.store.delivery_rows import given_seqs, read_deliveries, still_there, undelivered_seqs
 from memory_core.store.log_rows import read_events

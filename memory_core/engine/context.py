@@ -18,7 +18,7 @@ from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, 
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
-from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
+from memory_core.planning.context_plan import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -27,7 +27,7 @@ from memory_core.planning.rendering import (
     render_memory,
     section_hash,
 )
-from memory_core.planning.retrieval import budget_for
+from memory_core.planning.retrieval_plan import budget_for
 from memory_core.process import per_process
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import QueueRow

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
 from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.models.offline.doubts import doubt
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.text import agreement_key, similarity, stems, words
 
 FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]

@@ -25,7 +25,7 @@ from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
 from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
-from memory_core.planning.context import QUEUE, CutRule, Truncation
+from memory_core.planning.context_plan import QUEUE, CutRule, Truncation
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from memory_core.events import EventRecord, FactsCondensed
 from memory_core.history.facts import is_supported
 from memory_core.history.slices.fact_slice import WORDING, Facts
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 
 KINDS = (*WORDING, FactsCondensed.kind)
 """Event kinds that `find_rewrites` reads from the log."""

@@ -20,8 +20,8 @@ from memory_core.interop.located_json import GRAPH, Located, Place, problem, rea
 from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
 from memory_core.limits import check_size
 from memory_core.messages import storable
-from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.planning.knowledge_graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
 
 Form = Literal["json", "graphml", "cypher"]

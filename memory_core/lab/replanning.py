@@ -23,10 +23,10 @@ from memory_core.lab.comparing import PlayedTurn
 from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
 from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
-from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
+from memory_core.planning.context_plan import Part, Piece, TruncationOrder, plan_context
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
-from memory_core.planning.retrieval import budget_for
-from memory_core.planning.summaries import cut_order as summary_cut_order
+from memory_core.planning.retrieval_plan import budget_for
+from memory_core.planning.running_summary import cut_order as summary_cut_order
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]
 """Of something watched in one prompt; `before`: nobody had said it yet."""

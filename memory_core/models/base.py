@@ -17,7 +17,7 @@ from memory_core.events import NothingReason
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart
 from memory_core.planning.consolidation import Candidate as Candidate
 from memory_core.planning.consolidation import Decision as Decision
-from memory_core.planning.facts import CondensedFact as CondensedFact
+from memory_core.planning.fact_merging import CondensedFact as CondensedFact
 
 Answer = TypeVar("Answer", bound=BaseModel)
 

@@ -17,8 +17,8 @@ from memory_core.models.offline import clauses
 from memory_core.models.offline.extractor import facts_in, why_nothing
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.structured import as_data, without_thinking
-from memory_core.planning.facts import same_words
-from memory_core.planning.summaries import density, fit, losses, sentences
+from memory_core.planning.fact_merging import same_words
+from memory_core.planning.running_summary import density, fit, losses, sentences
 
 _SUMMARISE = """\
 You keep the running summary of a conversation between a user and an assistant, for the assistant to read later. \

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
-from memory_core.planning.facts import Fact, metadata_text, same_words
+from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 Action = Literal[

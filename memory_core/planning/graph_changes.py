@@ -10,7 +10,8 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.events import NothingReason
-from memory_core.planning.graph import (
+from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
+from memory_core.planning.knowledge_graph import (
     LONGEST,
     SAME_AS,
     TYPES,
@@ -25,7 +26,6 @@ from memory_core.planning.graph import (
     normal_name,
     normal_predicate,
 )
-from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
 from memory_core.planning.reasons import Outcome, Reason
 
 WITHOUT_NAMES = "a relation without both names and what joins them"

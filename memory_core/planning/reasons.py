@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memory_core.events import NothingReason, Ranges, ranges
 from memory_core.messages import ChatMessage, MessageRole, recites_memory
 from memory_core.planning.consolidation import Settled
-from memory_core.planning.facts import Confirmation, Fact, same_words
+from memory_core.planning.fact_merging import Confirmation, Fact, same_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from memory_core.planning.facts import DUPLICATE, DUPLICATE_IN_SLOT
+from memory_core.planning.fact_merging import DUPLICATE, DUPLICATE_IN_SLOT
 from memory_core.text import STOP_WORDS, similarity, stems, words
 
 Bearing = Literal[

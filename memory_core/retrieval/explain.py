@@ -35,7 +35,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
-from memory_core.planning.retrieval import match
+from memory_core.planning.retrieval_plan import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services

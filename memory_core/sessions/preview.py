@@ -8,9 +8,9 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.next_prompt import NextPrompt, flush_now, next_prompt
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
-from memory_core.planning.graph import Graph
+from memory_core.planning.knowledge_graph import Graph
 from memory_core.sessions.recording import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import chunks
 from memory_core.store.delivery_rows import covers

@@ -7,7 +7,7 @@ from sqlalchemy import delete, select, update
 
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.messages import content_hash
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.store.database import chunks
 from memory_core.store.fact_rows import read_scope_events, scope_sessions
 from memory_core.store.tables import delivery_table, event_table, fact_revision_table, fact_source_table, fact_table

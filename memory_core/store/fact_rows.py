@@ -27,7 +27,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.planning.curation import New, changed_elsewhere
-from memory_core.planning.facts import Fact, metadata_text
+from memory_core.planning.fact_merging import Fact, metadata_text
 from memory_core.store.database import chunks
 from memory_core.store.log_rows import RECORD_COLUMNS, as_records
 from memory_core.store.tables import event_table, fact_revision_table, fact_source_table, fact_table, session_table

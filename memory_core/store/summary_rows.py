@@ -7,7 +7,7 @@ from sqlalchemy import Connection, delete
 
 from memory_core.errors import ConflictError
 from memory_core.events import Actor, BlockAdded, SummaryRewritten, expand, ranges
-from memory_core.planning.summaries import losses
+from memory_core.planning.running_summary import losses
 from memory_core.store.block_rows import BlockRecord, read_blocks, write_text
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table

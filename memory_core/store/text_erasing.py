@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, select, true
 
 from memory_core.events import EntityChanged, RelationChanged
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_core.store.database import chunks
 from memory_core.store.model_outputs import forget_outputs
 from memory_core.store.tables import (

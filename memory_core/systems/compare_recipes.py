@@ -14,7 +14,7 @@ from memory_core.lab.playing import Player, undelivered
 from memory_core.lab.script import script_from
 from memory_core.lab.variants import variant_after_switch
 from memory_core.memory import Memory
-from memory_core.planning.context import turns_of
+from memory_core.planning.context_plan import turns_of
 
 MAX_TURNS = 300
 """Turns of a conversation that are tried, the newest; more adds time and no insight."""

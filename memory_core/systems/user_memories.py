@@ -24,7 +24,7 @@ from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.base import ChatModel
 from memory_core.planning import curation
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic"]

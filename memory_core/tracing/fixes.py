@@ -18,7 +18,7 @@ from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation as plans
-from memory_core.planning.context import QUEUE, Granted
+from memory_core.planning.context_plan import QUEUE, Granted
 from memory_core.planning.curation import ChangeSet
 from memory_core.retrieval import explain
 from memory_core.retrieval.retrieval import SessionRetrieval

@@ -20,7 +20,7 @@ from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
 from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.retrieval import explain
 from memory_core.sessions.log import SessionLog
 from memory_core.store.fact_rows import read_scope_events

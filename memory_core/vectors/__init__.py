@@ -1,7 +1,7 @@
 """Finding the nearest vectors: an exact scan of the database's, or Chroma as a faster copy of them.
 
 `base.py` has the seam, `keyword.py` the search by words that goes with it. What is granted to the context is decided
-in `planning/retrieval.py`.
+in `planning/retrieval_plan.py`.
 """
 
 from pathlib import Path

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.history.facts import NEAR_DUPLICATE
-from memory_core.planning.facts import DUPLICATE
+from memory_core.planning.fact_merging import DUPLICATE
 from memory_core.text import similarity
 from memory_inspector.wording.formatting import count, tokens
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.speech import parse_message
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of

@@ -11,7 +11,7 @@ from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import EventRecord, Ref
 from memory_core.history.summaries import told_revisions
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_inspector.wording.formatting import count, plain, short, tokens
 
 NAMED = 12

@@ -10,7 +10,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.effects import Effects
 from memory_inspector.palette import Mode
 from memory_inspector.wording.block_kinds import kind_of

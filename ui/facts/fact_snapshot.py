@@ -18,7 +18,7 @@ from memory_core.history.rewrites import Rewrite
 from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_decisions import Decisions, decisions_of
 from memory_inspector.reading.fact_rows import Row, Source
 from ui.tab.view import View

@@ -14,7 +14,7 @@ from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.events import Ranges, Ref
 from memory_core.messages import TextPart, content_hash
-from memory_core.planning.retrieval import Head, RetrievalPlan, fill
+from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
 from memory_core.store.message_rows import StoredMessage
 
 MIN_UNIT = 8

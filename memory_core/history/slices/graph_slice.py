@@ -21,7 +21,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.states import state_at
-from memory_core.planning.graph import Entity, Graph, Relation, RelationState
+from memory_core.planning.knowledge_graph import Entity, Graph, Relation, RelationState
 
 
 @dataclass(slots=True)

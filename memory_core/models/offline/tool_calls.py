@@ -14,7 +14,7 @@ from memory_core.models.deciding import RuleDecider
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.slots import slot_in
-from memory_core.planning.facts import FoundFact, KnownFact, plan_additions
+from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
 from memory_core.text import similarity
 
 MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memory_core.planning.facts import relevance, same_words
+from memory_core.planning.fact_merging import relevance, same_words
 from memory_core.text import STOP_WORDS, stems
 
 
