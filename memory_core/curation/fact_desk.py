@@ -19,7 +19,7 @@ from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
+from memory_core.history.fact_evidence import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
 from memory_core.history.slices.fact_slice import wordings

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
-from memory_core.history.facts import is_supported
+from memory_core.history.fact_evidence import is_supported
 from memory_core.history.slices.fact_slice import WORDING, Facts
 from memory_core.planning.fact_merging import Fact
 

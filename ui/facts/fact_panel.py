@@ -9,7 +9,7 @@ from functools import partial
 import streamlit as st
 
 from memory_core.events import Ref
-from memory_core.history.facts import made_by
+from memory_core.history.fact_evidence import made_by
 from memory_core.history.rebuild import RebuiltFact
 from memory_core.lab.probes import Probe
 from memory_core.planning import curation as plans

@@ -12,7 +12,7 @@ from memory_core import Memory, list_sessions
 from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.facts import source_spans
+from memory_core.history.fact_evidence import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.usage import UsageCount, Use, usage_of

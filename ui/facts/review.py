@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.history.facts import Flag
+from memory_core.history.fact_evidence import Flag
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
 from memory_core.planning.fact_merging import Fact

@@ -11,7 +11,7 @@ from memory_core.curation.fact_desk import SourceMessage
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.events import MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.facts import source_spans
+from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
 from memory_core.planning.knowledge_graph import Entity, Graph, Relation
