@@ -40,8 +40,8 @@ from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.services import Services
 from memory_core.sessions.branch import branch_session
 from memory_core.sessions.handle import SessionHandle, deliver
-from memory_core.sessions.log import SessionLog
 from memory_core.sessions.preview import SessionPreview
+from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
 from memory_core.store.erasing import reset_messages
 from memory_core.store.log_rows import read_events

@@ -15,7 +15,7 @@ from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, switch_recipe
 from memory_core.sessions.overview import Status, status_of
-from memory_core.sessions.recording import Recording, encode, recording_of
+from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_core.store.database import Database
 from memory_core.store.delivery_rows import Delivery, in_transit, read_deliveries
