@@ -56,7 +56,7 @@ from memory_core.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from memory_core.models.base import ChatModel, Embedder
+from memory_core.models.protocols import ChatModel, Embedder
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
 from memory_core.sessions.overview import Status, delete_session, list_sessions

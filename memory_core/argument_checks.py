@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import ConfigError
-from memory_core.models.base import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
+from memory_core.models.protocols import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
 from memory_core.vectors.base import VectorIndex
 
 _WORDS = {
@@ -56,7 +56,7 @@ def _wrapped(value: Any) -> Any:
     """A model of LlamaIndex behind our protocol; who has such an object has loaded its library."""
     if "llama_index" not in sys.modules:
         return value
-    from memory_core.models.llamaindex import wrapped
+    from memory_core.models.llamaindex_models import wrapped
 
     return wrapped(value)
 
@@ -71,7 +71,7 @@ def prompt_text(value: Any, *variables: str) -> str | None:
         ValueError: it is neither, or it is empty.
     """
     if "llama_index" in sys.modules:
-        from memory_core.models.llamaindex import template_text
+        from memory_core.models.llamaindex_models import template_text
 
         value = template_text(value, variables)
     if value is not None and (not isinstance(value, str) or not value.strip()):

@@ -32,7 +32,7 @@ from memory_core.errors import MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.rendering import neutralise_message
 from memory_core.retrieval import recall

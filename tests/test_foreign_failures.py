@@ -13,7 +13,7 @@ from memory_core.engine import context
 from memory_core.errors import EmbedderError, MessageError, NotFoundError, StoreError, sentence
 from memory_core.events import BlockFailed, ContextBuilt, DeliveryDone, DeliveryFailed, DeliveryParked
 from memory_core.messages import ChatMessage, unstorable
-from memory_core.models.base import ExtractedFact, Extraction, ModelCall
+from memory_core.models.protocols import ExtractedFact, Extraction, ModelCall
 
 
 class UnreadableError(Exception):

@@ -6,7 +6,7 @@ from engine_fakes import Clock, NoteExtractor, ShakyExtractor, note, on_file, op
 from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.events import DeliveryRetried, FactsExtracted
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.models.base import FactExtractor
+from memory_core.models.protocols import FactExtractor
 
 
 class Model(ShakyExtractor):

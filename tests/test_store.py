@@ -28,7 +28,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
-from memory_core.models.base import ExtractedFact, Extraction
+from memory_core.models.protocols import ExtractedFact, Extraction
 from memory_core.planning.curation import New
 from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions

@@ -13,7 +13,7 @@ from memory_core.agent.tools import MemoryTools, ToolResult, storable
 from memory_core.events import ModelCalled
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart, content_hash
-from memory_core.models.base import ChatModel, ToolSpec
+from memory_core.models.protocols import ChatModel, ToolSpec
 
 MAX_ROUNDS = 8
 """Rounds of tool calls in one reply; then the model has to answer without tools."""

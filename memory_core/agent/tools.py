@@ -30,7 +30,7 @@ from memory_core.errors import (
 from memory_core.events import ToolCalled
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
-from memory_core.models.base import ToolSpec
+from memory_core.models.protocols import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
 from memory_core.planning.curation import ChangeSet, New
 from memory_core.store.message_rows import StoredMessage

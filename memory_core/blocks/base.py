@@ -31,7 +31,7 @@ from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
-from memory_core.models.base import ModelCall
+from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services

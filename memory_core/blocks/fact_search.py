@@ -13,7 +13,7 @@ import numpy as np
 
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.planning.fact_merging import STATES, Fact
 from memory_core.planning.retrieval_plan import Signals, plan_retrieval
 from memory_core.services import Services

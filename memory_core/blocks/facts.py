@@ -29,7 +29,7 @@ from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unrea
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
-from memory_core.models.base import (
+from memory_core.models.protocols import (
     Categorising,
     ChatModel,
     Decisions,

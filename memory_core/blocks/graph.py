@@ -29,7 +29,7 @@ from memory_core.blocks.nothing_learned import (
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
+from memory_core.models.protocols import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.knowledge_graph import Graph, Names, Relation, neighbourhood

@@ -18,8 +18,8 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.messages import content_hash
-from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
+from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact

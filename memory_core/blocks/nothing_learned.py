@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_core.events import NothingLearned
-from memory_core.models.base import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
+from memory_core.models.protocols import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
 from memory_core.planning.reasons import Reason, grouped, unread
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing

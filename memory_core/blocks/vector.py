@@ -30,7 +30,7 @@ from memory_core.blocks.vector_parts.units import (
 from memory_core.errors import EmbedderError, VectorIndexError, sentence
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.planning.retrieval_plan import RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question

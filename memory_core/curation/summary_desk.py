@@ -14,7 +14,7 @@ from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundE
 from memory_core.events import Actor, ModelCalled
 from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.messages import MessageStatus
-from memory_core.models.base import Summariser
+from memory_core.models.protocols import Summariser
 from memory_core.planning.running_summary import losses
 from memory_core.store.block_rows import read_revisions
 from memory_core.store.delivery_rows import given_seqs, read_deliveries, still_there, undelivered_seqs

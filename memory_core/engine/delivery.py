@@ -30,7 +30,7 @@ from memory_core.events import (
     Event,
     ModelCalled,
 )
-from memory_core.models.base import ModelCall
+from memory_core.models.protocols import ModelCall
 from memory_core.process import per_process
 from memory_core.store.block_rows import read_state
 from memory_core.store.delivery_rows import (

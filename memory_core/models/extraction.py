@@ -14,7 +14,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
-from memory_core.models.base import (
+from memory_core.models.learners import ModelBased
+from memory_core.models.offline.condensing import condense_by_rules
+from memory_core.models.protocols import (
     ChatModel,
     Condensation,
     CondensedFact,
@@ -23,8 +25,6 @@ from memory_core.models.base import (
     ModelCall,
     NothingFound,
 )
-from memory_core.models.learners import ModelBased
-from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.structured import as_data, without_thinking
 
 _TAGS = "transcript|known|facts?"

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, content_hash
-from memory_core.models.base import Answer, ChatModel, ModelCall, ModelOutput, json_schema
+from memory_core.models.protocols import Answer, ChatModel, ModelCall, ModelOutput, json_schema
 
 
 class RuleBased:

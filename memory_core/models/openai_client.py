@@ -15,8 +15,8 @@ from typing import Any
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
-from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.endpoint import Endpoint, model_error, transport_errors
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.text import Characters, whole_characters
 from memory_core.tokens import reported

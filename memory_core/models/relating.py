@@ -13,11 +13,11 @@ from dataclasses import replace
 from pydantic import BaseModel, Field
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.base import FoundRelation, NothingFound, RelationsFound
 from memory_core.models.extraction import ASK_WHY, Remarks, listed_as_known, remarks, transcript
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
+from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.knowledge_graph import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 

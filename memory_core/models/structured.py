@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import MessageError, ModelAnswerError
 from memory_core.messages import storable
-from memory_core.models.base import Answer, json_schema
+from memory_core.models.protocols import Answer, json_schema
 
 SCAN_CHARACTERS = 200_000
 """Of a wordy answer that are searched for a JSON object."""

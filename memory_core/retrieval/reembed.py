@@ -13,7 +13,7 @@ from memory_core.blocks.vector_parts.units import node_words
 from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
-from memory_core.models.base import embedded
+from memory_core.models.protocols import embedded
 from memory_core.retrieval.explain import vector_block
 from memory_core.store.vector_rows import (
     Node,

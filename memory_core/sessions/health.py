@@ -17,8 +17,8 @@ from secrets import token_hex
 from typing import Any, Literal
 
 from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, sentence
-from memory_core.models.base import ChatModel, Embedder, embedded
 from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.models.protocols import ChatModel, Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.totals import (

@@ -19,7 +19,7 @@ from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundEr
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.consolidation import category_among
 from memory_core.planning.fact_merging import Fact, same_words

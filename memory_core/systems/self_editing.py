@@ -18,9 +18,9 @@ from memory_core.agent.tools import MemoryTools
 from memory_core.errors import NotFoundError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import ChatModel
 
 
 class SelfEditingMemory:

@@ -22,7 +22,7 @@ from memory_core.formats.given_message import as_messages
 from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services

@@ -16,7 +16,7 @@ from memory_core.blocks.vector import CLASSIC, VectorMemoryBlock
 from memory_core.errors import ConfigError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, independent
-from memory_core.models.base import Embedder
+from memory_core.models.protocols import Embedder
 from memory_core.services import Services
 from memory_core.systems.named import NamedMemory
 from memory_core.vectors.base import VectorIndex

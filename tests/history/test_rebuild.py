@@ -12,7 +12,7 @@ from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.history.rebuild import Handed, rebuild
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
-from memory_core.models.base import (
+from memory_core.models.protocols import (
     Condensation,
     CondensedFact,
     ExtractedFact,

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
 from memory_core.lab.ablation import Question, ask_both, question_without
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name

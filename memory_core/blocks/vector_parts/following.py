@@ -10,7 +10,7 @@ import time
 
 from memory_core.blocks.vector_parts.units import node_words
 from memory_core.events import VectorsReplaced
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.process import per_process, renewed
 from memory_core.services import Services
 from memory_core.store.database import Database

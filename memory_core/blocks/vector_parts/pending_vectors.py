@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.store.message_rows import StoredMessage
 from memory_core.vectors.base import Vector
 

@@ -13,7 +13,7 @@ from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
 from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
 from memory_core.errors import EmbedderError, sentence
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
-from memory_core.models.base import Embedder, ModelCall, embedded
+from memory_core.models.protocols import Embedder, ModelCall, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.message_rows import StoredMessage

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_core.models.base import Condensation, CondensedFact
 from memory_core.models.offline.patterns import pattern
+from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.text import agreement_key, similarity, stems
 
 SAME = 0.85

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.base import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.models.learners import RuleBased
 from memory_core.models.offline.clauses import clauses, only_asks
 from memory_core.models.offline.condensing import condense_by_rules
@@ -35,6 +34,7 @@ from memory_core.models.offline.phrases import budget, called, relatives, standi
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
+from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
 from memory_core.text import stems
 

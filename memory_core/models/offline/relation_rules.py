@@ -8,7 +8,6 @@ nothing is found.
 import re
 from collections.abc import Callable, Iterator
 
-from memory_core.models.base import FoundRelation as Triple
 from memory_core.models.offline.clauses import clauses
 from memory_core.models.offline.coreference import Antecedents
 from memory_core.models.offline.fact_rules import naming
@@ -28,6 +27,7 @@ from memory_core.models.offline.relation_names import (
     type_of,
 )
 from memory_core.models.offline.wording import YOU
+from memory_core.models.protocols import FoundRelation as Triple
 
 _MONEY = pattern(
     r"(?:at most |up to |about |around )?"

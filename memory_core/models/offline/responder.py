@@ -16,13 +16,13 @@ from itertools import islice
 
 from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Answer, ModelCall, ToolSpec
 from memory_core.models.offline.chains import joined
 from memory_core.models.offline.clauses import sentences
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.tool_calls import MEMORY, told, tool_calls
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec
 from memory_core.text import shortened, similarity, stems
 
 NAME = "Offline: rules, not a language model"

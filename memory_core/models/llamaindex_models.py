@@ -19,8 +19,8 @@ from memory_core.errors import (
 )
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Answer, ModelCall, ToolSpec, whole_reply
 from memory_core.models.embedding import MeasuredEmbedder, Rows, unit_rows
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec, whole_reply
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.tokens import reported
 
