@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import ConfigError
 from memory_core.models.protocols import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
-from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 _WORDS = {
     ChatModel: ("a chat model", "OpenAIChat"),

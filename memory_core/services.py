@@ -14,8 +14,8 @@ from typing import TypeVar, cast
 from memory_core.argument_checks import fitting
 from memory_core.models.protocols import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.message_rows import MessageCache
-from memory_core.vectors.base import VectorIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 Made = TypeVar("Made")
 

@@ -20,8 +20,8 @@ from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.fact_rows import read_facts
 from memory_core.store.word_vectors import read_word_vectors
-from memory_core.vectors.base import Vector
 from memory_core.vectors.keyword import KeywordIndex
+from memory_core.vectors.vector_index import Vector
 
 VECTOR_WEIGHT = 0.85
 KEYWORD_WEIGHT = 0.15

@@ -28,7 +28,7 @@ from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources,
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 ENDED = "what was said since ends it"
 """Reason recorded for a superseded fact without a successor."""

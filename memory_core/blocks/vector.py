@@ -40,8 +40,8 @@ from memory_core.store.database import Database
 from memory_core.store.message_rows import StoredMessage
 from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
-from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import Vector, VectorIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6

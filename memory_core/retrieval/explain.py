@@ -43,7 +43,7 @@ from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import messages_that_hold
 from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import read_texts, session_scope
-from memory_core.vectors.base import Revision, Vector
+from memory_core.vectors.vector_index import Revision, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""

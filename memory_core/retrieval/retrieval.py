@@ -13,7 +13,7 @@ from memory_core.retrieval.found_by import FoundBy, found_by
 from memory_core.retrieval.recall import RecalledTurn
 from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.vector_rows import read_nodes
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,8 @@ from memory_core.store.totals import (
     read_collections,
 )
 from memory_core.store.vector_rows import DatabaseVectors
-from memory_core.vectors.base import VectorIndex
 from memory_core.vectors.chroma_client import was_reached
+from memory_core.vectors.vector_index import VectorIndex
 
 Part = Literal["database", "vectors", "embeddings", "chat"]
 State = Literal["ok", "offline", "unsure", "failed"]

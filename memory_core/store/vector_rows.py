@@ -15,7 +15,7 @@ from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.tables import block_table, collection_table, session_table, vector_table
 from memory_core.store.writing import Writing
-from memory_core.vectors.base import Revision, StoredVector, Vector
+from memory_core.vectors.vector_index import Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
 """Embedder name of stored units without a vector, because the embedding model failed: found by keyword only."""

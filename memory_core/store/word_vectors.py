@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, select
 from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, word_vector_table
 from memory_core.store.writing import Writing
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 _v = word_vector_table.c
 

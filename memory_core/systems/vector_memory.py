@@ -19,7 +19,7 @@ from memory_core.messages import ChatMessage, MessageRole, independent
 from memory_core.models.protocols import Embedder
 from memory_core.services import Services
 from memory_core.systems.named import NamedMemory
-from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 TOP_K = 2
 """Turns that one question brings back, where nothing else is said: the reference's default."""

@@ -7,7 +7,7 @@ in `planning/retrieval_plan.py`.
 from pathlib import Path
 
 from memory_core.errors import ConfigError
-from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 __all__ = ["open_index"]
 

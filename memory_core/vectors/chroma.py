@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from memory_core.errors import ConfigError, VectorIndexError
-from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.chroma_client import Folder, Server, was_reached
 from memory_core.vectors.exact import ExactIndex, only_grew
 from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
+from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 PREFIX = "memory-inspector."
 """Before each collection's name, so that a server shared with other applications keeps theirs."""

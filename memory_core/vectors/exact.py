@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.process import collector_paused
-from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
+from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 MAX_COLLECTIONS = 64
 """Collections kept in memory; the one used longest ago goes first."""

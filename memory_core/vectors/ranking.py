@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError, VectorIndexError
-from memory_core.vectors.base import Hit, StoredVector, Vector
+from memory_core.vectors.vector_index import Hit, StoredVector, Vector
 
 SCORE_DECIMALS = 6
 """float32 vectors carry no more; and rounding makes equal texts tie, whichever way their rows were summed."""

@@ -29,7 +29,7 @@ from memory_core.store.vector_rows import (
     replace_vectors,
 )
 from memory_core.store.writing import Writing, user_scope
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 MAX_CAUGHT_UP = 200
 """Maximum number of units without a vector that are embedded along with new ones, the oldest first."""
