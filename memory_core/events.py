@@ -865,7 +865,7 @@ class GraphCurated(Event, family="relations"):
 
     block: str
     action: str
-    """See `memory_core.planning.knowledge_graph.Action`."""
+    """See `memory_core.planning.graph_rules.Action`."""
     entities: tuple[tuple[EntityId, int, int], ...]
     """Each with its version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]

@@ -10,7 +10,7 @@ from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.history.slices.message_slice import Messages
 from memory_core.models.protocols import FoundRelation, ModelCall, RelationsFound
 from memory_core.planning.graph_changes import NamedRelation
-from memory_core.planning.knowledge_graph import Entity, Graph, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 
 
 def graph_at(records, position, words):

@@ -12,7 +12,7 @@ from memory_core.curation.graph_desk import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.planning import graph_changes as plans
-from memory_core.planning.knowledge_graph import Graph, Path, Step, normal_name, normal_predicate
+from memory_core.planning.graph_rules import Graph, Path, Step, normal_name, normal_predicate
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"
 

@@ -20,7 +20,7 @@ from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
 from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.graph_changes import NamedRelation
-from memory_core.planning.knowledge_graph import normal_name, normal_predicate
+from memory_core.planning.graph_rules import normal_name, normal_predicate
 
 FACTS, GRAPH = "Memories", "Graph"
 """Names of the blocks that hold them."""

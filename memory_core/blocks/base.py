@@ -67,7 +67,7 @@ class Item:
     tokens: int | None = None
     """Tokens of `words`, if already counted."""
     heading: bool = False
-    """Whether it is a line above other items, cut with the last of them (see `planning.context.Piece`)."""
+    """Whether it is a line above other items, cut with the last of them (see `planning.context_plan.Piece`)."""
     billed: int | None = None
     """Tokens of `parts` with the break after them, if already counted."""
 

@@ -32,7 +32,7 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.planning.knowledge_graph import Graph, Names, Relation, neighbourhood
+from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
 from memory_core.store.graph_rows import Revision, graph_revision, last_number, store_plan

@@ -7,7 +7,7 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
-from memory_core.planning.knowledge_graph import Graph, Names
+from memory_core.planning.graph_rules import Graph, Names
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.graph_rows import Revision, graph_revision, read_graph

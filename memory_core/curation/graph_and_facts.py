@@ -12,7 +12,7 @@ from memory_core.engine.session import Session
 from memory_core.events import Actor
 from memory_core.planning.curation import Kept
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.planning.knowledge_graph import Graph
+from memory_core.planning.graph_rules import Graph
 from memory_core.store.fact_rows import read_facts
 from memory_core.store.graph_rows import read_graph
 

@@ -15,7 +15,7 @@ from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.graph_versions import KINDS, GraphVersions, Values
 from memory_core.planning.graph_changes import said
 from memory_core.planning.graph_draft import GraphPlan, check_whole
-from memory_core.planning.knowledge_graph import Entity, Graph, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_core.store.delivery_rows import still_there
 from memory_core.store.fact_rows import read_scope_events
 from memory_core.store.graph_rows import Stored, last_number, read_graph, store_plan

@@ -27,7 +27,7 @@ from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.planning.knowledge_graph import (
+from memory_core.planning.graph_rules import (
     Entity,
     Graph,
     Names,

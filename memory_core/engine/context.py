@@ -1,6 +1,6 @@
 """Contexts: the messages sent to the model for one turn, with the plan that produced them.
 
-Gather (read the queue and the blocks), plan (`planning.context`), render (`planning.rendering`), record. Reading
+Gather (read the queue and the blocks), plan (`planning.context_plan`), render (`planning.rendering`), record. Reading
 changes no memory and no counter that a later reading depends on.
 """
 

@@ -19,7 +19,7 @@ from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import QueueRecounted
 from memory_core.planning.fact_merging import Fact
-from memory_core.planning.knowledge_graph import Graph
+from memory_core.planning.graph_rules import Graph
 from memory_core.services import Services
 from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database

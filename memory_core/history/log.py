@@ -6,8 +6,7 @@ from threading import Lock
 from memory_core.engine.session import Session
 from memory_core.history.by_turn import Folding, History, StaleLogError
 from memory_core.process import collector_paused
-from memory_core.store import log_rows as stored
-from memory_core.store import past
+from memory_core.store import log_rows, past
 from memory_core.store.database import Database
 
 
@@ -30,12 +29,12 @@ class Log:
     def unread(self, database: Database, session_id: str) -> int:
         """Number of events stored since the last update."""
         with database.read() as connection:
-            return stored.count_events(connection, session_id, after=self._folding.position)
+            return log_rows.count_events(connection, session_id, after=self._folding.position)
 
     def _read(self, database: Database, session_id: str, progress: Callable[[int], None] | None) -> History:
         with collector_paused(), database.read() as connection:
             after = self._folding.position
-            new = stored.read_events(connection, session_id, after=after, progress=progress)
+            new = log_rows.read_events(connection, session_id, after=after, progress=progress)
             return self._folding.apply(new)
 
 
@@ -55,7 +54,7 @@ def last_position(database: Database, session_id: str) -> int:
     A single index lookup, for following a session that others write to.
     """
     with database.read() as connection:
-        return stored.last_position(connection, session_id)
+        return log_rows.last_position(connection, session_id)
 
 
 def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:

@@ -22,7 +22,7 @@ from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.message_slice import MessagePlace
 from memory_core.history.slices.projection import Projection
 from memory_core.messages import ChatMessage
-from memory_core.planning.knowledge_graph import Graph
+from memory_core.planning.graph_rules import Graph
 from memory_core.planning.rendering import InsertMethod
 
 

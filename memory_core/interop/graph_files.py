@@ -21,7 +21,7 @@ from memory_core.interop.reference_memory import ReferenceMemory, read_reference
 from memory_core.limits import check_size
 from memory_core.messages import storable
 from memory_core.planning.graph_changes import NamedRelation
-from memory_core.planning.knowledge_graph import LONGEST, TYPES, Graph, clean_name, normal_name
+from memory_core.planning.graph_rules import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
 
 Form = Literal["json", "graphml", "cypher"]

@@ -19,7 +19,7 @@ from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
-from memory_core.planning.knowledge_graph import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
+from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 
 MAX_RELATIONS = 200
 """Of one answer; a model that gives more repeats itself."""

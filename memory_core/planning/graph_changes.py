@@ -11,7 +11,7 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.events import NothingReason
 from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
-from memory_core.planning.knowledge_graph import (
+from memory_core.planning.graph_rules import (
     LONGEST,
     SAME_AS,
     TYPES,

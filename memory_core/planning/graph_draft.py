@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core.errors import ConflictError
 from memory_core.events import NothingReason
-from memory_core.planning.knowledge_graph import (
+from memory_core.planning.graph_rules import (
     SINGLE_VALUED,
     SYMMETRIC,
     TYPES,

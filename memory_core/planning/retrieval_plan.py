@@ -2,7 +2,7 @@
 
 Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor what is known of
 a message beside its match (`boosts.py`), nor the text of what is granted, nor the last word on the token limit
-(`context.py`).
+(`context_plan.py`).
 """
 
 import math

@@ -10,7 +10,7 @@ from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
-from memory_core.planning.knowledge_graph import Graph
+from memory_core.planning.graph_rules import Graph
 from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 

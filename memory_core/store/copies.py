@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from memory_core.events import Actor, Event
 from memory_core.messages import MessageRole, content_hash
 from memory_core.planning.fact_merging import STATES
-from memory_core.planning.knowledge_graph import TYPES
+from memory_core.planning.graph_rules import TYPES
 from memory_core.store.tables import FORMER_USER
 
 LARGEST = 2**31 - 1

@@ -27,7 +27,7 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.planning.graph_draft import GraphPlan, Source
-from memory_core.planning.knowledge_graph import Entity, Graph, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_core.store.database import chunks
 from memory_core.store.log_rows import read_events
 from memory_core.store.tables import entity_table, relation_source_table, relation_table

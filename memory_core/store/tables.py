@@ -4,7 +4,7 @@ Times are seconds since the epoch, for people; order is always by an integer key
 rows are foreign keys where they always hold, checked when a transaction ends. A database made by an earlier version has
 none, as SQLite would have to rewrite its tables: nothing relies on them. References that may outlive their target are
 not foreign keys: the source messages of facts and relations, the entity another was merged into, the relation that
-ended another. Nor are hashes of texts: `store/text_erasing.py` decides when these are erased. `scope` is `session:<id>` or
+ended another. Nor are hashes of texts: `text_erasing.py` decides when these are erased. `scope` is `session:<id>` or
 `user:<id>`: the owner of rows, and the unit served in sequence.
 """
 

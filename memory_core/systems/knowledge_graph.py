@@ -21,7 +21,7 @@ from memory_core.planning import graph_changes
 from memory_core.planning.curation import Kept
 from memory_core.planning.fact_merging import Fact, key_of, parts_of
 from memory_core.planning.graph_draft import Draft, GraphPlan
-from memory_core.planning.knowledge_graph import LONGEST, Graph, normal_name, normal_predicate
+from memory_core.planning.graph_rules import LONGEST, Graph, normal_name, normal_predicate
 from memory_core.recipes import recipe
 
 GRAPH, OBSERVATIONS = "Relations", "Observations"

@@ -1,6 +1,6 @@
 """Finding the nearest vectors: an exact scan of the database's, or Chroma as a faster copy of them.
 
-`base.py` has the seam, `keyword.py` the search by words that goes with it. What is granted to the context is decided
+`vector_index.py` has the protocol, `keyword.py` the keyword search beside it. What is granted to the context is decided
 in `planning/retrieval_plan.py`.
 """
 

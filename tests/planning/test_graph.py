@@ -14,7 +14,7 @@ from memory_core.planning.graph_changes import (
     plan_relations,
     plan_same,
 )
-from memory_core.planning.knowledge_graph import (
+from memory_core.planning.graph_rules import (
     SINGLE_VALUED,
     Graph,
     Names,

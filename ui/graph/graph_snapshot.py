@@ -14,7 +14,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.fact_evidence import source_spans
 from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
-from memory_core.planning.knowledge_graph import Entity, Graph, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_inspector.reading.graph_text import Heard
 from ui.tab.view import View
 

@@ -21,7 +21,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.states import state_at
-from memory_core.planning.knowledge_graph import Entity, Graph, Relation, RelationState
+from memory_core.planning.graph_rules import Entity, Graph, Relation, RelationState
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class PastRelation:
 class PastGraph:
     """All graphs of one session, built by applying its log, oldest record first.
 
-    After a reset, call `forget` with the messages that `slices.messages` reports as forgotten.
+    After a reset, call `forget` with the messages that `message_slice` reports as forgotten.
     """
 
     entities: dict[int, Entity] = field(default_factory=dict)

@@ -3,12 +3,14 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
-from memory_core.history.slices import block_slice as blocks
-from memory_core.history.slices import delivery_slice as deliveries
-from memory_core.history.slices import fact_slice as facts
-from memory_core.history.slices import graph_slice as graph
-from memory_core.history.slices import message_slice as messages
-from memory_core.history.slices import vector_slice as vectors
+from memory_core.history.slices import (
+    block_slice,
+    delivery_slice,
+    fact_slice,
+    graph_slice,
+    message_slice,
+    vector_slice,
+)
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.history.slices.delivery_slice import Deliveries
 from memory_core.history.slices.fact_slice import Facts
@@ -34,26 +36,26 @@ class Projection:
         """Apply an event and return the sequence numbers of the messages it forgot."""
         self.session_id = self.session_id or record.session_id
         kind, gone = type(record.event), NOTHING
-        if kind in facts.HANDLED:
+        if kind in fact_slice.HANDLED:
             self.facts.apply(record)
         if record.session_id != self.session_id:
             return gone
-        if kind in messages.HANDLED:
+        if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
         if kind is SessionReset:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
             self.vectors.forget(gone)
             self.deliveries.forget()
-        if kind in blocks.HANDLED:
+        if kind in block_slice.HANDLED:
             removed = self.blocks.apply(record)
             if removed is not None and record.actor != "engine":  # a person's removal also removes its contents
                 self.deliveries.drop(removed)
                 self.vectors.drop(removed)
-        if kind in deliveries.HANDLED:
+        if kind in delivery_slice.HANDLED:
             self.deliveries.apply(record)
-        if kind in graph.HANDLED:
+        if kind in graph_slice.HANDLED:
             self.graph.apply(record)
-        if kind in vectors.HANDLED:
+        if kind in vector_slice.HANDLED:
             self.vectors.apply(record)
         return gone
