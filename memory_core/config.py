@@ -55,7 +55,7 @@ LLAMAINDEX_SETTINGS = {
 
 
 class MemoryConfig(BaseModel):
-    """How one session's memory behaves. Names and meanings are LlamaIndex's where it has them.
+    """Settings of a session's memory. Names and meanings follow LlamaIndex where it has them.
 
     Raises:
         ConfigError: a value is impossible; the message shows it.
@@ -156,7 +156,7 @@ class MemoryConfig(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process takes from its environment (`MEMORY_INSPECTOR_...`)."""
+    """Process settings from environment variables (`MEMORY_INSPECTOR_...`)."""
 
     home: Path | None
     """Folder for the database file and the embedded vector index; None: keep everything in memory."""

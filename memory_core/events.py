@@ -245,7 +245,7 @@ class Ref(str):
 
     @property
     def cut(self) -> tuple[int, int]:
-        """Of a cut, the position of its prompt, and its number there.
+        """Position of a cut's prompt in the log, and the number of the cut in it.
 
         >>> Ref.of_cut(812, 1).cut
         (812, 1)
@@ -255,12 +255,12 @@ class Ref(str):
 
     @property
     def hash(self) -> str:
-        """Of a text or of content, the key of its words in the content store."""
+        """Key of a text or content in the content store."""
         return self[1:]
 
 
 def is_ref(text: str) -> bool:
-    """Is this a ref, or a run of them, as `compact` writes them?"""
+    """Return whether a text is a ref, or a run of them, as `compact` writes them."""
     match = _REF.fullmatch(text)
     return match is not None and (not match[3] or int(match[2]) < int(match[3]))
 
@@ -716,7 +716,7 @@ class FactsCurated(Event, family="facts"):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What `undoes` calls it: no two change sets leave one fact in the same version."""
+        """Key used by `undoes`: no two change sets leave one fact in the same version."""
         fact, _, after = self.facts[0]
         return fact, after
 
@@ -883,7 +883,7 @@ class GraphCurated(Event, family="relations"):
 
     @property
     def key(self) -> int:
-        """What `undoes` calls it."""
+        """Key used by `undoes`."""
         return self.number
 
 
@@ -965,7 +965,7 @@ class Retrieved(Event, family="vectors"):
 
 
 class ContextBuilt(Event, family="prompts"):
-    """One context, small enough to store for every turn: words are in the content store."""
+    """Context that was built, small enough to store for every turn: words are in the content store."""
 
     pinned: Ranges
     queue: Ranges

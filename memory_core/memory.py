@@ -55,7 +55,7 @@ from memory_core.tracing.tracer import SessionTracer
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one put did."""
+    """Result of a put."""
 
     seqs: tuple[int, ...]
     """Place in the session of each message, in the order given; an id put before keeps its place.

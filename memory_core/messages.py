@@ -78,7 +78,7 @@ class ThinkingPart(_Part):
 
 
 class ToolCallPart(_Part):
-    """One call of a tool by the assistant; its result is a `tool` message with the same id."""
+    """Tool call by the assistant; its result is a `tool` message with the same id."""
 
     type: Literal["tool_call"] = "tool_call"
     tool_call_id: str | None = None
@@ -98,7 +98,7 @@ Part = Annotated[TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart, 
 
 
 class ChatMessage(BaseModel):
-    """One entry of a conversation.
+    """Message of a conversation.
 
     >>> ChatMessage(role="user", content="Hello").content
     'Hello'
@@ -274,7 +274,7 @@ MEMORY_TOOLS = frozenset(
 
 
 def recites_memory(message: ChatMessage) -> bool:
-    """Whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
+    """Return whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
     return message.role is MessageRole.TOOL and message.additional_kwargs.get("name") in MEMORY_TOOLS
 
 
@@ -295,7 +295,7 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
 
 
 def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether lists and objects are nested more than `most` deep. Not recursive."""
+    """Return whether lists and objects are nested more than `most` deep. Not recursive."""
     level = [value]
     for _ in range(most + 1):
         level = [

@@ -43,7 +43,7 @@ class RecipeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One memory system.
+    """Memory system as a ready configuration.
 
     `key` is its name in Python, `title` its name on screen; `tagline` describes it in one line, `when` says when to use
     it, `strengths` and `limits` take one line each.

@@ -165,7 +165,7 @@ class _Statement:
         )
 
     def lacking(self, other: "_Statement") -> bool:
-        """Whether the other has a content word that this one lacks."""
+        """Return whether the other has a content word that this one lacks."""
         return any(stem not in STOP_WORDS for stem in other.bag - self.bag)
 
 

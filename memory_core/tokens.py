@@ -123,7 +123,7 @@ def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
 
 
 def is_encoding(name: str) -> bool:
-    """Whether tiktoken has an encoding of that name. The default one is recognised without loading tiktoken."""
+    """Return whether tiktoken has an encoding of that name. The default one is recognised without loading tiktoken."""
     if name == DEFAULT_ENCODING:
         return True
     import tiktoken

@@ -45,7 +45,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """How a reply ended."""
+    """Reply of the agent, and how it ended."""
 
     text: str
     """The last words, already stored; empty where it was stopped before any."""

@@ -404,7 +404,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def fills_budget(self) -> bool:
-        """Whether it asks for as much as fits.
+        """True if the block asks for as much as fits.
 
         Such a block is read last, with the tokens the others leave as its budget.
         """
@@ -412,12 +412,12 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def read_elsewhere(self) -> bool:
-        """Whether the program that made it reads it with code that this process does not have."""
+        """True if reading it needs the code of the program that made it."""
         return False
 
     @property
     def shortens(self) -> bool:
-        """Whether it has a truncation of its own."""
+        """True if the block has its own truncation."""
         own = type(self)
         return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
 

@@ -177,13 +177,13 @@ def search_facts(
 
 
 def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
-    """Whether a fact passes the filters.
+    """Return whether a fact passes the filters.
 
     A filter names a field and a value, several values, or comparisons.
 
     `{"pinned": True}`, `{"category": ["work", "plan"]}`, `{"turn": {"gte": 3, "lt": 9}}`, `{"session": "s"}` (a
-    session that it was learned in), `{"key": {"prefix": "users/ada/"}}`, `{"metadata.address.city": "Faro"}` (of a
-    list one value). Of topics one must be among those asked for.
+    session that it was learned in), `{"key": {"prefix": "users/ada/"}}`, `{"metadata.address.city": "Faro"}` (any
+    value of a list). At least one topic must match.
 
     Raises:
         ConfigError: there is no such field or comparison.
@@ -247,7 +247,7 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
 
 
 def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:
-    """Whether one of the values is wanted, ignoring case; None accepts all."""
+    """Return whether one of the values is wanted, ignoring case; None accepts all."""
     return wanted is None or any(_folded(value) == _folded(other) for value in values for other in wanted)
 
 

@@ -469,7 +469,7 @@ def _extract(
 
 
 class Cuttable(Protocol):
-    """What decides which facts are cut first."""
+    """Fields that decide which facts are cut first."""
 
     @property
     def id(self) -> int: ...
@@ -500,5 +500,5 @@ def _item(fact: Fact, reading: ReadContext) -> Item:
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:
-    """Whether to skip condensing: after a refusal it is tried again only once the list has grown by a tenth."""
+    """Return whether to skip condensing: after a refusal it is retried only once the list has grown by a tenth."""
     return bool(refused) and total < refused[0].event.facts + max(1, max_facts // 10)

@@ -241,7 +241,7 @@ def _known_names(graph: Graph) -> list[str]:
 
 
 def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
-    """A found relation with its source message, or with all messages if the extractor gave none."""
+    """Return a found relation with its source message, or with all messages if the extractor named none."""
     known = found.source is not None and 0 <= found.source < len(heard)
     said = [heard[found.source]] if known and found.source is not None else heard
     return NamedRelation(

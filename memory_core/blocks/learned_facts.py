@@ -155,11 +155,11 @@ class LearnedFacts:
         return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
 
     def _waits(self, step: Settled) -> bool:
-        """Whether the added fact has to be accepted by a person."""
+        """Return whether a person has to accept the added fact."""
         return self.place.approval or self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
-        """Whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
+        """Return whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
         return fact.state == "proposed" and doubt(fact.text) is not None and not self._waits(step)
 
     @property

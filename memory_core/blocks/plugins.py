@@ -35,7 +35,7 @@ FORMER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point of the group."""
+    """Entry point of the group."""
 
     name: str
     """Name of the entry point."""

@@ -54,7 +54,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
 
 def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> Content:
-    """One item, named by the hash of its text."""
+    """Return the text as one item, named by its hash."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
     parts = static_parts(content, safe)
     return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))

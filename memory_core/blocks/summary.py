@@ -56,7 +56,7 @@ class Written:
 
 
 class SummaryMemoryBlock(BaseMemoryBlock[str]):
-    """One text of bounded size that summarises flushed messages; recent turns stay whole in the queue.
+    """Summary of flushed messages, bounded in size; recent turns stay whole in the queue.
 
     A delivery reads the former text and the new messages, never older ones. `llm` is a chat model, or any `Summariser`;
     without one the services' default is used.

@@ -118,7 +118,7 @@ class Recall:
         return self.stored.nodes
 
     def elsewhere(self, number: int) -> bool:
-        """Whether another session of the user stored a unit."""
+        """Return whether another session of the user stored a unit."""
         return self.laid_out.elsewhere(number)
 
 
@@ -347,7 +347,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
 
     def _of(self, node: Node, reading: ReadContext) -> bool:
-        """Whether the session that is read stored a unit."""
+        """Return whether the session that is read stored a unit."""
         return node.session_id in ("", reading.session_id)
 
     def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
@@ -498,7 +498,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _lends(self) -> bool:
-        """Whether units lend a part of their match to others."""
+        """True if units lend a part of their match to others."""
         return self.neighbour_weight > 0 or self.episode_weight > 0
 
     def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
@@ -562,7 +562,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
-    """Of each unit that the queue would make, the number of what it says (see `Stored.said`)."""
+    """Return the text number (see `Stored.said`) of each unit that the queue would make."""
     units: list[list[str]] = []
     for message in queue:
         if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):

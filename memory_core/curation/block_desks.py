@@ -60,7 +60,7 @@ class SessionBlocks(Sequence[SessionBlock]):
 
     @property
     def editable_by_agents(self) -> bool:
-        """Whether an agent may edit any of the blocks; if so, its model gets tools (see `memory_core.agent.tools`)."""
+        """True if an agent may edit any of the blocks; its model then gets tools (see `memory_core.agent.tools`)."""
         return any(editing.agent_may_edit(attached) for attached in self._session.blocks)
 
     def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "user") -> None:

@@ -30,7 +30,7 @@ Written = TypeVar("Written")
 
 @dataclass(slots=True)
 class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
-    """One transaction on a block's contents."""
+    """Transaction on a block's contents."""
 
     w: Writing
     scope: str

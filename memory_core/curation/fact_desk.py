@@ -334,5 +334,5 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
 
 def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
-    """Whether one of the flags needs review; of two conflicting facts the newer one does."""
+    """Return whether one of the flags needs review; of two conflicting facts the newer one does."""
     return any(flag.other is None or flag.other < fact.id for flag in flags)

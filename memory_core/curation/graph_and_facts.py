@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Wished(Generic[Result]):
-    """What a change makes of both, and what it gives back."""
+    """Change sets for the graph and the facts, and the value to return."""
 
     result: Result
     plan: GraphPlan = field(default_factory=GraphPlan)

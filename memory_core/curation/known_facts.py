@@ -25,7 +25,7 @@ RECORDED = 25
 
 @dataclass(frozen=True, slots=True)
 class FactsAsked:
-    """What a program asked for, and was given, best first."""
+    """Recorded request of a program for facts, and its results, best first."""
 
     facts: Sequence[Fact]
     key: str | None = None

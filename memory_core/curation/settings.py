@@ -74,7 +74,7 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
 
 
 def agent_may_edit(attached: SessionBlock) -> bool:
-    """Whether it is an enabled block of plain text that is not read-only for agents."""
+    """Return whether it is an enabled block of plain text that is not read-only for agents."""
     rules = attached.settings
     editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
     return bool(editable) and isinstance(decode(attached.state or ""), str)

@@ -41,7 +41,7 @@ class SummaryState:
 
     @property
     def over(self) -> bool:
-        """Whether the text exceeds its limit; possible after the limit was lowered, until the next writing."""
+        """True if the text exceeds its limit; possible after the limit was lowered, until the next write."""
         return self.tokens > self.max_tokens
 
 

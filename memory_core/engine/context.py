@@ -479,7 +479,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
 
 
 def _warn(session: Session, layout: _Layout, failures: Mapping[str, BaseException]) -> None:
-    """One warning for each recorded failure, by its type alone: the text of an exception may quote what was said."""
+    """Log a warning for each recorded failure, with its type alone: an exception's text may quote messages."""
     for name, error in failures.items():
         kind = type(error).__name__
         _log.warning(

@@ -353,7 +353,7 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
 
 
 def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
-    """Whether the first delivery is due: it decides, as a block is served in sequence."""
+    """Return whether the first delivery is due: it decides, as a block is served in sequence."""
     if not deliveries:
         return False
     pause = deliveries[0].next_attempt_at - now

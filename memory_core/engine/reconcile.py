@@ -157,7 +157,7 @@ def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> N
 
 
 def _takes_order(w: Writing, names: list[str]) -> bool:
-    """Whether the constructor's order of blocks applies: it does when it differs from the last constructor's."""
+    """Return whether the constructor's order of blocks applies: it does when it differs from the last constructor's."""
     constructor = json.loads(w.session.constructor)
     if constructor.get(_ORDER) == names:
         return False

@@ -1,4 +1,4 @@
-"""One open session: its configuration and blocks, as stored, joined with the caller's objects."""
+"""Open session: its configuration and blocks, as stored, joined with the caller's objects."""
 
 import copy
 import json
@@ -72,7 +72,7 @@ class SessionBlock:
 
     @property
     def learns(self) -> bool:
-        """Whether the block is given messages."""
+        """True if the block receives messages."""
         settings = self.record.settings
         wanted = settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
         return bool(wanted) and self.kind != "static"

@@ -1,6 +1,6 @@
-"""One message in the form of any library, service or export in use, as `ChatMessage`s.
+"""Read a message in the form of any library, service or export in use, as `ChatMessage`s.
 
-Which form it is shows in its fields. What a form has beyond OpenAI's is put into OpenAI's fields first, so that content
+The form is detected by its fields. Fields beyond OpenAI's are mapped to OpenAI's first, so that content
 and calls are read in one place (`content`, `openai_message`).
 """
 
@@ -157,6 +157,6 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
 
 
 def said_at(data: Any) -> float | None:
-    """When an entry was said, in seconds since 1970; None where it does not tell."""
+    """Return the time of an entry in seconds since 1970; None if it has none."""
     given = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
     return seconds_of(given)

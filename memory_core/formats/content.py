@@ -145,7 +145,7 @@ def _entries(content: Any) -> Iterator[Entry]:
 
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
-    """One entry, by its type, or by the field that holds it where it has none."""
+    """Read an entry by its type, or if it has none, by the field that holds it."""
     if not isinstance(given := entry.get("type", ""), str):
         yield Unread(entry)
         return

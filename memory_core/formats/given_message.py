@@ -15,7 +15,7 @@ _SAYS = ("content", "parts", "tool_calls", "function_call", "refusal", "reasonin
 
 @runtime_checkable
 class Dumped(Protocol):
-    """What the client libraries answer with: a pydantic object."""
+    """Pydantic object, as client libraries return it."""
 
     def model_dump(self) -> dict[str, Any]: ...
 

@@ -1,4 +1,4 @@
-"""One message as LlamaIndex stores it, as a `ChatMessage`, and back.
+"""Convert a message as LlamaIndex stores it to a `ChatMessage`, and back.
 
 The form is that of `llama_index.core.llms.ChatMessage` as JSON: `role`, `blocks` by `block_type`,
 `additional_kwargs`; before version 0.12 a plain `content`. Files that are named only by a path of

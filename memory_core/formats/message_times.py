@@ -1,4 +1,4 @@
-"""When a message was said: times in any unit or as text, kept as metadata of the message."""
+"""Times of messages, in any unit or as text, stored as metadata of the message."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -54,11 +54,11 @@ _ROLES = {
 
 
 def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
-    """One message of OpenAI's chat format. A message without content has no parts.
+    """Read a message of OpenAI's chat format. A message without content has no parts.
 
     Raises:
-        MessageError: it is no message, has no known role, or stands for several, as results of tools that are listed in
-        one message of Anthropic's.
+        MessageError: it is no message, has an unknown role, or holds several, as one message of Anthropic's with
+        several tool results.
     """
     found = messages_from_openai(data)
     if len(found) != 1:

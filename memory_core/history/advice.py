@@ -19,7 +19,7 @@ OUT_OF_PROPORTION = 2
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One warning, with the block it concerns."""
+    """Warning, with the block it concerns."""
 
     rule: Rule
     text: str

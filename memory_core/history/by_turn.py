@@ -30,7 +30,7 @@ from memory_core.tokens import total_tokens
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """One turn as recorded in the log. Sizes are in tokens, in the accounting used at the time."""
+    """Turn as recorded in the log. Sizes are in tokens, in the accounting used at the time."""
 
     turn: int
     first_position: int
@@ -88,12 +88,12 @@ class History:
 
     @property
     def attached(self) -> bool:
-        """Whether it shows an attached agent, or a file of one. A branch of it is a session of its own."""
+        """True if the session mirrors an attached agent or a file of one; False for a branch of it."""
         return self.attachment is not None
 
     @property
     def attachment(self) -> AgentAttached | None:
-        """What it shows, which its creation says, if that is no session of its own."""
+        """Source named when the session was created; None for an ordinary session."""
         begun = self.records[1:2]
         if not begun or begun[0].kind != AgentAttached.kind:
             return None

@@ -23,7 +23,7 @@ TAKEN_AWAY = "What it had added is gone with its words."
 
 @dataclass(frozen=True, slots=True)
 class AppliedChangeSet:
-    """One change set: what was done at once, and can be undone at once."""
+    """Change set: changes that were stored together and are undone together."""
 
     record: EventRecord
     event: Curated
@@ -36,7 +36,7 @@ class AppliedChangeSet:
 
     @property
     def number(self) -> int:
-        """What it goes by in its block: the position of its event in the log; of a graph, a count from 1."""
+        """Number within its block: the log position of its event; for a graph, a count from 1."""
         return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
 
     @property
@@ -59,7 +59,7 @@ class AppliedChangeSet:
 
     @property
     def words(self) -> str:
-        """What it did, to follow "Undo:"."""
+        """Description that follows "Undo:"."""
         return _words(self.sentence)
 
     def __str__(self) -> str:
@@ -211,5 +211,5 @@ def changed_since(actor: str, turn: int) -> str:
 
 
 def next_undo(changes: Sequence[AppliedChangeSet]) -> AppliedChangeSet | None:
-    """What the next undo takes back, of changes that are newest first."""
+    """Return the change set that the next undo reverts; `changes` are newest first."""
     return next((c for c in changes if not (c.undone or c.final) and c.actor != "engine"), None)

@@ -25,7 +25,7 @@ def standing(
     changes: Iterable[AppliedChangeSet],
     words: Callable[[str], str | None],
 ) -> dict[int, tuple[int, ...]]:
-    """The older facts that each fact contradicts, by fact id. `records` are of `KINDS`, in any order.
+    """Return the older facts that each active fact contradicts, by fact id. `records` are of `KINDS`, in any order.
 
     `changes` are all change sets; `words` returns a text by its hash.
     """
@@ -58,7 +58,7 @@ def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
 
 
 def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], str | None]) -> bool:
-    """Whether two facts that contradicted each other still do in their current wording."""
+    """Return whether two facts that contradicted each other still do in their current wording."""
     reworded = False
     for fact in (a, b):
         was = words(then[fact.id]) if fact.id in then else fact.text

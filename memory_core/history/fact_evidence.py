@@ -126,7 +126,7 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said])
 
 
 def _repeats(text: str, facts: Iterable[Fact]) -> bool:
-    """Whether one sentence of the text contains all the stems of one of the facts."""
+    """Return whether one sentence of the text contains all stems of one of the facts."""
     sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
     for fact in facts:
         own = _key_stems(fact.text)
@@ -146,7 +146,7 @@ def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
 
 
 def is_supported(fact: str, sources: Iterable[str]) -> bool:
-    """Whether the texts contain enough of a fact's stems."""
+    """Return whether the texts contain enough of a fact's stems."""
     support, total = supported_stems(fact, sources)
     return support >= total * MIN_SUPPORT
 
@@ -334,5 +334,5 @@ def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str)
 
 
 def _joins(message: str, before: re.Match[str], after: re.Match[str]) -> bool:
-    """Whether two words are in one sentence."""
+    """Return whether two words are in the same sentence."""
     return _SENTENCE_END.search(message, before.end(), after.start()) is None

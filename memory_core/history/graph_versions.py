@@ -16,7 +16,7 @@ Values = Mapping[str, Any]
 
 
 class GraphVersions:
-    """What each change of a thing was, from records of `KINDS` in any order."""
+    """Changes to entities and relations by version, from records of `KINDS` in any order."""
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
         self.authors: dict[tuple[Thing, int], tuple[Actor, int]] = {}
@@ -40,17 +40,17 @@ class GraphVersions:
         self.authors[thing, len(steps) + 1] = record.actor, record.turn
 
     def values(self, thing: Thing, old: int, new: int, *, again: bool) -> Values:
-        """What is another between two versions: as it was in the old one or, `again`, as it is in the new one.
+        """Return the fields that differ between two versions, with old values or, with `again`, new ones.
 
         Raises:
-            ConflictError: the log does not tell.
+            ConflictError: the log does not record it.
         """
         if len(self._between(thing, old, new)) != new - old:
             raise ConflictError("The log does not tell any more how it was before: it cannot be undone.")
         return self._changed(thing, old, new, again=again)
 
     def former_names(self, event: GraphCurated) -> dict[int, str]:
-        """What the entities that a change set renamed were called before it, as hashes."""
+        """Return the former names of the entities that a change set renamed, as hashes."""
         was = {id: self._changed(("entity", id), max(1, old), new) for id, old, new in event.entities}
         return {id: values["name"] for id, values in was.items() if "name" in values}
 

@@ -228,7 +228,7 @@ class PieceReader:
         return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
 
     def _told(self, relation: int) -> str | None:
-        """A relation in words; None if any of them were erased."""
+        """Return a relation as a sentence; None if any of its words were erased."""
         words = self.pieces.relation(relation, self.position)
         if words is None:
             return None

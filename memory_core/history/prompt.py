@@ -35,7 +35,7 @@ PINNED = "pinned"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item of a prompt that is kept or cut as a whole."""
+    """Item of a prompt that is kept or cut as a whole."""
 
     ref: Ref
     words: str | None
@@ -87,7 +87,7 @@ class PromptPart:
 
 @dataclass(frozen=True, slots=True)
 class PromptCut:
-    """One decision to leave something out."""
+    """Decision to leave something out."""
 
     part: PromptPart
     rule: CutRule
@@ -109,7 +109,7 @@ class BillLine:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt as it was sent, with the decisions behind it."""
+    """Prompt as it was sent, with the decisions behind it."""
 
     record: EventRecord
     built: ContextBuilt

@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartDiff:
-    """One part of the later prompt compared with the same part of the earlier one."""
+    """Part of the later prompt compared with the same part of the earlier one."""
 
     part: PromptPart
     """The part in the later prompt; the earlier one's if the later has none."""

@@ -56,7 +56,7 @@ class RebuiltFact:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """One delivery that included a message."""
+    """Delivery that included a message."""
 
     delivery: int
     block: str
@@ -154,7 +154,7 @@ class Past:
     # -- putting it together ---------------------------------------------------------------------
 
     def reader(self, words: Words) -> PieceReader:
-        """What reads the pieces of the latest context."""
+        """Return a reader of the pieces of the latest context."""
         shown = self._shown
         position = shown.position if shown else self._position
         return PieceReader(self._pieces, position, shown.names if shown else (), words)

@@ -17,7 +17,7 @@ KINDS = (*WORDING, FactsCondensed.kind)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One fact in a loss diff."""
+    """Fact in a loss diff."""
 
     id: int
     text: str
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def replaced(self) -> bool:
-        """Whether it is still superseded, rather than retired or restored by a person."""
+        """True while it is superseded, rather than retired or restored by a person."""
         return self.fact is not None and self.fact.state == "superseded"
 
 
@@ -48,7 +48,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One condensing as a loss diff."""
+    """Condensed list of facts, as a loss diff."""
 
     position: int
     """Position of its event in the log."""
@@ -79,7 +79,7 @@ class Rewrite:
 
     @property
     def refused(self) -> bool:
-        """Whether a person has reverted all of it."""
+        """True if a person has reverted all of it."""
         return not any(line.restored for line in self.made) and not any(line.replaced for line in self.put_away)
 
 

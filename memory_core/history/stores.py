@@ -83,7 +83,7 @@ class Store:
 
 
 def found_nothing(event: Any) -> bool:
-    """Whether a search found nothing. Of one that says no number it is not known."""
+    """Return whether a search is known to have found nothing; False if its span reports no count."""
     return event.kind == MemorySearched.kind and event.error is None and event.count == 0
 
 

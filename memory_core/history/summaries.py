@@ -11,7 +11,7 @@ KINDS = (BlockAdded.kind, BlockEdited.kind, BlockRemoved.kind, SummaryRewritten.
 
 @dataclass(frozen=True, slots=True)
 class ToldRevision:
-    """One text that a summary had."""
+    """Revision of a summary's text."""
 
     revision: int
     content: str

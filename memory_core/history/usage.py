@@ -294,7 +294,7 @@ def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
 
 
 def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
-    """How often each numbered piece occurs, by kind and number, from refs as in events: `f1-f9`."""
+    """Count occurrences of each numbered piece, by kind and number, from refs as in events: `f1-f9`."""
     steps: defaultdict[RefKind, Counter[int]] = defaultdict(Counter)
     for ref, times in refs.items():
         for kind, first, last in runs((ref,)):

@@ -332,7 +332,7 @@ def _batches(pieces: Pieces) -> list[Pieces]:
 
 
 def _rows(batch: Pieces) -> int:
-    """How many pieces may run with the first one of a batch, which is the longest."""
+    """Return the number of pieces that may run with the first of a batch, which is the longest."""
     return max(1, min(BATCH, BATCH_TOKENS // len(batch[0][1])))
 
 

@@ -34,10 +34,10 @@ _HIDDEN = "[key]"
 
 
 class Endpoint:
-    """One address with its key, its time limit and its number of further tries.
+    """Model endpoint: address, API key, time limit (seconds) and number of retries.
 
     Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`, but the environment's key and
-    headers go to the environment's address only: another address gets the key that is given with it, or none.
+    headers go to the environment's address only: any other address gets the key passed with it, or none.
 
     Raises:
         ConfigError: the client is not installed, the address is no http address, or the key holds characters no header

@@ -86,7 +86,7 @@ class LlamaIndexChat:
         return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """One answer, read out of what the model writes.
+        """Parse one answer out of the model's text.
 
         Raises:
             ModelAnswerError: the answer is empty, or not in that form.

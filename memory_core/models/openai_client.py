@@ -146,7 +146,7 @@ class OpenAIChat:
         return whole_reply(self, messages, tools)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """One answer in the form of `answer`, asked for in the best way this endpoint is known to support.
+        """Ask for an answer of type `answer`, in the best way this endpoint is known to support.
 
         Raises:
             ModelAnswerError: the answer is empty, cut off, a refusal, or not in that form.
@@ -189,7 +189,7 @@ class OpenAIChat:
         return request | ({"response_format": {"type": "json_object"}} if rung == "json_object" else {})
 
     def _create(self, **request: Any) -> Any:
-        """One call of the endpoint; its errors are ours."""
+        """Call the endpoint, and translate its errors into `ModelError`s."""
         client = self.endpoint.client()
         import openai
 

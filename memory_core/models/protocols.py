@@ -24,7 +24,7 @@ Answer = TypeVar("Answer", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """What a model answered, under a hash of what it was asked (`learners.input_key`)."""
+    """Model's answer, keyed by a hash of its input (`learners.input_key`)."""
 
     key: str
     text: str
@@ -34,7 +34,7 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One finished call, as reported by the endpoint; what is unknown is None, never 0."""
+    """Finished call, as reported by the endpoint; unknown values are None, never 0."""
 
     purpose: str
     """`reply`, `extract`, `condense`, `decide`, `summarise` or `relate`."""
@@ -72,7 +72,7 @@ class ReplyStream(Protocol):
 
 
 class Model(Protocol):
-    """What every model says of itself: its name on screen, and whether no language model is behind it."""
+    """Base protocol of all models: a display name, and whether it works offline, by rules."""
 
     @property
     def name(self) -> str: ...
@@ -93,7 +93,7 @@ class ChatModel(Model, Protocol):
         ...
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> "tuple[Answer, ModelCall]":
-        """One answer in the form of the pydantic class `answer`.
+        """Ask for an answer as an instance of the pydantic class `answer`.
 
         Raises:
             ModelAnswerError: the answer is empty or not in that form.
@@ -115,7 +115,7 @@ def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class NothingFound:
-    """Why a learner found nothing in a message."""
+    """Reason why a learner found nothing in a message."""
 
     code: NothingReason
     known: str | None = None
@@ -199,7 +199,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """One decision a proposal, in their order."""
+    """Decisions, one for each proposal and in the same order."""
 
     decisions: tuple[Decision, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -305,7 +305,7 @@ class Embedder(Protocol):
 
 
 def model_name(learner: Model) -> str | None:
-    """Which model learns; None where none is behind it."""
+    """Return the name of the model that learns; None if no model is behind it."""
     return None if learner.offline else learner.name
 
 

@@ -58,7 +58,7 @@ class _Table:
     tokenizer: Any
 
     def mean(self, text: str) -> NDArray[np.float64]:
-        """Of the vectors of the tokens of a text with words."""
+        """Return the mean of a text's token vectors; the text contains words."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
         mean: NDArray[np.float64] = self.vectors[ids].mean(axis=0, dtype=np.float64)

@@ -87,7 +87,7 @@ def without_thinking(text: str, *, unfinished: bool = False) -> str:
 
 
 def _behind_thinking(text: str) -> str:
-    """What stands behind the last end of a thought, up to the next thought."""
+    """Return the text after the last closed thought, up to the next thought."""
     start = max((mark.end() for mark in _THOUGHTS.finditer(text) if not mark["begin"]), default=0)
     begun = next((mark.start() for mark in _THOUGHTS.finditer(text, start) if mark["begin"]), len(text))
     return text[start:begun]

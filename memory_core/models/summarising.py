@@ -78,7 +78,7 @@ class RuleSummariser(RuleBased):
 
 
 def _told(message: ChatMessage) -> Iterator[str]:
-    """Statements of a user in a message, in order."""
+    """Yield a user's statements in a message, in order."""
     for part in message.parts if message.role is MessageRole.USER else ():
         for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():
             yield from _worded(sentence)

@@ -80,7 +80,7 @@ class BoostWeights:
 
     @property
     def any(self) -> bool:
-        """Is any boost switched on?"""
+        """True if any boost is switched on."""
         return any(getattr(self, field.name) > 0 for field in fields(self))
 
 

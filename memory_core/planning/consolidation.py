@@ -248,7 +248,7 @@ def category_among(category: str, text: str, categories: Sequence[str]) -> str:
 
 
 class _Settling:
-    """One decision after another; each sees what those before it did."""
+    """Apply decisions in order; each sees the effect of those before it."""
 
     def __init__(
         self, found: Sequence[FoundFact], waiting: Collection[int], refused: Counter[str], owners: Mapping[str, int]
@@ -301,7 +301,7 @@ class _Settling:
                 self._added[index] = FoundFact(text, new.slot)
 
     def _late_problem(self, decision: Decision, new: FoundFact) -> str | None:
-        """Why a decision cannot be beside those before it."""
+        """Return why a decision conflicts with those before it; None if it does not."""
         act, target = decision.act, decision.target
         if target in self._changed and (act in ("update", "delete") or (act == "none" and not self._changed[target])):
             return TWICE
@@ -396,7 +396,7 @@ def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
 
 
 def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
-    """Of wordings and meanings alike; what shares a slot is about the same thing, which halves the distance."""
+    """Combine similarity of wording and of meaning; a shared slot halves the distance."""
     score = wording if cosine is None else (wording + max(0.0, min(1.0, cosine))) / 2
     return 1 - (1 - score) / 2 if new.slot is not None and known.slot == new.slot else score
 

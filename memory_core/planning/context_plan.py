@@ -59,7 +59,7 @@ Truncator = Callable[[Part, int], Part | None]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One decision to leave something out of this context; what is stored does not change."""
+    """Decision to leave something out of this context; stored data does not change."""
 
     part: str
     rule: CutRule

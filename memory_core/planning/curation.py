@@ -88,7 +88,7 @@ class SuppressedFact:
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """One fact before and after a change set."""
+    """Fact before and after a change set."""
 
     before: Fact
     text: str
@@ -106,7 +106,7 @@ class After:
 
     @property
     def same(self) -> bool:
-        """Is it as before, but for its sources?"""
+        """True if nothing but its sources changes."""
         fact = self.before
         if self.metadata is not None and metadata_text(self.metadata) != metadata_text(fact.metadata):
             return False
@@ -117,7 +117,7 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class FactPlan:
-    """What is to be stored of a change set, or of the undo of one, all or nothing."""
+    """Rows to store for a change set or its undo, all or nothing."""
 
     changed: tuple[After, ...]
     added: tuple[New, ...] = ()
@@ -163,7 +163,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a program keeps under a key."""
+    """Fact that a program stores under a key."""
 
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -184,7 +184,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
-    """One fact in place of several, with the support of all.
+    """Merge several facts into one that has the sources of all.
 
     The one that has the text already stays, else a pinned one, else an active one, else the first; it
     is active, and pinned if any was. The others are superseded by it.
@@ -312,7 +312,7 @@ def accept(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def supersede(old: Fact, by: Fact) -> ChangeSet:
-    """Of two facts that contradict each other, the old one no longer holds and the other does.
+    """Resolve a contradiction: `old` is superseded by `by`.
 
     Raises:
         MessageError: they are the same fact, or one of them is put away already.
@@ -390,7 +390,7 @@ def settle(change: ChangeSet) -> FactPlan:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What two active facts would have in common: a key, or without one the words."""
+    """Value shared by two active facts: a key, or without one the words."""
 
     text: str
     key: str | None = None
@@ -407,7 +407,7 @@ class Clash:
 
 
 def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
-    """What two active facts would have in common, if the plan brings that about.
+    """Return the clash of two active facts that the plan would cause; None if it causes none.
 
     `known` are all facts before the change; duplicates that existed before are ignored.
     """

@@ -84,7 +84,7 @@ _ESCAPED = re.compile("%(u[0-9A-F]{4}|[0-9A-F]{2})")
 
 
 def key_of(parts: Sequence[str]) -> str:
-    """One key of several parts, such that no two lists of parts have the same.
+    """Join parts into a key; different lists of parts have different keys.
 
     >>> key_of(["users", "ada", "a/b"]), parts_of("users/ada/a%2Fb")
     ('users/ada/a%2Fb', ('users', 'ada', 'a/b'))
@@ -176,7 +176,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
 
 @dataclass(frozen=True, slots=True)
 class CondensedFact:
-    """One fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
+    """Fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
 
     text: str
     category: str = "other"
@@ -287,12 +287,12 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
 
 @lru_cache(maxsize=4_096)
 def _stems(text: str) -> frozenset[str]:
-    """Of a fact, which every prompt is asked about."""
+    """Return the stems of a fact; cached, as every prompt compares all facts."""
     return frozenset(stems(text))
 
 
 def relevance(text: str, query_stems: frozenset[str]) -> float:
-    """How much of a fact the query speaks of: the share of its stems, 0 to 1."""
+    """Return the share of a fact's stems that the query contains, 0 to 1."""
     own = _stems(text)
     return len(own & query_stems) / len(own) if own else 0.0
 

@@ -137,7 +137,7 @@ def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
 
 
 class _Target:
-    """How much has left, and whether that is enough: batches of a flush size until under budget."""
+    """Flush target: whole batches of the flush size leave until the queue is under budget."""
 
     def __init__(self, queue: Queue, history_budget: float, flush_size: int, *, once: bool) -> None:
         self.flushed = 0

@@ -108,7 +108,7 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 
 
 def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphPlan) -> list[Outcome]:
-    """What came of found relations beside a graph, of which `plan` is the plan; their messages by number."""
+    """Return the outcome of each found relation under `plan`; messages are given by number."""
     reasons = {index: Reason(code) for index, code in plan.fruitless}
     names = Names(graph)
     joined: set[frozenset[str]] = set()
@@ -135,7 +135,7 @@ def find_problem(subject: str, predicate: str, object: str) -> str | None:
 
 
 def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
-    """Why this cannot be a relation that is learned."""
+    """Return why this relation cannot be learned; None if it can."""
     if problem := find_problem(subject, predicate, object):
         return problem
     ends = draft.find(subject), draft.find(object)

@@ -92,7 +92,7 @@ class GraphPlan:
 
     @property
     def ended(self) -> int:
-        """How many relations held until now."""
+        """Number of relations that this draft ends."""
         return sum(before.state == "active" and after.state == "ended" for before, after in self.changed_relations)
 
 
@@ -341,7 +341,7 @@ def united(*several: Iterable[Source]) -> tuple[Source, ...]:
 
 
 def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int]) -> None:
-    """Is the graph in order where these were changed?
+    """Check that the graph is consistent where these were changed.
 
     Raises:
         ConflictError: a relation names an entity that is gone, or two are the same.

@@ -98,7 +98,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One relation of a path, walked along its direction or against it."""
+    """Relation of a path, walked along its direction or against it."""
 
     relation: int
     forward: bool
@@ -207,7 +207,7 @@ class Names:
 
     @cached_property
     def _lengths(self) -> list[int]:
-        """How many words names have, the longest first."""
+        """Return the lengths of names in words, longest first."""
         return sorted({len(key) for key in self._by_words}, reverse=True)
 
 
@@ -327,7 +327,7 @@ def normal_name(name: str) -> str:
 
 
 def names_nobody(name: str) -> bool:
-    """Is it a pronoun, which refers to somebody named before?"""
+    """Return whether a name is a pronoun, which refers to somebody named before."""
     return normal_name(name) in _NOBODY
 
 

@@ -1,4 +1,4 @@
-"""Why nothing was learned from a message: every message of a batch led to something, or has exactly one reason.
+"""Reasons why nothing was learned: every message of a batch led to something, or has exactly one reason.
 
 Pure. A learner says why it found nothing in a message; what it did find may still come to nothing beside what is known.
 """
@@ -66,7 +66,7 @@ def fact_outcomes(
     held_back: Iterable[Confirmation],
     known: Iterable[Fact],
 ) -> list[Outcome]:
-    """What came of found facts, each given as its words and the messages that say it."""
+    """Return the outcome of each found fact, which is passed as its words and the messages that state it."""
     settled = {step.index: step for step in steps}
     near = {alike.index: alike.fact for alike in held_back}
     ids = {same_words(fact.text): fact.id for fact in known if fact.state != "rejected"}

@@ -14,7 +14,7 @@ from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, conte
 
 
 class InsertMethod(StrEnum):
-    """Where the memory section goes: the first system message, or the latest user message."""
+    """Position of the memory section: the first system message, or the latest user message."""
 
     SYSTEM = "system"
     USER = "user"

@@ -42,7 +42,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One message found, with what became of it."""
+    """Message found by search, with its outcome."""
 
     number: int
     vector: float | None
@@ -195,7 +195,7 @@ def _check(top_k: int | None, threshold: float | None, vector_weight: float, key
 
 
 def _merged(signals: Sequence[Signals]) -> list[Signals]:
-    """One `Signals` for each number, with its best of each kind."""
+    """Merge into one `Signals` for each number, with its best value of each kind."""
     best: dict[int, Signals] = {}
     for found in signals:
         known = best.get(found.number)

@@ -95,7 +95,7 @@ def losses(before: str, after: str) -> tuple[str, ...]:
 
 
 def density(sentence: str) -> int:
-    """How many names, numbers and dates a sentence holds."""
+    """Count the names, numbers and dates in a sentence."""
     return len({mark.key for mark in _marks(sentence)})
 
 
@@ -147,7 +147,7 @@ def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where sentences begin and end; together they are the whole text."""
+    """Yield start and end of each sentence; together they cover the text."""
     start = 0
     for end in _END.finditer(text):
         if _is_abbreviation(text, start, end):
@@ -159,7 +159,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
+    """Return whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
     if end[1] != ".":
         return False
     before = text[max(start, end.start() - 12) : end.start()].split()
@@ -177,7 +177,7 @@ def _without_repeats(pieces: Sequence[str]) -> list[int]:
 
 
 def _broken_off(sentence: str, room: int, count: Callable[[str], int]) -> str:
-    """As much of the beginning of a sentence as `room` tokens hold, up to a word's end if it can be; else nothing."""
+    """Truncate a sentence to `room` tokens, at the end of a word if possible; empty if nothing fits."""
     words = [word.end() for word in re.finditer(r"\S+", sentence)]
     for ends in (words, range(1, words[0] if words else 1)):
         fitting = bisect_right(ends, room, key=lambda end: count(f"{sentence[:end]}…"))
@@ -229,7 +229,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _key(word: str) -> str:
-    """One spelling of a word or number."""
+    """Normalise the spelling of a word or number."""
     word = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
     if word[:1].isdigit():
         word = re.sub(r"(?:st|nd|rd|th)$", "", word)
@@ -252,7 +252,7 @@ def _marks(text: str) -> list[_Mark]:
 
 
 def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
-    """Is it capitalised, and not only because a sentence begins with it?"""
+    """Return whether a token is capitalised, and not only because it begins a sentence."""
     token = tokens[place]
     short_form = token.key.endswith("n't") or token.key.partition("'")[0] in STOP_WORDS
     if not token.text[0].isupper() or token.key in _NO_NAMES or short_form:

@@ -76,7 +76,7 @@ class _Statement:
 
     @property
     def owners(self) -> frozenset[str]:
-        """What is said of Ana's sister is not said of Ana."""
+        """Owners of the subject: a statement about Ana's sister is not one about Ana."""
         return frozenset(stem for stem in self.content if "'" in stem)
 
     @property
@@ -146,7 +146,7 @@ def _extends(longer: _Statement, shorter: _Statement) -> bool:
 
 
 def _in_list(longer: _Statement, shorter: _Statement) -> bool:
-    """Is the shorter one item of a list in the longer?"""
+    """Return whether the shorter statement is one item of a list in the longer."""
     return not _LISTING.isdisjoint(longer.words) and _LISTING.isdisjoint(shorter.words)
 
 

@@ -279,7 +279,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
 def _found(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
-    """Every stored turn with scores and outcome, best first; the number of turns without a vector of this embedder."""
+    """Return all stored turns with scores and outcome, best first, and the number without a vector of this embedder."""
     nodes = {number: node for number, node in recall.nodes.items() if not recall.elsewhere(number)}
     numbers = np.sort(np.fromiter(nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
@@ -309,12 +309,12 @@ def _found(
 
 
 def _own(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
-    """The stored turns of this session among those that it reads."""
+    """Return the stored turns of this session among those that it reads."""
     return {number: node for number, node in nodes.items() if node.session_id in ("", session.id)}
 
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
-    """What the search found in other sessions of the user; none can be opened from here, so the best will do."""
+    """Return the best results from other sessions of the user; none of these can be opened from here."""
     found = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
     texts = _texts(reading, [recall.nodes[each.number] for each in found])
     plan = context.plan if context is not None else None

@@ -17,7 +17,7 @@ from memory_core.retrieval.ranked import CandidateOutcome
 
 @dataclass(frozen=True, slots=True)
 class FoundBy:
-    """One recorded search that had a stored turn among its candidates."""
+    """Recorded search that had a stored turn among its candidates."""
 
     turn: int
     """Conversation turn in which the question was asked."""
@@ -63,7 +63,7 @@ def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | No
 
 
 def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> CandidateOutcome | None:
-    """Whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
+    """Return whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
     if prompt is None:
         return None
     if any(cut["part"] == block and number in numbers(cut["refs"], "unit") for cut in prompt.cuts):

@@ -32,7 +32,7 @@ AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class RankedTurn:
-    """One stored turn, scored for one question."""
+    """Stored turn, scored for a question."""
 
     number: int
     rank: int

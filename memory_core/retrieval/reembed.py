@@ -83,7 +83,7 @@ def settled(session: Session, timeout: float | None) -> None:
 
 
 def follow(session: Session, name: str) -> bool:
-    """Whether vectors for a block's units are still being computed."""
+    """Return whether vectors for a block's units are still being computed."""
     return not vectors_that_follow(session.database, session.services, session.id, name).settled
 
 

@@ -1,4 +1,4 @@
-"""What vector blocks have stored, and what a question finds in it."""
+"""Contents of vector blocks, and searches in them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from memory_core.vectors.vector_index import Vector
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """One unit of a vector block: its number, the turn of the conversation it is from, its messages."""
+    """Unit of a vector block: its number, the turn of the conversation it is from, its messages."""
 
     number: int
     turn: int
@@ -33,7 +33,7 @@ class SessionRetrieval:
         self._session = session
 
     def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
-        """What a question would find in a vector block (None: the first), and what becomes of it. Records nothing.
+        """Search a vector block (None: the first), and say what becomes of each result. Records nothing.
 
         `settings` of the block (`similarity_top_k`, `similarity_threshold`, ...) are tried, not stored.
 
@@ -94,7 +94,7 @@ class SessionRetrieval:
         return explain.turn_map(self._session, block, query, keep, most)
 
     def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
-        """What a vector block holds, oldest first, or some of it by number."""
+        """Return the stored turns of a vector block, oldest first, all or those with these numbers."""
         with self._session.database.read() as connection:
             nodes = read_nodes(connection, self._session.id, block)
             nodes = [node for node in nodes if numbers is None or node.number in numbers]
@@ -117,7 +117,7 @@ class SessionRetrieval:
         explain.forget_turn(self._session, block, number, actor)
 
     def under_other_embedders(self, block: str | None = None) -> int:
-        """How many stored turns of a vector block (None: the first) have no vector of the present embedding model.
+        """Count the stored turns of a vector block (None: the first) without a vector of the present embedding model.
 
         They were stored under another, or while it failed, and are found by keyword only until `reembed`.
 
@@ -129,7 +129,7 @@ class SessionRetrieval:
         return reembed.stored_under_others(self._session, block)
 
     def vectors_pending(self, block: str) -> bool:
-        """Are stored units of a vector block being embedded in the background? They are found by keyword so far."""
+        """Return whether units of a vector block are being embedded; until then they are found by keyword only."""
         return reembed.follow(self._session, block)
 
     def reembed(

@@ -62,7 +62,7 @@ class SessionHandle:
 
     @property
     def counter_id(self) -> str:
-        """What tokens are counted with: a tiktoken encoding, or a tokenizer function's name."""
+        """Name of the token counter: a tiktoken encoding, or a tokenizer function."""
         return self._session.counter_id
 
     def count_tokens(self, text: str) -> int:
@@ -183,7 +183,7 @@ class SessionHandle:
 
     @property
     def probes(self) -> str | None:
-        """What its prompts must and must not hold, as `memory_core.lab.probes` writes it; None: nothing is kept.
+        """Expectations on its prompts, as `memory_core.lab.probes` writes them; None if none are stored.
 
         Raises:
             NotFoundError: the session was deleted.

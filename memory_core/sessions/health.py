@@ -140,7 +140,7 @@ def rebuild_index(
 
 
 def can_be_rebuilt(index: VectorIndex) -> bool:
-    """Whether the index is a copy at all: an exact scan reads the database itself."""
+    """Return whether the index is a copy at all: an exact scan reads the database itself."""
     return not index.name.startswith("exact scan")
 
 
@@ -178,7 +178,7 @@ class _Failed(Exception):
 
 
 class _Asking:
-    """One check in a thread of its own, joined for no longer than the time limit."""
+    """Health check in its own thread, joined for no longer than the time limit."""
 
     def __init__(self, part: Part, ask: Callable[[], _Answer]) -> None:
         self._part = part
@@ -258,7 +258,7 @@ def _newest(database: Database) -> tuple[str, int] | None:
 
 
 def _found(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
-    """Whether a search with the newest vector of a collection finds it. The index catches up before it answers."""
+    """Return whether a search with a collection's newest vector finds it. The index catches up before it answers."""
     source = DatabaseVectors(database, collection)
     stored = source.some([newest])
     if not stored:  # deleted meanwhile

@@ -199,6 +199,6 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
 
 
 def has_graph(database: Database, session_id: str) -> bool:
-    """Whether the session has a graph block, or relations from a former one."""
+    """Return whether the session has a graph block, or relations from a former one."""
     with database.read() as connection:
         return uses_graph(connection, session_id)

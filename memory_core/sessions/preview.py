@@ -1,4 +1,4 @@
-"""What would be: under other settings, with other blocks, after the next message, a flush or a switch."""
+"""Previews: other settings, other blocks, the next message, a flush or a switch of recipe."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -55,11 +55,11 @@ class SessionPreview:
         added: Sequence[BaseMemoryBlock[Any]] = (),
         graphs: Mapping[str, Graph] | None = None,
     ) -> NextPrompt:
-        """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
+        """Preview the next user message: the flush it causes, then the prompt. Changes nothing.
 
-        `message` is that message; without it the next one of a recording, else one of no words. The rest is as in
-        `context`: how settings and blocks would stand. What blocks learn from the flush is in it, but for those that
-        need a model for it (`NextPrompt.unknown`).
+        `message` is that message; default: the next one of a recording, else an empty one. The rest is as in `context`:
+        settings and blocks to try. The prompt includes what blocks learn from the flush, except those that need a
+        model to learn (`NextPrompt.unknown`).
 
         Raises:
             ConfigError: a value is impossible.
@@ -73,12 +73,12 @@ class SessionPreview:
         return next_prompt(session, message)
 
     def flush(self) -> FlushPlan:
-        """What `Memory.flush` would move out of the queue now. Changes nothing."""
+        """Preview the messages that `Memory.flush` would move out of the queue now. Changes nothing."""
         self._session.open()
         return flush_now(self._session)
 
     def switch(self, recipe: str, **parameters: Any) -> SwitchPlan:
-        """What switching to a recipe would keep, add, remove and change. Changes nothing.
+        """Preview what switching to a recipe would keep, add, remove and change. Changes nothing.
 
         Raises:
             ConfigError: there is no such recipe, a parameter is impossible, or it needs a user.

@@ -74,7 +74,7 @@ class SessionLog:
         return self._prompts().shared_prefix_tokens(self._session, self.history(), before, after, self.texts, method)
 
     def usage(self, upto: int | None = None) -> Usage:
-        """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
+        """Count how often each block, fact and stored turn was in prompts or cut, up to a log position or now."""
         history = self.history()
         if upto is None or upto >= history.position:
             return self._session.services.cached(

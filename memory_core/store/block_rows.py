@@ -35,7 +35,7 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class TextRevision:
-    """One version of the text of a static block or a summary."""
+    """Version of the text of a static block or a summary."""
 
     revision: int
     text: str
@@ -48,7 +48,7 @@ class TextRevision:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a version of a text comes from, if it was written elsewhere."""
+    """Origin of a text's version that was written elsewhere."""
 
     at: float | None = None
     """Time of writing, in seconds since 1970; None: unknown."""
@@ -240,7 +240,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
 
 
 def uses_graph(connection: Connection, session_id: str) -> bool:
-    """Whether the session has a graph block, or relations left by a removed one."""
+    """Return whether the session has a graph block, or relations left by a removed one."""
     block = select(_b.name).where(_b.session_id == session_id, _b.type == "graph").limit(1).exists()
     r = relation_table.c
     relation = select(r.id).where(r.scope == session_scope(session_id)).limit(1).exists()

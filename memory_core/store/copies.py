@@ -274,7 +274,7 @@ class Stream(Generic[T]):
 
 @dataclass(frozen=True)
 class Rows:
-    """One session as rows independent of a database. `facts` include those of its user, told apart by `owner`.
+    """Session as rows independent of a database. `facts` include those of its user, distinguished by `owner`.
 
     Rows with ids are in order of their ids. Each part can be iterated more than once; a `Stream` reads from a database,
     and only within the transaction it was made in.
@@ -334,5 +334,5 @@ def _moved(copy: Copy, seconds: float) -> Copy:
 
 
 def right_hash(word: WordsCopy) -> bool:
-    """Whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
+    """Return whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
     return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))

@@ -408,7 +408,7 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
 
 
 def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
-    """What facts of one block that count as the same have in common: the key, or without one the words."""
+    """Return the identity of a fact within its block: the key, or without one the words."""
     return block, key is not None, content if key is None else key
 
 

@@ -1,4 +1,4 @@
-"""One database: its engine, its two kinds of transaction, and its schema version.
+"""Database: its engine, its two kinds of transaction, and its schema version.
 
 A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and writing are atomic towards
 other processes; on PostgreSQL the session's row is locked instead (see `memory_core.store.writing.read_session`).
@@ -168,7 +168,7 @@ class Database:
 
     @contextmanager
     def write(self, *, patience: float | None = None) -> Iterator[Connection]:
-        """One writing transaction: committed whole at the end, or rolled back whole on an exception.
+        """Open a writing transaction: committed at the end, rolled back on an exception.
 
         `patience`: seconds to wait for other writers; None: the database's own limit.
         """
@@ -192,7 +192,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One reading transaction: a consistent view."""
+        """Open a reading transaction: a consistent view."""
         with self._taking_turns(), _our_errors(self.url), self._reading.connect() as connection:
             self._say(connection, "BEGIN")
             yield connection
@@ -342,7 +342,7 @@ class Database:
 
 @cache
 def _statements_for_tables() -> tuple[str, ...]:
-    """What creates the tables on SQLite, compiled once: the Lab opens a new database for every play."""
+    """Return the SQLite statements that create the tables; cached, as the Lab opens a database for every play."""
     statements: list[str] = []
 
     def note(statement: Any, *_: Any) -> None:

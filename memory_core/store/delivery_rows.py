@@ -153,7 +153,7 @@ def forget_deliveries(w: Writing, block: str) -> None:
 
 
 def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) -> bool:
-    """Whether the session still has all of these messages."""
+    """Return whether the session still has all of these messages."""
     m = message_table.c
     found = 0
     for chunk in chunks(seqs):

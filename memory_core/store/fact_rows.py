@@ -47,7 +47,7 @@ _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class FactRevision:
-    """One version in a fact's history."""
+    """Version in a fact's history."""
 
     version: int
     text: str

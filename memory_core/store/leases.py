@@ -65,7 +65,7 @@ def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
 
 
 def holds(connection: Connection, key: str, owner: str) -> bool:
-    """Whether the lease is still ours. Locks its row until the transaction ends."""
+    """Return whether `owner` still holds the lease. Locks its row until the transaction ends."""
     query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
     return connection.execute(query).scalar_one_or_none() == owner
 
@@ -76,7 +76,7 @@ def release(connection: Connection, key: str, owner: str) -> None:
 
 
 def _dead(owner: str) -> bool:
-    """Whether the owner is a process of this machine that no longer runs."""
+    """Return whether the owner is a process of this machine that no longer runs."""
     host, pid = _process(owner)
     if host != socket.gethostname() or not pid.isdigit():
         return False
@@ -96,7 +96,7 @@ class RunningAgent:
 
     @property
     def here(self) -> bool:
-        """Whether it runs on this machine."""
+        """True if it runs on this machine."""
         return self.machine == socket.gethostname()
 
 

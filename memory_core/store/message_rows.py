@@ -211,7 +211,7 @@ def read_queue(
 
 
 def plain_message(message: ChatMessage) -> bool:
-    """Whether a message has no markup to escape and no mutable parts."""
+    """Return whether a message has no markup to escape and no mutable parts."""
     texts = (part.text for part in message.parts if isinstance(part, TextPart))
     return independent(message) is message and not any("<" in text for text in texts)
 

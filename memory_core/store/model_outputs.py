@@ -24,7 +24,7 @@ _o = model_output_table.c
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """One answer, and what the call that gave it took; what the endpoint did not report is None."""
+    """Model's answer with the cost of its call; values the endpoint did not report are None."""
 
     key: str
     text: str

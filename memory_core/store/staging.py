@@ -1,4 +1,4 @@
-"""One session's rows in a temporary database, to find inconsistencies among them.
+"""Load a session's rows into a temporary database, to find inconsistencies among them.
 
 The tables and keys are the usual ones, and rows keep their ids. SQLite spills to an unnamed temporary file, which is
 deleted with the object.

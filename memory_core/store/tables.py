@@ -53,7 +53,7 @@ class SchemaRow(SQLModel, table=True):
 
 
 class SessionRow(SQLModel, table=True):
-    """One conversation, with running totals of its queue so that a put need not read it."""
+    """Conversation, with running totals of its queue so that a put need not read it."""
 
     __tablename__ = "mi_session"
     id: str = Field(primary_key=True)
@@ -200,7 +200,7 @@ class BlockRow(SQLModel, table=True):
 
 
 class BlockRevisionRow(SQLModel, table=True):
-    """One version of the text of a static block or a summary."""
+    """Version of the text of a static block or a summary."""
 
     __tablename__ = "mi_block_revision"
     session_id: str = Field(primary_key=True)
@@ -372,7 +372,7 @@ class VectorRow(SQLModel, table=True):
 
 
 class ModelOutputRow(SQLModel, table=True):
-    """What a model answered while a session learned or was played in the Lab; erased with any of its words."""
+    """Model's answer while a session learned or was played in the Lab; erased with any of its words."""
 
     __tablename__ = "mi_model_output"
     session_id: str = Field(primary_key=True)

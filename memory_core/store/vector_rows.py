@@ -40,7 +40,7 @@ _COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One stored unit: its messages and its size in tokens."""
+    """Stored unit: its messages and its size in tokens."""
 
     number: int
     seqs: Ranges
@@ -50,7 +50,7 @@ class Node:
     """The session that stored it; empty: the one that is read."""
 
     def covers(self, seqs: Set[int]) -> bool:
-        """Whether all of its messages are among these."""
+        """Return whether all of its messages are among these."""
         if self.seqs and self.seqs[0][0] not in seqs:  # true for nearly all units, which are all checked at each search
             return False
         return all(seq in seqs for seq in expand(self.seqs))
@@ -269,7 +269,7 @@ def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: 
 
 
 class DatabaseVectors:
-    """One collection as a `VectorSource`, of vectors with that many `dimensions` (None: any).
+    """Collection of vectors with that many `dimensions` (None: any), as a `VectorSource`.
 
     `joined`: it is made of these collections, and not stored itself. A copy of it begins again when they are others.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero

@@ -1,4 +1,4 @@
-"""One writing transaction on one session: its row is locked first, and saved with the events last.
+"""Writing transaction on a session: its row is locked first, and saved with the events last.
 
 Every change to a session goes through `writing`, so that all changes to one session are in sequence, whichever process
 makes them.
@@ -232,7 +232,7 @@ def read_sessions(connection: Connection, *, user_id: str | None = None) -> list
 
 
 def read_opened(connection: Connection) -> dict[str, str]:
-    """What the sessions follow that were opened from a file, by session."""
+    """Return the file that each session opened from one follows, by session."""
     s = session_table.c
     query = select(s.id, s.opened_from).where(s.opened_from.is_not(None), s.deleted_at.is_(None)).order_by(s.id)
     return {row.id: row.opened_from for row in connection.execute(query)}

@@ -189,7 +189,7 @@ class KnowledgeGraph:
 
 @dataclass(slots=True)
 class _There:
-    """What there is of both, and what is to be kept besides."""
+    """Present graph and facts, with the changes to store."""
 
     graph: Graph
     facts: Known
@@ -228,7 +228,7 @@ class _There:
         return [*([fact] if fact is not None else []), *self.observations.get(id, ())]
 
     def observed(self, name: str) -> list[str] | None:
-        """What is observed of an entity; None where there is none of that name."""
+        """Return the observations of an entity; None if there is no entity of that name."""
         id = self.draft.find(name)
         if id is None or id not in self.entities:
             return None
@@ -268,7 +268,7 @@ def _as_kept(text: str) -> str:
 
 
 def _type_of(fact: Fact) -> str:
-    """What an entity is: as it was said, or as a person has reworded it since."""
+    """Return an entity's type: as learned, or as a person has reworded it since."""
     name, type = fact.metadata[_NAME], str(fact.metadata[_TYPE])
     reworded = re.fullmatch(r".*\((.*)\)", fact.text)
     return reworded[1] if reworded and fact.text != _as_kept(_is_a(name, type)) else type

@@ -1,4 +1,4 @@
-"""What LlamaIndex's chat memories share: its `BaseMemory` over a `Memory`, synchronous and not."""
+"""Base of LlamaIndex's chat memories: its `BaseMemory` over a `Memory`, synchronous and asynchronous."""
 
 import asyncio
 from abc import ABC, abstractmethod

@@ -207,7 +207,7 @@ class Folder:
             ) from caught[0]
 
     def _open(self) -> bool:
-        """Whether the folder is ours now."""
+        """Open the folder; return whether this process now holds it."""
         # Quirk 6: Chroma lets two processes into one folder, so the lock comes before anything of it is read.
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -310,7 +310,7 @@ def _chroma_errors() -> Iterator[list[BaseException]]:
 
 
 def was_reached(error: VectorIndexError) -> bool:
-    """Whether Chroma was reached and failed, so that another look or a rebuild of its copy may help."""
+    """Return whether Chroma was reached and failed, so that a retry or a rebuild of its copy may help."""
     cause = error.__cause__
     return cause is not None and not type(cause).__module__.startswith("httpx")
 

@@ -30,7 +30,7 @@ _EMPTY = Revision(count=0, last_number=0, deleted=0)
 
 
 def only_grew(known: Revision, now: Revision) -> bool:
-    """Whether adding what is newer is enough to follow from one revision to the next."""
+    """Return whether adding the newer vectors is enough to get from one revision to the next."""
     return now.deleted == known.deleted and now.count >= known.count and now.last_number >= known.last_number
 
 
@@ -57,7 +57,7 @@ class ExactIndex:
         return rank(numbers[near], rows[near], query)[:limit]
 
     def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
-        """How near these vectors are, in no order; those that are not there are missing.
+        """Score these vectors by cosine similarity, in no order; unknown numbers are omitted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -80,7 +80,7 @@ class ExactIndex:
         self._make_room()
 
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
-        """How near every vector is: numbers `(n,)` and cosines `(n,)`, in no order.
+        """Score all vectors: numbers `(n,)` and cosine similarities `(n,)`, in no order.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -117,7 +117,7 @@ class ExactIndex:
 
 
 class _Copy:
-    """One collection in memory.
+    """Copy of a collection in memory.
 
     The arrays only grow at their end, so what a search was given stays as it was while others are appended.
     """

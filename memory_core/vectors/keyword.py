@@ -39,7 +39,7 @@ class KeywordHit:
 
 @dataclass(slots=True)
 class _Posting:
-    """Where a term occurs, one entry a text; entries of removed texts stay until the next compaction."""
+    """Occurrences of a term, one entry a text; entries of removed texts stay until the next compaction."""
 
     slots: "array[int]" = field(default_factory=lambda: array("i"))
     counts: "array[int]" = field(default_factory=lambda: array("i"))

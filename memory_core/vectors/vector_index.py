@@ -16,7 +16,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """One vector as the database holds it; `number` is unique within its collection and only grows."""
+    """Vector as the database holds it; `number` is unique within its collection and only grows."""
 
     number: int
     vector: Vector
@@ -42,7 +42,7 @@ class Hit:
 
 
 class VectorSource(Protocol):
-    """One collection in the database: the truth that an index follows."""
+    """Collection in the database: the truth that an index follows."""
 
     @property
     def collection(self) -> str:

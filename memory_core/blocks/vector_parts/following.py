@@ -67,7 +67,7 @@ class Following:
 
     @property
     def settled(self) -> bool:
-        """Whether every unit has its vector, as far as this process knows."""
+        """True if every unit has its vector, as far as this process knows."""
         return self._settled.is_set()
 
     def wait(self, seconds: float | None) -> bool:

@@ -91,13 +91,13 @@ class PackedUnits:
         return {number: item.words for number, item in self._units(numbers).items()}
 
     def _place(self, number: int) -> tuple[bool, int, Ranges, int]:
-        """What orders the prompt: other sessions before this one, each in the order in which it was said."""
+        """Return the sort key of the prompt: other sessions before this one, each in chronological order."""
         node, own = self._stored.nodes[number], not self.elsewhere(number)
         return own, 0 if own else self._stored.places[number], node.seqs, number
 
     @cached_property
     def _dated(self) -> bool:
-        """Whether any unit of this session has a time."""
+        """Return whether any unit of this session has a time."""
         return any(not self.elsewhere(number) for number in self._stored.days)
 
     def borrowed(self, numbers: Sequence[int]) -> dict[int, str]:
@@ -106,7 +106,7 @@ class PackedUnits:
         return {number: text for number in numbers if (text := self._borrowed_texts.get(number)) is not None}
 
     def elsewhere(self, number: int) -> bool:
-        """Whether another session stored a unit."""
+        """Return whether another session stored a unit."""
         return self._stored.nodes[number].session_id not in ("", self._reading.session_id)
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:

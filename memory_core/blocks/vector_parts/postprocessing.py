@@ -21,7 +21,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Postprocessed:
-    """What postprocessors left, in their order."""
+    """Units that remain after the postprocessors, in their order."""
 
     kept: tuple[int, ...]
     problem: str | None = None

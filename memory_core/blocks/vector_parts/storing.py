@@ -120,7 +120,7 @@ def vectors_of_user(
 
 
 def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:
-    """Whether these units, with earlier ones without a vector, are too long to embed at once."""
+    """Return whether these units, with earlier ones without a vector, are too long to embed at once."""
     with batch.database.read() as connection:
         before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
     tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)

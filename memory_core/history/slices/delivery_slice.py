@@ -22,7 +22,7 @@ State = Literal["pending", "done", "parked", "skipped"]
 
 @dataclass(slots=True)
 class DeliveryState:
-    """One delivery that was ever due."""
+    """Delivery that is or was due."""
 
     record: EventRecord
     """Its `DeliveryQueued` record: turn and time."""

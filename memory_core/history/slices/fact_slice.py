@@ -55,7 +55,7 @@ class FactWords:
 
 @dataclass(slots=True)
 class FactState:
-    """One fact that was not erased."""
+    """Fact that was not erased."""
 
     record: EventRecord
     """Its `FactAdded` record: session, turn, time and position."""
@@ -107,7 +107,7 @@ class Facts:
         return state_at(self._words.get(id, []), position)
 
     def reworded_after(self, id: int, position: int) -> bool:
-        """Whether the fact was reworded after a position."""
+        """Return whether the fact was reworded after a position."""
         states = self._words.get(id, [])
         return bool(states) and states[-1][0] > position
 

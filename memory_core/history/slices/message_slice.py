@@ -24,7 +24,7 @@ NOTHING: Collection[int] = ()
 
 @dataclass(slots=True)
 class MessageState:
-    """One message that was ever put."""
+    """Message that was put, forgotten ones included."""
 
     record: EventRecord
     """Its `MessageAdded` record: turn, time and position."""
@@ -39,7 +39,7 @@ class MessageState:
 
     @property
     def here(self) -> bool:
-        """Whether it is in the queue or the archive."""
+        """True if it is in the queue or the archive."""
         return self.place in ("queued", "archived")
 
 

@@ -85,7 +85,7 @@ def _kept(sentence: str) -> Iterator[str]:
 
 
 def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the full stop at `end` belongs to the word before it: `Dr.`, `e.g.`, or an initial."""
+    """Return whether the full stop at `end` belongs to the word before it: `Dr.`, `e.g.`, or an initial."""
     if end.group() != ".":
         return False
     before = text[max(start, end.start() - 12) : end.start()].split()

@@ -108,7 +108,7 @@ def _key(text: str) -> tuple[str, ...]:
 
 
 def why_nothing(message: ChatMessage) -> NothingFound:
-    """Why the rules find nothing in a message."""
+    """Return the reason why the rules find nothing in a message."""
     if message.role is not MessageRole.USER:
         return NothingFound(unread(message).code)
     return NothingFound("question" if only_asks(message_text(message)) else "no_rule")

@@ -200,7 +200,7 @@ def tasting(said: Statement) -> StatedFact | None:
 
 
 def living(said: Statement) -> StatedFact | None:
-    """Where somebody lives and what they work as."""
+    """Extract where somebody lives and what they work as."""
     if said.verb == "live" and said.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", said.rest)
         current = said.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", said.rest)
@@ -264,12 +264,12 @@ def doing(said: Statement) -> StatedFact | None:
 
 
 def _is_thing(said: Statement) -> bool:
-    """Whether the subject is something such as "The dinner", not the user or what is theirs."""
+    """Return whether the subject is a thing such as "The dinner", not the user or something of theirs."""
     return said.subject.startswith("The ") and not said.subject.startswith(USER)
 
 
 def _is_somebody(said: Statement) -> bool:
-    """Whether the subject is a person or an animal."""
+    """Return whether the subject is a person or an animal."""
     theirs = said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", said.subject)
     return not (_is_thing(said) or theirs)
 

@@ -237,7 +237,7 @@ def parse(clause: str, *, antecedent: str | None = None, thing: str | None = Non
 
 
 def _subject_ends(clause: str) -> list[int]:
-    """Where the subject may end: at once for a pronoun, else after each of the first words."""
+    """Return possible ends of the subject: directly after a pronoun, else after each of the first words."""
     if pronoun := _PRONOUN.match(clause):
         return [pronoun.end()]
     if not _OPENING.match(clause):
@@ -360,7 +360,7 @@ _SEVERAL = word_set("parents kids children friends grandparents sisters brothers
 
 
 def _is_plural(subject: str) -> bool:
-    """Whether several are meant; one word is a name or none."""
+    """Return whether the subject is plural; a single word counts as a name."""
     last = subject.rsplit(" ", 1)[-1].lower()
     return (" " in subject and last in _SEVERAL) or (
         subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    r"""As `re.compile`, but later: what is wrong with `text` is found out at the first use.
+    r"""Compile a pattern lazily; errors in `text` surface at its first use.
 
     >>> pattern(r"\d+").findall("3 of 10")
     ['3', '10']

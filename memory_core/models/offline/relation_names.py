@@ -80,7 +80,7 @@ def proper(text: str) -> str | None:
 
 
 def is_name(name: str) -> bool:
-    """Is a capitalised word or several of them a name, and not a word that only begins a sentence?"""
+    """Return whether capitalised words are a name, rather than just the beginning of a sentence."""
     words = name.split()
     return words[0].lower().removesuffix("'s") not in NOT_NAMES and words[0] not in ("I", "I'm") and len(name) <= 60
 

@@ -99,7 +99,7 @@ def _kin(clause: str) -> Iterator[Triple]:
 
 
 def _told(fact: str) -> Iterator[Triple]:
-    """The relation of a fact such as "Ana is the user's sister"."""
+    """Yield the relation of a fact such as "Ana is the user's sister"."""
     match = _SAID_OF.fullmatch(fact)
     if match is not None and is_name(match["name"]):
         whose = USER if match["user"] else match["whose"]

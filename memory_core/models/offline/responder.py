@@ -148,7 +148,7 @@ class OfflineStream:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """One sentence an answer may be made of."""
+    """Candidate sentence for an answer."""
 
     text: str
     said: bool
@@ -304,7 +304,7 @@ class _Asked:
         return found
 
     def score(self, item: _Known, place: int) -> float | None:
-        """How well `item`, the `place`-th thing known, answers; None for not at all."""
+        """Score how well `item`, at index `place`, answers the question; None if it does not."""
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
             return None

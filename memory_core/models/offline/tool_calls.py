@@ -59,7 +59,7 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
 
 
 def told(messages: Sequence[ChatMessage]) -> str | None:
-    """Reply about the tools called since the last user message; None: just answer it."""
+    """Reply about the tools called since the last user message; None if there are none to report."""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     turn = messages[users[-1] :] if users else ()
     calls = {call.tool_call_id: call for message in turn for call in message.tool_calls}

@@ -1,4 +1,4 @@
-"""How a fact of the offline rules is worded: in the third person, cut where another thought begins, with its slot."""
+"""Word a fact of the offline rules: in the third person, cut where another thought begins, with its slot."""
 
 import re
 from dataclasses import dataclass
@@ -122,7 +122,7 @@ def _third(verb: str) -> str:
 
 
 def concrete(rest: str) -> bool:
-    """Whether something in `rest` can be looked up: a name, title, number, date or time."""
+    """Return whether `rest` contains something concrete: a name, title, number, date or time."""
     return any(pattern.search(rest) for pattern in (CAPITAL, NUMBER, DATE, TIME))
 
 
