@@ -28,7 +28,7 @@ _WORDS = {
 """What each is called, and the class that makes one out of a model's name."""
 
 
-def fitting(name: str, value: Any, *kinds: Any) -> Any:
+def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     """The value for the argument `name`, as one of these protocols; None stands for the default.
 
     A model of LlamaIndex is wrapped. The value itself is not shown: models of other libraries may hold a key.

@@ -43,11 +43,11 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
     """
     made, lock = cache(make), Lock()
 
-    def given() -> Made:
+    def call_once() -> Made:
         with lock:
             return made()
 
-    return given
+    return call_once
 
 
 def renewed(method: Callable[[], object]) -> None:

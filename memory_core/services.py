@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from memory_core.argument_checks import fitting
+from memory_core.argument_checks import coerce_to_protocol
 from memory_core.models.protocols import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
 from memory_core.store.message_rows import MessageCache
 from memory_core.vectors.exact import ExactIndex
@@ -34,14 +34,14 @@ class Services:
         extractor: FactExtractor | None = None,
     ) -> None:
         if not isinstance(index, str | Path):
-            index = fitting("index", index, VectorIndex)
+            index = coerce_to_protocol("index", index, VectorIndex)
         self._index = self._given_index = index
-        self._embedder: Embedder | None = fitting("embedder", embedder, Embedder)
-        fitting("extractor", extractor, FactExtractor)
+        self._embedder: Embedder | None = coerce_to_protocol("embedder", embedder, Embedder)
+        coerce_to_protocol("extractor", extractor, FactExtractor)
         if extractor is not None:
             self.extractor = extractor
         self._base: Services | None = None
-        self.standing = True
+        self.records_learners = True
         """Whether the models given here are recorded as the learners of their sessions for every later process. False
         for models that a user only tries in a browser tab."""
         self._lock = Lock()
@@ -64,7 +64,7 @@ class Services:
         from memory_core.models.relating import ModelRelations
         from memory_core.models.summarising import ModelSummariser
 
-        chat = fitting("chat", chat, ChatModel)
+        chat = coerce_to_protocol("chat", chat, ChatModel)
         other = self.with_extractor(ModelExtractor(chat))
         other.decider = ModelDecider(chat)
         other.summariser = ModelSummariser(chat)

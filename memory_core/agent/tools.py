@@ -178,9 +178,9 @@ class MemoryTools:
         try:
             given = _read_arguments(call)
             if isinstance(given, _ArchivalSearch):
-                return self._told(call, self._search_archive(given))
+                return self._record_result(call, self._search_archive(given))
             if isinstance(given, _ConversationSearch):
-                return self._told(call, self._search_conversation(given))
+                return self._record_result(call, self._search_conversation(given))
             with self._session.changing() as w:
                 result = self._insert(w, given) if isinstance(given, _ArchivalInsert) else self._edit(w, given)
                 _note(w, call, result)
@@ -193,7 +193,7 @@ class MemoryTools:
         call = storable(call)
         label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
         meant = self._named(label) if isinstance(label, str) else None
-        return self._told(call, ToolResult(reason, done=False, block=meant.name if meant else None))
+        return self._record_result(call, ToolResult(reason, done=False, block=meant.name if meant else None))
 
     # -- what each does ---------------------------------------------------------------------------
 
@@ -301,7 +301,7 @@ class MemoryTools:
             raise ConfigError("This session has no archive.")
         return archive
 
-    def _told(self, call: ToolCallPart, result: ToolResult) -> ToolResult:
+    def _record_result(self, call: ToolCallPart, result: ToolResult) -> ToolResult:
         with self._session.writing() as w:
             _note(w, call, result)
         return result

@@ -13,7 +13,7 @@ from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation.fact_desk import Curation
 from memory_core.curation.graph_desk import GraphDesk
-from memory_core.curation.settings import put_in
+from memory_core.curation.settings import add_block
 from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
@@ -135,4 +135,4 @@ def _with_block(session: Session, block: BaseMemoryBlock[str]) -> None:
     if all(attached.name != block.name for attached in session.blocks):
         with session.changing() as w:
             if all(attached.name != block.name for attached in session.blocks):
-                put_in(session, w, block, "user")
+                add_block(session, w, block, "user")

@@ -16,7 +16,7 @@ from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
+from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
 from memory_core.events import (
     Event,
     MemoryDeleted,
@@ -167,7 +167,7 @@ def _reason(error: Exception) -> str:
     """Return why something was refused; of an unforeseen error its type: its text may quote the conversation."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    return sentence(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
+    return user_message(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
 def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
-from memory_core.argument_checks import fitting, nearest, out_of_bounds, shown
+from memory_core.argument_checks import coerce_to_protocol, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
@@ -275,7 +275,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
         def __init__(self, **values):
             for name in self.outside.keys() & values.keys():
-                values[name] = fitting(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
+                values[name] = coerce_to_protocol(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
             try:
                 super().__init__(**values)
             except ValidationError as error:

@@ -318,7 +318,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """
         if self.on_change == "add":
             return _compared(compare(known, found), found)
-        facts = [_known(fact, protected) for fact in known]
+        facts = [_to_known_fact(fact, protected) for fact in known]
         news = [FoundFact(fact.text, fact.slot) for fact in found]
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
@@ -387,7 +387,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
         # What has a key is a program's, which reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
-        known = [_known(fact, learned.place.protected) for fact in loose]
+        known = [_to_known_fact(fact, learned.place.protected) for fact in loose]
         if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
             return
         fixed = [index for index, fact in enumerate(known) if fact.protected]
@@ -415,7 +415,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """Compare finds with the known facts: active, proposed or rejected."""
     return plan_additions(
-        [_known(fact) for fact in known],
+        [_to_known_fact(fact) for fact in known],
         [FoundFact(fact.text, fact.slot) for fact in found],
     )
 
@@ -430,7 +430,7 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
     return Finding((*confirm, *add), plan.held_back)
 
 
-def _known(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
+def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
     return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
 
 

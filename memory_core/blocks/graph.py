@@ -133,7 +133,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             learned.calls += found.calls
             learned.refused.update(found.refused)
             given |= reasons_given(found.nothing, piece, {})
-            learned.found += [_found(each, piece, batch.session_id) for each in found.relations]
+            learned.found += [_to_named_relation(each, piece, batch.session_id) for each in found.relations]
             new = (name for each in found.relations for name in (each.subject, each.object))
             known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
         learned.decide()
@@ -240,7 +240,7 @@ def _known_names(graph: Graph) -> list[str]:
     return [entity.name for entity in ranked[-MAX_KNOWN:]]
 
 
-def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
+def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
     """Return a found relation with its source message, or with all messages if the extractor named none."""
     known = found.source is not None and 0 <= found.source < len(heard)
     said = [heard[found.source]] if known and found.source is not None else heard

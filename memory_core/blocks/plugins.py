@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.errors import ConfigError, sentence
+from memory_core.errors import ConfigError, user_message
 
 GROUP = "memory_inspector.blocks"
 
@@ -66,7 +66,7 @@ class Plugin:
         except ConfigError:
             raise
         except Exception as error:  # a foreign class may raise anything
-            raise ConfigError(f'the plug-in "{self.name}" could not make a block: {sentence(error)}') from error
+            raise ConfigError(f'the plug-in "{self.name}" could not make a block: {user_message(error)}') from error
 
 
 def load(points: Iterable[EntryPoint]) -> tuple[Plugin, ...]:
@@ -100,7 +100,7 @@ def _loaded(point: EntryPoint) -> Plugin:
     try:
         found = point.load()
     except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
-        reason = sentence(error) if isinstance(error, Exception) else "it ended the process when it was imported"
+        reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         return Plugin(point.name, package, point.value, None, reason)
     problem = _problem(found)
     return Plugin(point.name, package, point.value, None if problem else found, problem)

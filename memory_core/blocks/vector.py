@@ -27,7 +27,7 @@ from memory_core.blocks.vector_parts.units import (
     searchable,
     words_of,
 )
-from memory_core.errors import EmbedderError, VectorIndexError, sentence
+from memory_core.errors import EmbedderError, VectorIndexError, user_message
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
 from memory_core.models.protocols import Embedder, embedded
@@ -436,7 +436,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 vector, degraded = self._by_meaning(reading, index, query, also=kept)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
-                degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {sentence(error)}"
+                degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {user_message(error)}"
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
@@ -460,7 +460,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError as error:
-            degraded = f"{DATABASE_COPY} {sentence(error)}"
+            degraded = f"{DATABASE_COPY} {user_message(error)}"
             used = reading.services.exact
             hits = used.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}

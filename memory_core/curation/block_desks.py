@@ -70,7 +70,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConfigError: the name is taken, or the block is the user's and there is no user.
         """
         with self._session.changing() as w:
-            editing.put_in(self._session, w, block, actor)
+            editing.add_block(self._session, w, block, actor)
 
     def fill(self, name: str, *, wait: bool = True) -> dict[str, Served]:
         """Deliver existing messages that were never due to a block: the archive, or every complete turn.
@@ -91,7 +91,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         """
         self._session.block(name)
         with self._session.writing() as w:
-            editing.take_out(self._session, w, name, actor)
+            editing.remove_block(self._session, w, name, actor)
 
     def configure(
         self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "user", **settings: Any

@@ -271,8 +271,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
-        conflicts = contradictions.standing(records, facts, log.changes(), texts.get)
-        flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=log.looked_at())
+        conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
+        flags = find_flags(facts, conflicts=conflicts, said=self._source_texts(facts), looked_at=log.looked_at())
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 
@@ -310,7 +310,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         assert isinstance(block, FactExtractionMemoryBlock)
         return block
 
-    def _said(self, facts: Sequence[Fact]) -> dict[tuple[str, int], Said]:
+    def _source_texts(self, facts: Sequence[Fact]) -> dict[tuple[str, int], Said]:
         return {
             (session, m.seq): Said(str(m.message.role), message_text(m.message)) for session, m in self._messages(facts)
         }

@@ -13,7 +13,7 @@ from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.events import Curated, GraphCurated, Thing, expand
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.graph_versions import KINDS, GraphVersions, Values
-from memory_core.planning.graph_changes import said
+from memory_core.planning.graph_changes import describe_change_set
 from memory_core.planning.graph_draft import GraphPlan, check_whole
 from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_core.store.delivery_rows import still_there
@@ -51,7 +51,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
 def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> str:
     """Describe a change set: `Merged Bob into Robert Smith.` `former` gives an entity's name before it."""
     assert isinstance(event, GraphCurated)
-    return said(event.action, graph, event.entities, event.relations, former)
+    return describe_change_set(event.action, graph, event.entities, event.relations, former)
 
 
 @dataclass(slots=True)

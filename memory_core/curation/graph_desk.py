@@ -61,7 +61,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
 
         Cheap: cached until it changes.
         """
-        return self._known()[0]
+        return self._read_graph()[0]
 
     def entity(self, name: str) -> Entity:
         """The active entity of that name or alias, ignoring case and a leading "the".
@@ -69,7 +69,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         Raises:
             NotFoundError: there is none.
         """
-        return _found(self._known()[1], name)
+        return _find_entity(self._read_graph()[1], name)
 
     def relations(self, name: str | None = None, *, type: str | None = None, ended: bool = True) -> list[Relation]:
         """Relations, oldest first; optionally those with the entity `name` at either end, or of one predicate (`type`).
@@ -79,8 +79,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         Raises:
             NotFoundError: there is no such entity.
         """
-        graph, names = self._known()
-        entity = None if name is None else _found(names, name).id
+        graph, names = self._read_graph()
+        entity = None if name is None else _find_entity(names, name).id
         predicate = None if type is None else normal_predicate(type)
         states = ("active", "ended") if ended else ("active",)
         return [
@@ -106,8 +106,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             raise ConfigError(f"hops must be 1 to {MAX_STEPS}, not {hops}")
         if most < 1:
             raise ConfigError(f"most must be at least 1, not {most}")
-        graph, names = self._known()
-        return find_paths(graph, _found(names, start).id, _found(names, end).id, hops=hops, most=most)
+        graph, names = self._read_graph()
+        return find_paths(graph, _find_entity(names, start).id, _find_entity(names, end).id, hops=hops, most=most)
 
     def describe(self, path: Path) -> str:
         """Describe a path: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
@@ -215,7 +215,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _known(self) -> tuple[Graph, Names]:
+    def _read_graph(self) -> tuple[Graph, Names]:
         with self._session.database.read() as connection:
             return self._read(connection)
 
@@ -251,7 +251,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return Change(done.record, done.event, sentence, prompt=self.preview(plan) if preview else None)
 
 
-def _found(names: Names, name: str) -> Entity:
+def _find_entity(names: Names, name: str) -> Entity:
     entity = names.find(name)
     if entity is None:
         raise NotFoundError(f'Nothing in this graph is called "{name}".')

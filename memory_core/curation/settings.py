@@ -50,7 +50,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
         session.recount(w)
 
 
-def put_in(
+def add_block(
     session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: Written | None = None
 ) -> None:
     """Add a block after the others, in an open transaction; `written`: of its text, if it comes from elsewhere."""
@@ -62,7 +62,7 @@ def put_in(
     reconcile.attach(session, w, block, position=position, actor=actor, written=written)
 
 
-def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
+def remove_block(session: Session, w: Writing, name: str, actor: Actor) -> None:
     """Remove a block and its stored units, in an open transaction."""
     delete_block(w, name)
     remove_nodes(w, block=name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.engine.delivery import MAX_CONFLICTS, call_events
 from memory_core.engine.session import Session
-from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, sentence
+from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, user_message
 from memory_core.events import Actor, ModelCalled
 from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
 from memory_core.messages import MessageStatus
@@ -176,7 +176,7 @@ class SummaryDesk:
             written = self._block.write("" if from_messages else before.text, messages, summariser, counter)
         except ModelError as error:
             took = round(time.monotonic() - started, 3)
-            failed = ModelCalled("summarise", summariser.name, None, None, took, None, self.block, sentence(error))
+            failed = ModelCalled("summarise", summariser.name, None, None, took, None, self.block, user_message(error))
             with self._session.writing() as w:
                 w.record(failed, actor=actor)
             raise

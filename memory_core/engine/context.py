@@ -14,7 +14,7 @@ from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext,
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, sentence
+from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, user_message
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
@@ -157,7 +157,7 @@ def build_context(
     )
     # 3. Failures of truncation come with the plan, so the list is complete only now.
     failures |= layout.failures
-    reasons = {name: sentence(error) for name, error in failures.items()}
+    reasons = {name: user_message(error) for name, error in failures.items()}
     context, section = _laid_out(session, plan, layout, pinned, queue, reasons, token_budgets)
     # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
@@ -169,7 +169,7 @@ def build_context(
         except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
             shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote what was said
             _log.warning("A prompt was built that is not in the log. %s", shown)
-            context = replace(context, unrecorded=sentence(error))
+            context = replace(context, unrecorded=user_message(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
             f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "

@@ -20,7 +20,7 @@ from typing import Literal
 from memory_core.blocks.base import CALL_TOKENS, NoWrite, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
+from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
 from memory_core.events import (
     DeliveryDone,
     DeliveryFailed,
@@ -183,7 +183,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         _release_lease(session, key, owner)
         if not isinstance(error, StoreError | NotFoundError):
             _log.warning("Session %r, block %r: serving it failed with %s.", session.id, name, type(error).__name__)
-        return Served(name, "failed", done, sentence(error))
+        return Served(name, "failed", done, user_message(error))
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
@@ -258,7 +258,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
         except (StoreError, NotFoundError) as error:
             if attached.block.kind_is_built_in:
                 raise
-            raise _CustomBlockError(sentence(error)) from error  # of a store of its own, not of this database
+            raise _CustomBlockError(user_message(error)) from error  # of a store of its own, not of this database
     calls = call_events(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
@@ -306,7 +306,7 @@ def _failed(
 ) -> Served:
     attempts = due[0].attempts + 1
     ids = tuple(delivery.id for delivery in due)
-    problem = sentence(error)
+    problem = user_message(error)
     parked = attempts >= session.config.delivery_attempts
     pause = backoff_seconds(attempts)
     events: list[Event] = [

@@ -237,7 +237,7 @@ def _add(
 
 def _reconcile_learners(session: Session, w: Writing) -> None:
     """Store the models this program learns with: a process without them leaves learning to one that has them."""
-    blocks = [each.block for each in session.blocks if each.block is not None and session.services.standing]
+    blocks = [each.block for each in session.blocks if each.block is not None and session.services.records_learners]
     here = {block.name: model for block in blocks if (model := block.learner(session.services)) is not None}
     _set_learners(session, w, here)
 

@@ -19,7 +19,7 @@ SETTLES = "keep_both"
 """The only change set that resolves a contradiction and leaves both facts as they are."""
 
 
-def standing(
+def open_contradictions(
     records: Sequence[EventRecord],
     facts: Iterable[Fact],
     changes: Iterable[AppliedChangeSet],

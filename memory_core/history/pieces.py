@@ -214,7 +214,7 @@ class PieceReader:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
         if ref.kind == "relation":
-            told = self._told(number)
+            told = self._relation_sentence(number)
             return None if told is None else Item(ref, told, relation_parts(told, self._safe))
         # 3. Units and date lines are made of messages, and missing once all of these are.
         unit = self.pieces.unit(number)
@@ -227,7 +227,7 @@ class PieceReader:
         parts_of = line_parts if layout == "lines" else turn_parts
         return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
 
-    def _told(self, relation: int) -> str | None:
+    def _relation_sentence(self, relation: int) -> str | None:
         """Return a relation as a sentence; None if any of its words were erased."""
         words = self.pieces.relation(relation, self.position)
         if words is None:

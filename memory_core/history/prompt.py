@@ -77,7 +77,7 @@ class PromptPart:
     """Reason a search signal was missing."""
 
     @property
-    def kept(self) -> tuple[Entry, ...]:
+    def included(self) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if not entry.cut)
 
     @property

@@ -55,7 +55,7 @@ def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
 def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
     part = after or before
     assert part is not None
-    old, new = before.kept if before else (), after.kept if after else ()
+    old, new = before.included if before else (), after.included if after else ()
     asked = {_identity(entry) for entry in after.left_out} if after else set()
     if part.kind in ("static", "custom"):
         removed, added = _lines(old, new)

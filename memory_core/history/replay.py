@@ -74,13 +74,13 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
         )
         if plan:
             flushes.append(ReplayedFlush(message.seq, tokens, plan))
-            take_out(queue, plan.leave)
+            remove_leaving(queue, plan.leave)
             tokens = plan.tokens_left
             turns -= sum(leaving.role is MessageRole.USER for leaving in plan.leave)
     return flushes
 
 
-def take_out(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
+def remove_leaving(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
     """Remove messages near the front; when a turn is thinned, its user message stays ahead of those that leave."""
     stay = []
     for leaving in leave:

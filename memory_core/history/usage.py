@@ -185,7 +185,7 @@ class UsageCounter:
                 _uses(carried["fact"], cut["fact"]),
                 _uses(carried["unit"], cut["unit"]),
                 _uses(carried["relation"], cut["relation"]),
-                self._kept(),
+                self._stored_numbers(),
             )
         return self._usage
 
@@ -231,7 +231,7 @@ class UsageCounter:
             for name, block in blocks.items()
         }
 
-    def _kept(self) -> dict[RefKind, AbstractSet[int]]:
+    def _stored_numbers(self) -> dict[RefKind, AbstractSet[int]]:
         past = self._past
         return {
             "fact": {id for id, fact in past.facts.by_id.items() if fact.state == "active"},

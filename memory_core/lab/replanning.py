@@ -17,7 +17,7 @@ from memory_core.blocks.static import decode, static_content
 from memory_core.config import MemoryConfig
 from memory_core.engine.context import outer_frame
 from memory_core.events import Ref
-from memory_core.history.replay import take_out
+from memory_core.history.replay import remove_leaving
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import PlayedTurn
 from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
@@ -404,7 +404,7 @@ class _Run:
         )
         if not plan:
             return
-        take_out(self._queue, plan.leave)
+        remove_leaving(self._queue, plan.leave)
         self._tokens = plan.tokens_left
         seqs = tuple(message.seq for message in plan.leave)
         self._queued.difference_update(seqs)

@@ -15,7 +15,7 @@ from memory_core.errors import (
     ModelError,
     ModelRequestError,
     ModelUnreachableError,
-    sentence,
+    user_message,
 )
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
@@ -171,7 +171,7 @@ def _their_errors(model: Any, name: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        words = " ".join(sentence(error).split())[:300]
+        words = " ".join(user_message(error).split())[:300]
         key = getattr(model, "api_key", None)
         key = getattr(key, "get_secret_value", lambda: key)()
         words = words.replace(key, "[key]") if isinstance(key, str) and key else words

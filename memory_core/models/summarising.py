@@ -65,7 +65,7 @@ class RuleSummariser(RuleBased):
         nothing: dict[int, NothingFound] = {}
         for index, message in enumerate(messages):
             before, again = len(told), None
-            for sentence in _told(message):
+            for sentence in _user_statements(message):
                 if (key := same_words(sentence)) not in known:
                     known[key] = NothingFound("repeated")
                     told.append(sentence)
@@ -77,7 +77,7 @@ class RuleSummariser(RuleBased):
         return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken, nothing=nothing)
 
 
-def _told(message: ChatMessage) -> Iterator[str]:
+def _user_statements(message: ChatMessage) -> Iterator[str]:
     """Yield a user's statements in a message, in order."""
     for part in message.parts if message.role is MessageRole.USER else ():
         for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():

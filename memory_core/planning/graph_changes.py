@@ -238,7 +238,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
         MessageError: it would be no relation, one that is there already, or the same as before.
     """
     draft = Draft(graph)
-    now = draft.known(relation)
+    now = draft.current_relation(relation)
     names = (
         graph.name(now.subject) if subject is None else subject,
         now.predicate if predicate is None else predicate,
@@ -286,7 +286,7 @@ def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
         MessageError: all of them hold, another one says the same already, or one would join an entity to itself.
     """
     draft = Draft(graph)
-    some = [now for now in _each(draft, relations) if now.state != "active"]
+    some = [now for now in _current_relations(draft, relations) if now.state != "active"]
     if not some:
         raise MessageError("None of these relations is ended or retired.")
     for now in some:
@@ -313,7 +313,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
         MessageError: none of them is active.
     """
     draft = Draft(graph)
-    some = [now for now in (draft.known_entity(entity) for entity in entities) if now.state == "active"]
+    some = [now for now in (draft.current_entity(entity) for entity in entities) if now.state == "active"]
     if not some:
         raise MessageError("None of these entities is there any more.")
     gone = {now.id for now in some}
@@ -335,7 +335,7 @@ def rename(
         MessageError: a name is empty or too long, another entity has it, or nothing would change.
     """
     draft = Draft(graph)
-    now = draft.known_entity(entity)
+    now = draft.current_entity(entity)
     if type is not None and type not in TYPES:
         raise MessageError(f'There is no kind "{type}" of entity. Choose one of {", ".join(TYPES)}.')
     chosen = now.name if name is None else _named(name)
@@ -360,8 +360,8 @@ def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
         MessageError: there is only one, or one of them was merged or removed before.
     """
     draft = Draft(graph)
-    target = draft.known_entity(into)
-    others = [now for now in (draft.known_entity(entity) for entity in entities) if now.id != target.id]
+    target = draft.current_entity(into)
+    others = [now for now in (draft.current_entity(entity) for entity in entities) if now.id != target.id]
     if not others:
         raise MessageError("Choose at least two entities to merge.")
     for now in (*others, target):
@@ -410,7 +410,7 @@ def _to_state(
     graph: Graph, relations: Sequence[Relation], states: Collection[str], to: RelationState, what: str
 ) -> GraphPlan:
     draft = Draft(graph)
-    some = [now for now in _each(draft, relations) if now.state in states]
+    some = [now for now in _current_relations(draft, relations) if now.state in states]
     if not some:
         raise MessageError(f"None of these relations {what}.")
     for now in some:
@@ -418,14 +418,14 @@ def _to_state(
     return draft.plan()
 
 
-def _each(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
-    return list({now.id: now for now in (draft.known(relation) for relation in relations)}.values())
+def _current_relations(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
+    return list({now.id: now for now in (draft.current_relation(relation) for relation in relations)}.values())
 
 
 # -- said afterwards -------------------------------------------------------------------------------
 
 
-def said(
+def describe_change_set(
     action: str,
     graph: Graph,
     entities: Sequence[tuple[int, int, int]],

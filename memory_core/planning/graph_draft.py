@@ -136,7 +136,7 @@ class Draft:
         states = {relation.state for relation in self.alike(subject, predicate, object)}
         return states == {"retired"}
 
-    def known(self, relation: Relation) -> Relation:
+    def current_relation(self, relation: Relation) -> Relation:
         """Current state of the relation.
 
         Raises:
@@ -147,7 +147,7 @@ class Draft:
             raise changed_elsewhere(self.graph, relation)
         return now
 
-    def known_entity(self, entity: Entity) -> Entity:
+    def current_entity(self, entity: Entity) -> Entity:
         """Current state of the entity.
 
         Raises:

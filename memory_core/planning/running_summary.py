@@ -81,7 +81,7 @@ def losses(before: str, after: str) -> tuple[str, ...]:
     >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
     ('Sousa', '14 March')
     """
-    marks, kept = _marks(before), _kept(after)
+    marks, kept = _marks(before), _content_keys(after)
     gone = [mark for mark in marks if mark.key not in kept]
     shown: list[tuple[int, int]] = []
     for mark in gone:
@@ -262,7 +262,7 @@ def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
     return not begins or not (following in _AFTER_COMMANDS or token.key.endswith("ly"))
 
 
-def _kept(text: str) -> set[tuple[str, ...]]:
+def _content_keys(text: str) -> set[tuple[str, ...]]:
     """Keys of everything in a text: each word, and each date."""
     tokens = _tokens(text)
     years = {(token.key[:4],) for token in tokens if "-" in token.key}

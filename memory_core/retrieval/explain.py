@@ -198,12 +198,12 @@ def search(
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
-        nodes = _own(session, found_in.stored(reading).nodes)
+        nodes = _of_this_session(session, found_in.stored(reading).nodes)
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
         return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
-    found, unknown = _found(found_in, reading, recall, _asked_units(context, name))
-    nodes = _own(session, recall.nodes)
+    found, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
+    nodes = _of_this_session(session, recall.nodes)
     return Search(
         block=name,
         query=query,
@@ -276,7 +276,7 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
     return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
 
 
-def _found(
+def _rank_turns(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
     """Return all stored turns with scores and outcome, best first, and the number without a vector of this embedder."""
@@ -308,7 +308,7 @@ def _found(
     return _ranked(reading, nodes, candidates, others), unknown
 
 
-def _own(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
+def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
     """Return the stored turns of this session among those that it reads."""
     return {number: node for number, node in nodes.items() if node.session_id in ("", session.id)}
 
@@ -388,7 +388,7 @@ def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContex
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.retrieval.neighbours`."""
     block, reading = _looking(session, name)
-    nodes = _own(session, block.stored(reading).nodes)
+    nodes = _of_this_session(session, block.stored(reading).nodes)
     if number not in nodes:
         raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)

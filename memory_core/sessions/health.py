@@ -16,7 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, sentence
+from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, user_message
 from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.models.protocols import ChatModel, Embedder, embedded
 from memory_core.services import Services
@@ -134,7 +134,7 @@ def rebuild_index(
             break
         progress(done, all_of_them)
         index.forget(collection.name)
-        _found(database, index, collection.name, collection.newest)
+        _finds_newest(database, index, collection.name, collection.newest)
         done += collection.vectors
     return done
 
@@ -197,7 +197,7 @@ class _Asking:
         except _Failed as failure:
             self._answer = Check(self._part, "failed", failure.name, None, str(failure))
         except MemoryInspectorError as error:
-            self._answer = Check(self._part, "failed", "", None, sentence(error))
+            self._answer = Check(self._part, "failed", "", None, user_message(error))
         except Exception as error:
             # Report only the type: the text of an unexpected exception may contain anything, even a key.
             _log.warning("the health check of %s ended with %s", self._part, type(error).__name__)
@@ -241,9 +241,9 @@ def _vectors(database: Database, services: Services) -> _Answer:
         newest = _newest(database)
         if newest is None:
             return _Answer(index.name, _seconds(index.check))
-        if not _found(database, index, *newest):  # the search has also added to the index what was missing
+        if not _finds_newest(database, index, *newest):  # the search has also added to the index what was missing
             raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
-        return _Answer(index.name, _seconds(lambda: _found(database, index, *newest)))
+        return _Answer(index.name, _seconds(lambda: _finds_newest(database, index, *newest)))
     except VectorIndexError as error:
         raise _Failed(index.name, _index_sentence(index, error)) from error
 
@@ -257,7 +257,7 @@ def _newest(database: Database) -> tuple[str, int] | None:
         return None
 
 
-def _found(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
+def _finds_newest(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
     """Return whether a search with a collection's newest vector finds it. The index catches up before it answers."""
     source = DatabaseVectors(database, collection)
     stored = source.some([newest])

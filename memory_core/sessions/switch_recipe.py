@@ -106,7 +106,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
             recipe=chosen,
             kept=tuple(attached.name for attached in stay),
             added=tuple(NewBlock(block.name, block.kind, fills.get(block.name, 0)) for block in new),
-            removed=tuple(_left(session, connection, attached) for attached in gone),
+            removed=tuple(_removed_block(session, connection, attached) for attached in gone),
             changed=_changes(stay, matches),
             settings=_settings(session.config, made),
             order=_order(stay, matches, made, new),
@@ -125,11 +125,11 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         named = {"recipe": key, "recipe_parameters": dict(plan.parameters)}
         editing.write_configuration(session, w, {n: v for n, (_, v) in plan.settings.items()} | named, actor)
         for left in plan.removed:
-            editing.take_out(session, w, left.name, actor)
+            editing.remove_block(session, w, left.name, actor)
         for name, changes in plan.changed.items():
             editing.write_settings(session, w, name, {n: after for n, (_, after) in changes.items()}, actor)
         for block in plan.blocks:
-            editing.put_in(session, w, block, actor)
+            editing.add_block(session, w, block, actor)
         editing.write_order(session, w, plan.order, actor)
         session.load(w.connection, w.session)
         for attached in session.blocks:
@@ -218,7 +218,7 @@ def _order(
     return (*fixed, *of_recipe, *own)
 
 
-def _left(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
+def _removed_block(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
     return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].kind_when_removed)

@@ -83,7 +83,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     )
 
     def of_session(table: Table, order: str) -> Iterable[Any]:
-        return _each(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
+        return _stream_rows(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
 
     def read_events() -> Iterator[EventCopy]:
         for row in of_session(event_table, "id"):
@@ -109,7 +109,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     )
 
 
-def _each(connection: Connection, query: Select[Any]) -> Iterable[Any]:
+def _stream_rows(connection: Connection, query: Select[Any]) -> Iterable[Any]:
     return connection.execute(query, execution_options={"yield_per": READ_AT_ONCE})
 
 
@@ -161,7 +161,7 @@ def _read_facts(
 ) -> Iterator[FactCopy]:
     f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
     scopes = [state.scope] if state.user_id is None else [state.scope, user_scope(state.user_id)]
-    found = _each(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
+    found = _stream_rows(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
     for rows in chunks(row for row in found if row.scope == state.scope or theirs is None or row.id in theirs()):
         ids = [row.id for row in rows]
         said = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
@@ -191,13 +191,13 @@ def _by_first(pairs: Iterable[Any]) -> dict[int, list[Any]]:
 
 def _read_entities(connection: Connection, state: SessionState) -> Iterator[EntityCopy]:
     e = entity_table.c
-    for row in _each(connection, select(entity_table).where(e.scope == state.scope).order_by(e.id)):
+    for row in _stream_rows(connection, select(entity_table).where(e.scope == state.scope).order_by(e.id)):
         yield _copy(EntityCopy, row, aliases=_strings(row.aliases))
 
 
 def _read_relations(connection: Connection, state: SessionState) -> Iterator[RelationCopy]:
     r, s = relation_table.c, relation_source_table.c
-    for rows in chunks(_each(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
+    for rows in chunks(_stream_rows(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
         ids = [row.id for row in rows]
         said = select(s.relation_id, s.seq).where(s.relation_id.in_(ids), s.session_id == state.id).order_by(s.seq)
         sources = _by_first(connection.execute(said))
@@ -209,7 +209,7 @@ def _read_words(
 ) -> Iterator[WordsCopy]:
     c = content_table.c
     own = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
-    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _each(connection, own))
+    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _stream_rows(connection, own))
     if state.user_id is None:
         return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}

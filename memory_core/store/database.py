@@ -174,7 +174,7 @@ class Database:
         """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
             if patience is None:
-                self._say(connection, "BEGIN IMMEDIATE")
+                self._begin(connection, "BEGIN IMMEDIATE")
             else:
                 self._begin_soon(connection, round(patience * 1000))
             self._check_file()
@@ -194,10 +194,10 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a reading transaction: a consistent view."""
         with self._taking_turns(), _our_errors(self.url), self._reading.connect() as connection:
-            self._say(connection, "BEGIN")
+            self._begin(connection, "BEGIN")
             yield connection
 
-    def _say(self, connection: Connection, begin: str) -> None:
+    def _begin(self, connection: Connection, begin: str) -> None:
         """Begin a transaction on SQLite.
 
         Not in an engine event: that adds a dispatch to each statement, a sixth of a put.

@@ -26,7 +26,7 @@ another machine. A person's pause in a chat is rarely longer."""
 NOTED_SECONDS = 15.0
 """Seconds within which a program's further writes do not renew its lease on a session: a put costs nothing more."""
 
-MOST_NOTED = 10_000
+MAX_TRACKED_SESSIONS = 10_000
 """Sessions whose renewal a process remembers; beyond that it begins again, which renews each once more."""
 
 
@@ -111,7 +111,7 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
     database.insert_if_new(connection, lease_table, [{"key": key, "owner": owner, "until": now + AGENT_SECONDS}])
     where = lease_table.c.key == key
     connection.execute(update(lease_table).where(where).values(owner=owner, until=now + AGENT_SECONDS))
-    if len(database.noted) >= MOST_NOTED:
+    if len(database.noted) >= MAX_TRACKED_SESSIONS:
         database.noted.clear()
     database.noted[session_id] = now
 

@@ -197,7 +197,7 @@ def held(part: PromptPart) -> str:
     if not part.entries:
         return "empty"
     counted = part.kind in (QUEUE, PINNED, "vector") or kind_of(part.kind).quoted
-    return count(len(part.kept), _noun(part.kind, part.entries)) if counted else "text"
+    return count(len(part.included), _noun(part.kind, part.entries)) if counted else "text"
 
 
 def number_rows(prompt: Prompt) -> list[dict[str, Any]]:

@@ -39,7 +39,9 @@ def draw(view: View, sent: Prompt) -> None:
 
 def draw_form(view: View, sent: Prompt) -> None:
     """Draw the form, and the two answers side by side."""
-    entries = {str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.kept if entry.words}
+    entries = {
+        str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.included if entry.words
+    }
     if not entries:
         st.markdown("There is nothing in this prompt that could be left out.")
         return

@@ -106,7 +106,7 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
     """The entries of one page: cut ones first, then those that were included."""
-    entries = [*part.left_out, *part.kept]
+    entries = [*part.left_out, *part.included]
     if len(entries) <= PAGE:
         return entries
     pages = -(-len(entries) // PAGE)

@@ -66,7 +66,7 @@ def services_for(chosen: Chosen) -> Services:
     if chosen.offline:
         return engine().services
     services = engine().services.with_chat(chosen.model)
-    services.standing = False
+    services.records_learners = False
     return services
 
 

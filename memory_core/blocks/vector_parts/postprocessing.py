@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.errors import ConfigError, sentence
+from memory_core.errors import ConfigError, user_message
 
 NOT_APPLIED = "Not postprocessed:"
 """Beginning of the sentence where a postprocessor failed, or is not in this process."""
@@ -58,7 +58,7 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
             )
         except Exception as error:  # code of somebody else, which may call a model
             return Postprocessed(
-                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {sentence(error)}"
+                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
             )
         if reworded:
             problem = f"{name} wrote other words, which were not used."

@@ -11,7 +11,7 @@ from functools import partial
 from memory_core.blocks.base import Batch
 from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
 from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
-from memory_core.errors import EmbedderError, sentence
+from memory_core.errors import EmbedderError, user_message
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
 from memory_core.models.protocols import Embedder, ModelCall, embedded
 from memory_core.services import Services
@@ -80,7 +80,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
         name = embedder.id
     except EmbedderError as error:  # every search reports it, too, while it lasts
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
-        return LearnedUnits(block, NO_EMBEDDER, without, error=sentence(error))
+        return LearnedUnits(block, NO_EMBEDDER, without, error=user_message(error))
     unusable = unusable_vectors(batch.database, batch.services, batch.session_id, block, embedder)
     earlier = _caught_up(batch, block, embedder, sorted(unusable)[:MAX_CAUGHT_UP])
     return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), earlier, unusable)

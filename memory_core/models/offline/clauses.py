@@ -72,12 +72,12 @@ def sentences(text: str) -> Iterator[str]:
                 continue
         if _is_abbreviation(text, start, end):
             continue
-        yield from _kept(text[start : end.end()])
+        yield from _clean_sentence(text[start : end.end()])
         start = end.end()
-    yield from _kept(text[start:])
+    yield from _clean_sentence(text[start:])
 
 
-def _kept(sentence: str) -> Iterator[str]:
+def _clean_sentence(sentence: str) -> Iterator[str]:
     sentence = " ".join(sentence[: SENTENCE_CHARACTERS * 2].split())[:SENTENCE_CHARACTERS]
     sentence = re.sub(r"^(?:[-*•#]{1,6} |\d{1,2}[.)] )", "", sentence)
     if sentence and not sentence.startswith(">"):

@@ -30,7 +30,7 @@ from memory_core.models.offline.grammar import (
     word_set,
 )
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.phrases import budget, called, relatives, standing
+from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
@@ -124,7 +124,7 @@ def facts_in(text: str) -> Iterator[StatedFact]:
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
     """Facts of one clause: by its fixed shape, else by its statement."""
-    for rule in (budget, _remembered, standing, called):
+    for rule in (budget, _remembered, standing_instruction, called):
         if (found := rule(clause)) is not None:
             yield found
             return

@@ -271,14 +271,14 @@ def _subject(words: str, antecedent: str | None, thing: str | None) -> str | Non
     return words if re.fullmatch(rf"{NAME}(?: {NAME}){{0,2}}|{NAME}'s [a-z -]{{2,40}}", words) else None
 
 
-def _kept(adverbs: str | None) -> list[str]:
+def _adverbs(adverbs: str | None) -> list[str]:
     return [word for word in (adverbs or "").split() if word in _KEPT_ADVERBS]
 
 
 def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | None:
     """The statement of a predicate, with its verb in the third person."""
     word = (match["verb"] or "").lower()
-    adverbs = _kept(match["lead"]) + _kept(match["adverb"]) + _kept(match["adverb2"])
+    adverbs = _adverbs(match["lead"]) + _adverbs(match["adverb"]) + _adverbs(match["adverb2"])
     rest = clause[match.end() :].strip(" ,.!")
     whole = clause[match.start("verb") :].strip(" ,.!") if match["verb"] else rest
     negated = bool(
@@ -287,7 +287,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     negated = negated or "never" in adverbs
     plural = _is_plural(subject)
 
-    def said(*words: str) -> str:
+    def join(*words: str) -> str:
         return " ".join(filter(None, words))
 
     kept = " ".join(adverbs)
@@ -305,23 +305,23 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if match["been"]:  # "she's been"
             return None
         if word in GERUND and rest != "":
-            return Statement(subject, "gerund", GERUND[word], said(form, no, kept, word), rest, negated)
+            return Statement(subject, "gerund", GERUND[word], join(form, no, kept, word), rest, negated)
         if not whole:
             return None
-        return Statement(subject, "was" if past else "be", "be", said(form, no, kept), whole, negated)
+        return Statement(subject, "was" if past else "be", "be", join(form, no, kept), whole, negated)
     have = (match["have"] or match["haven"] or "").strip()
     if have:
         form = "had" if have == "had" else ("have" if plural else "has")
         no = "not" if match["not2"] or match["haven"] else ""
         if match["been"]:
             if word in GERUND:
-                return Statement(subject, "gerund", GERUND[word], said(form, no, kept, "been", word), rest, negated)
-            return Statement(subject, "been", "be", said(form, no, kept, "been"), whole, negated) if whole else None
+                return Statement(subject, "gerund", GERUND[word], join(form, no, kept, "been", word), rest, negated)
+            return Statement(subject, "been", "be", join(form, no, kept, "been"), whole, negated) if whole else None
         if word in PAST or word in _PARTICIPLES:
             lemma = _PARTICIPLES.get(word) or PAST[word]
-            return Statement(subject, "perfect", lemma, said(form, no, kept, word), rest, negated)
+            return Statement(subject, "perfect", lemma, join(form, no, kept, word), rest, negated)
         return (
-            Statement(subject, "have", "have", said(kept, form, no), whole, negated)
+            Statement(subject, "have", "have", join(kept, form, no), whole, negated)
             if whole and have != "'ve"
             else None
         )
@@ -330,29 +330,29 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word != "have":
             return None
         form = "did not" if past else ("do not" if plural else "does not")
-        return Statement(subject, "past" if past else "present", word, said(form, kept, word), rest, True)
+        return Statement(subject, "past" if past else "present", word, join(form, kept, word), rest, True)
     if match["modal"]:
         form = {"can't": "cannot", "can not": "cannot", "won't": "will not", "'ll": "will", "mustn't": "must not"}.get(
             match["modal"].strip(), match["modal"].strip()
         )
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
-        return Statement(subject, "modal", word, said(form, kept, word), rest, form.endswith("not"))
+        return Statement(subject, "modal", word, join(form, kept, word), rest, form.endswith("not"))
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
-        return Statement(subject, "used", word, said(kept, "used to", word), rest)
+        return Statement(subject, "used", word, join(kept, "used to", word), rest)
     if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
         return Statement(
-            subject, "past", "read", said(kept, word), rest, negated
+            subject, "past", "read", join(kept, word), rest, negated
         )  # the same form; habits name no one book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
-        return Statement(subject, "present", word, said(kept, no, word if plural else THIRD[word]), rest, negated)
+        return Statement(subject, "present", word, join(kept, no, word if plural else THIRD[word]), rest, negated)
     if word in BASE and subject not in (USER, GROUP):
-        return Statement(subject, "present", BASE[word], said(kept, no, word), rest, negated)
+        return Statement(subject, "present", BASE[word], join(kept, no, word), rest, negated)
     if word in PAST:
-        return Statement(subject, "past", PAST[word], said(kept, no, word), rest, negated)
+        return Statement(subject, "past", PAST[word], join(kept, no, word), rest, negated)
     return None
 
 

@@ -95,10 +95,10 @@ def _kin(clause: str) -> Iterator[Triple]:
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
         return  # "my girlfriend, Toby and I": Toby may be another one
     for found in relatives(clause):
-        yield from _told(found.text)
+        yield from _relation_in_fact(found.text)
 
 
-def _told(fact: str) -> Iterator[Triple]:
+def _relation_in_fact(fact: str) -> Iterator[Triple]:
     """Yield the relation of a fact such as "Ana is the user's sister"."""
     match = _SAID_OF.fullmatch(fact)
     if match is not None and is_name(match["name"]):
@@ -117,7 +117,7 @@ def _told(fact: str) -> Iterator[Triple]:
 
 def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
     if (found := called(clause)) is not None:
-        yield from _told(found.text)
+        yield from _relation_in_fact(found.text)
         return
     for shape in (_OWNED, _OF):
         if match := shape.fullmatch(clause):
@@ -129,7 +129,7 @@ def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -
     if said is None or said.subject == GROUP or YOU.search(said.rest):
         return
     if (found := naming(said)) is not None:
-        yield from _told(found.text)
+        yield from _relation_in_fact(found.text)
         return
     subject = _subject(said.subject)
     if subject is not None:
@@ -327,9 +327,9 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
     kin = re.match(rf"(?P<whose>my|{PROPER}'s) (?P<what>{RELATION})(?=$|[,. ])", rest)
     if kin and not ended and not subject.startswith("The "):
         whose = "the user" if kin["whose"] == "my" else kin["whose"].removesuffix("'s")
-        yield from _told(f"{subject} is {whose}'s {kin['what'].lower()}")
+        yield from _relation_in_fact(f"{subject} is {whose}'s {kin['what'].lower()}")
     elif kin := re.match(rf"the (?P<what>{RELATION}) of (?P<whose>{PROPER})(?=$|[,. ])", rest):
-        yield from _told(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
+        yield from _relation_in_fact(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
     elif holds := re.match(rf"(?:the|an?) (?P<what>{_HOLDERS}) of (?P<of>.+)", rest):
         if (name := proper(holds["of"])) is not None:
             yield Triple(subject, f"{holds['what']} of", name, "person", type_of(name, "organisation"), ended=ended)

@@ -21,7 +21,7 @@ from memory_core.models.offline.clauses import sentences
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.tool_calls import MEMORY, told, tool_calls
+from memory_core.models.offline.tool_calls import MEMORY, reply_about_tool_calls, tool_calls
 from memory_core.models.protocols import Answer, ModelCall, ToolSpec
 from memory_core.text import shortened, similarity, stems
 
@@ -157,7 +157,7 @@ class _Known:
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
     """The reply to the last user message, or what the tools called for it gave."""
-    if reported := told(messages):
+    if reported := reply_about_tool_calls(messages):
         return reported
     known, last = _read(messages)
     said = list(islice(sentences(last), 200))

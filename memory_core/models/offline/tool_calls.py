@@ -58,7 +58,7 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
     return ()
 
 
-def told(messages: Sequence[ChatMessage]) -> str | None:
+def reply_about_tool_calls(messages: Sequence[ChatMessage]) -> str | None:
     """Reply about the tools called since the last user message; None if there are none to report."""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     turn = messages[users[-1] :] if users else ()

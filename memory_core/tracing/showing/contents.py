@@ -133,7 +133,7 @@ class _Writing:
             "priority": part.priority,
             "asked": part.asked,
             "granted": part.granted,
-            "kept": self._entries(part.kept),
+            "kept": self._entries(part.included),
             "cut": self._entries(part.left_out),
         }
 
