@@ -25,7 +25,7 @@ _WORDS = {
     Embedder: ("an embedding model", "OpenAIEmbedder"),
     VectorIndex: ("a vector index", ""),
 }
-"""What each is called, and the class that makes one out of a model's name."""
+"""Name of each protocol in messages, and the class that makes an object from a model's name."""
 
 
 def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:

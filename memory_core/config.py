@@ -35,11 +35,11 @@ DEFAULT_TOKEN_LIMIT = 30_000
 """LlamaIndex's default."""
 
 FLUSH_FRACTION = 0.1
-"""Default flush size as a fraction of the limit: what the reference documents."""
+"""Default flush size as a fraction of the limit, as the reference documents."""
 
 
 MAX_TOKENS = 1_000_000_000
-"""A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
+"""A thousand times today's context windows; larger values are typos and overflow some databases."""
 
 MAX_SECONDS = 1_000_000_000
 """Longest time to wait: more is no number that a lock can wait for."""
@@ -51,7 +51,7 @@ LLAMAINDEX_SETTINGS = {
     "memory_blocks_template": ": the engine lays the blocks out itself, so that each piece of a prompt can be followed "
     "and cut; insert_method says where they stand, and layout of a block how its pieces look",
 }
-"""What stands in the place of an argument of LlamaIndex's `Memory` that has no counterpart."""
+"""Hints on arguments of LlamaIndex's `Memory` that have no counterpart."""
 
 
 class MemoryConfig(BaseModel):
@@ -71,9 +71,9 @@ class MemoryConfig(BaseModel):
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
     truncation_order: TruncationOrder = "largest_first"
-    """Which priority number is cut first; `"smallest_first"` is how LlamaIndex up to 0.14.25 does it."""
+    """Priority that is cut first; `"smallest_first"` is the order of LlamaIndex up to 0.14.25."""
     when_over: WhenOver = "shrink_queue"
-    """What to do when priority-0 blocks and the queue alone exceed the limit."""
+    """Action when priority-0 blocks and the queue alone exceed the limit."""
     split_long_turns: bool = True
     """Thin a newest turn that alone exceeds the history budget, between complete tool steps."""
     accounting: Accounting = "content"
@@ -96,7 +96,7 @@ class MemoryConfig(BaseModel):
     recipe: str | None = None
     """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
     recipe_parameters: dict[str, Any] = Field(default_factory=dict)
-    """What that recipe was given beside its defaults; its texts aside, which are the blocks'."""
+    """Parameters of that recipe that differ from its defaults, without texts, which the blocks hold."""
 
     if not TYPE_CHECKING:  # see `BaseMemoryBlock`
 

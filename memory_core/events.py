@@ -15,11 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 from memory_core.tokens import reported
 
 Actor = Literal["engine", "user", "agent"]
-"""Who made a change. Earlier versions stored the user as `curator`."""
+"""Author of a change. Earlier versions stored the user as `curator`."""
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
 Thing = tuple[str, int]
-"""What a change set changes, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
+"""Item of a change set, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
 Row = tuple[Thing, int, int]
 """A thing with its version before and after; before is 0 for one that was added, after for one taken away."""
 
@@ -27,7 +27,7 @@ Family = Literal[
     "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "blocks", "settings",
     "session", "calls", "stores", "unknown",
 ]  # fmt: skip
-"""What an event is about."""
+"""Subject of an event."""
 
 NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
@@ -50,10 +50,10 @@ WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
 Knowledge = Literal["built", "observed", "reported"]
-"""How a prompt is known: this engine built it, it was seen on its way to the model, or a span of the agent says so."""
+"""Origin of a prompt: built by this engine, seen on its way to the model, or reported by the agent's span."""
 
 KINDS: dict[str, type["Event"]] = {}
-"""Every kind of event by its stored name."""
+"""Event classes by stored name."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -376,10 +376,10 @@ class AgentAttached(Event, family="session"):
     """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
-    """Who saw it: the recording proxy, an adapter inside of the agent's framework, the agent's own spans; or `file`: it
-    shows a store that is followed."""
+    """Source: the recording proxy, an adapter inside the agent's framework, the agent's own spans; or `file` for a
+    store that is followed."""
     name: str = ""
-    """Of the file, without its folder."""
+    """Name of the file, without its folder."""
 
 
 class SessionTakenOver(Event, family="session"):
@@ -687,9 +687,9 @@ class FactsRead(Event, family="facts"):
     query: str | None
     """Hash of the question."""
     facts: tuple[FactId, ...]
-    """What it was given, in that order; at most 25."""
+    """Results in their order; at most 25."""
     found: int
-    """How many it was given."""
+    """Number of results."""
 
 
 class FactsCurated(Event, family="facts"):
@@ -700,7 +700,7 @@ class FactsCurated(Event, family="facts"):
     """See `memory_core.planning.curation.Action`."""
     reason: str
     facts: tuple[tuple[FactId, int, int], ...]
-    """Each fact with its version before and after; before is 0 for an added fact, after for a removed one."""
+    """Facts with their version before and after; before is 0 for an added fact, after for a removed one."""
     scope: str = "session"
     """Owner of the facts: `session` or `user`."""
     support: tuple[tuple[FactId, str, Ranges], ...] = ()
@@ -708,7 +708,7 @@ class FactsCurated(Event, family="facts"):
     undoes: tuple[FactId, int] | None = None
     """The change set undone by this one: its first fact, and the version it left that fact in."""
     again: bool = False
-    """It undoes the undo of `undoes`: what that did is done again, and its support given again."""
+    """True for a redo: `undoes` is applied again, and its sources restored."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -867,14 +867,14 @@ class GraphCurated(Event, family="relations"):
     action: str
     """See `memory_core.planning.graph_rules.Action`."""
     entities: tuple[tuple[EntityId, int, int], ...]
-    """Each with its version before and after; before is 0 for an added one, after for a removed one."""
+    """Entities with their version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]
     undoes: int | None = None
     """Number of the change set undone by this one."""
     number: int = 0
     """Number of this change set among the block's, from 1."""
     again: bool = False
-    """It undoes the undo of `undoes`: what that did is done again."""
+    """True for a redo: `undoes` is applied again."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -902,7 +902,7 @@ class VectorsStored(Event, family="vectors", gives="nodes", writes=True):
     error: str | None = None
     """Reason for storing them without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
+    """True for long units: vectors are computed in the background and recorded by `VectorsReplaced`."""
 
     @property
     def messages_named(self) -> Ranges:
@@ -932,7 +932,7 @@ class Retrieved(Event, family="vectors"):
     embedder: str | None
     index: str
     top_k: int | None
-    """None: as many as fit."""
+    """Limit; None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
     """Number, vector score, keyword score, score, outcome; best first, at most 25 (50 in older events)."""
@@ -951,7 +951,7 @@ class Retrieved(Event, family="vectors"):
     postprocessors: tuple[str, ...] = ()
     """Names of LlamaIndex's postprocessors that ordered and left out, after the gates before `postprocessed`."""
     elsewhere: tuple[tuple[str, float], ...] = ()
-    """What it requested of the user's other sessions, best first: hash of the unit's text, score. `candidates` and
+    """Units requested from the user's other sessions, best first: hash of the unit's text, score. `candidates` and
     `gates` are about this session's own units, as its log is."""
 
     @classmethod
@@ -975,7 +975,7 @@ class ContextBuilt(Event, family="prompts"):
     parts: tuple[WithRefs, ...]
     """Per block: name, priority, asked, granted, and the `refs` included, in order."""
     cuts: tuple[WithRefs, ...]
-    """In the order they were made: part, rule, refs, tokens, over_before."""
+    """Cuts in the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
     total: int
     token_limit: int
@@ -994,9 +994,9 @@ class ContextBuilt(Event, family="prompts"):
     neutralised: int = 0
     """Number of texts in which forged markup was made harmless."""
     known: Knowledge = "built"
-    """Of a prompt that was not built here, `pinned` and `queue` are in the order in which it held them."""
+    """Origin of the prompt. If not built here, `pinned` and `queue` keep the prompt's own order."""
     sent: int | None = None
-    """Of one that a span reports, when its call began, in microseconds since the epoch."""
+    """Start of a reported call, in microseconds since the epoch."""
     span: str | None = None
     """Trace and span id of that span."""
 
@@ -1013,7 +1013,7 @@ class ModelCalled(Event, family="calls"):
     span: str | None = None
     """Trace and span id, where a span of an attached agent reports it."""
     captured: bool = True
-    """Whether the words of its prompt are known; spans may leave them out."""
+    """False if the span left out the words of the prompt."""
 
     @property
     def bookkeeping(self) -> bool:
@@ -1064,7 +1064,7 @@ class BlockEdited(Event, family="blocks"):
     restored: int | None = None
     """The earlier revision that a person restored, if any."""
     written_at: float | None = None
-    """When the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
+    """Time the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
     note: str | None = None
     """Hash of who wrote it elsewhere, and why."""
 
@@ -1107,7 +1107,7 @@ class ToolCalled(Event, family="blocks"):
     """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str
-    """As the model wrote it; it may not be the name of a tool."""
+    """Name as the model wrote it; possibly not that of a tool."""
     block: str | None
     outcome: Literal["done", "refused"]
     arguments: str
@@ -1125,9 +1125,9 @@ class MemoryWritten(Event, family="stores"):
     span: str
     """Trace and span id."""
     finished: int
-    """When the operation ended, in microseconds since the epoch: JSON numbers are exact up to these."""
+    """End of the operation, in microseconds since the epoch: JSON numbers are exact at that size."""
     store: str | None
-    """None: the span names none."""
+    """None if the span names none."""
     how: Literal["create", "update", "upsert"]
     records: tuple[tuple[str | None, str | None, int], ...]
     """Id, hash of the words and tokens of each; None and 0 for words that were not captured."""

@@ -16,14 +16,14 @@ from typing import IO, Any
 from memory_core.errors import FormatError, LimitError
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
-"""The largest file that is read whole, 20 MB: also what the app's file pickers accept."""
+"""Maximum bytes of a file that is read whole, 20 MB; also the limit of the app's file pickers."""
 BYTES_PER_VALUE = 20
 """JSON with more than a value in every 20 bytes is denser than any conversation."""
 MAX_VALUES = MAX_FILE_BYTES // BYTES_PER_VALUE
 """JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
 
 _BYTES_PER_MB = 1024 * 1024
-"""As Streamlit's `file_uploader` counts megabytes."""
+"""Bytes of a megabyte, as Streamlit's `file_uploader` counts."""
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _MARK = rf'(?:[^",[{{]++|{_STRING})*+(?:([,[{{])|\Z)'
 """The next mark outside of strings, or the end; possessive, so that no text is looked through twice."""

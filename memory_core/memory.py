@@ -62,9 +62,9 @@ class Receipt:
 
     A message that was only a memory section of this engine has none: it is not stored."""
     flushed: FlushPlan | None
-    """What left the queue, if anything did."""
+    """Messages that left the queue, if any."""
     served: dict[str, Served]
-    """What became of each block's deliveries; what is still running counts as waiting."""
+    """Outcome of each block's deliveries; those still running count as waiting."""
     queue_tokens: int
     """Tokens in the queue afterwards."""
 

@@ -114,7 +114,7 @@ class ChatMessage(BaseModel):
     role: MessageRole = MessageRole.USER
     parts: tuple[Part, ...] = ()
     additional_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Fields an endpoint sent beside the content: `tool_call_id`, `name`, legacy `tool_calls`."""
+    """Further fields from the endpoint: `tool_call_id`, `name`, legacy `tool_calls`."""
 
     def __init__(
         self,

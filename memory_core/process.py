@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 _SCRATCH = "memory-inspector-"
 
 _renewals: list[Callable[[], Callable[[], object] | None]] = []
-"""Each returns the callable to run in a child, or None if its owner is gone."""
+"""References to callables to run in a child process; None if the owner is gone."""
 
 
 def per_process(make: Callable[[], Made]) -> Callable[[], Made]:

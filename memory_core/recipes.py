@@ -59,7 +59,7 @@ class Recipe:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Accepted parameters with their defaults."""
     of_user: bool = False
-    """Whether its facts are user-scoped; the memory then needs a `user_id`."""
+    """True if its facts are user-scoped; the memory then needs a `user_id`."""
 
     def made(self, **parameters: Any) -> RecipeSpec:
         """Create new settings and blocks; the settings name the recipe.

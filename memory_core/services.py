@@ -42,8 +42,8 @@ class Services:
             self.extractor = extractor
         self._base: Services | None = None
         self.records_learners = True
-        """Whether the models given here are recorded as the learners of their sessions for every later process. False
-        for models that a user only tries in a browser tab."""
+        """True if these models are recorded as the learners of their sessions for every later process. False for models
+        that a user only tries in a browser tab."""
         self._lock = Lock()
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()

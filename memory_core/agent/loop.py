@@ -25,7 +25,7 @@ MAX_REPEATS = 2
 """Times that the same call is made in one reply."""
 
 STEP = "-step-"
-"""In the id of a message of tool calls or results; the part before it is the reply's id."""
+"""Separator in the id of a message of tool calls or results; the reply's id precedes it."""
 
 
 def nothing(what: str) -> None:
@@ -39,7 +39,7 @@ class Watch:
     text: Callable[[str], None] = nothing
     """Given the pieces of every round's text, as they come."""
     step: Callable[[str], None] = nothing
-    """Given a line about what is being done."""
+    """Callback that receives a line about the present step."""
     stopped: Callable[[], bool] = lambda: False
 
 
@@ -51,7 +51,7 @@ class AgentReply:
     """The last words, already stored; empty where it was stopped before any."""
     stopped: bool
     results: tuple[ToolResult, ...]
-    """Of every call, in order."""
+    """Results of all calls, in order."""
 
 
 def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None = None) -> AgentReply:

@@ -48,7 +48,7 @@ NAME_CHARACTERS = 64
 """Longest name of a tool that endpoints take."""
 
 RANK_CONSTANT = 60
-"""How much the first places of two rankings outweigh the next: the usual constant of reciprocal rank fusion."""
+"""Usual constant k of reciprocal rank fusion; lower values favour the first ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +228,7 @@ class MemoryTools:
                 "Nothing was changed. Split it."
             )
         tags = tuple(dict.fromkeys(tag for given_tag in given.tags if (tag := " ".join(given_tag.split()))))
-        asked = w.session.newest_turn  # what the agent archives on
+        asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
         new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
         scope = scope_key(self._session, archive)

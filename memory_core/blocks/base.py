@@ -47,7 +47,7 @@ T = TypeVar("T")
 DeliverOn = Literal["flush", "turn", "session_end"]
 
 RESERVED_NAMES = (QUEUE, "memory")
-"""Names that no block can have: they stand for something else in a prompt."""
+"""Reserved names: they mean something else in a prompt."""
 
 CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
@@ -67,7 +67,7 @@ class Item:
     tokens: int | None = None
     """Tokens of `words`, if already counted."""
     heading: bool = False
-    """Whether it is a line above other items, cut with the last of them (see `planning.context_plan.Piece`)."""
+    """True for a line above other items, cut with the last of them (see `planning.context_plan.Piece`)."""
     billed: int | None = None
     """Tokens of `parts` with the break after them, if already counted."""
 
@@ -230,35 +230,35 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """Kind shown in charts and on screen: `static`, `facts`, `vector`, `custom`, ..."""
 
     kind_learns: ClassVar[bool] = True
-    """Whether the kind can be given messages."""
+    """True if the kind can receive messages."""
 
     kind_has_text: ClassVar[bool] = False
-    """Whether its memory is one versioned text that people may edit."""
+    """True if its memory is one versioned text that people may edit."""
 
     kind_in_pieces: ClassVar[bool] = False
-    """Whether it can be cut piece by piece; other kinds are cut as a whole."""
+    """True if it can be cut piece by piece; other kinds are cut as a whole."""
 
     kind_model_calls: ClassVar[int] = 0
     """Model calls per delivery when a model learns for it."""
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
-    """One sentence on what happens to its contents when the block is removed."""
+    """Sentence on what happens to its contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False
-    """Whether it is stored under its kind; other blocks are stored under the import path of their class."""
+    """True if it is stored under its kind; other blocks are stored under the import path of their class."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index, with the types allowed for each."""
 
     instead: ClassVar[Mapping[str, str]] = {}
-    """What stands in the place of LlamaIndex's arguments that have no counterpart: the end of a sentence."""
+    """Hints on LlamaIndex's arguments that have no counterpart: the end of a sentence."""
 
     name: str
     description: str | None = None
     priority: int = Field(default=0, ge=0)
     """0: never cut. For other numbers, `truncation_order` says which is cut first."""
     accept_short_term_memory: bool = True
-    """Whether the block is given flushed messages."""
+    """True if the block receives flushed messages."""
     deliver_on: DeliverOn = "flush"
     truncation: Truncation = "trim"
     enabled: bool = True
@@ -325,7 +325,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def truncate(self, content: T, tokens_to_truncate: int) -> T | None:
         return None
 
-    # -- what the engine calls; built-in blocks override these -------------------------------------
+    # -- called by the engine; built-in blocks override these --------------------------------------
 
     @property
     def type(self) -> str:

@@ -73,7 +73,7 @@ class WordVectors:
         if new := [text for text, key in hashes.items() if key not in found]:
             found |= {hashes[text]: vector for text, vector in zip(new, embedded(embedder, new), strict=True)}
         with self._lock:
-            if len(self._known) > 1_000 + 4 * len(found):  # most of it is of facts that are gone
+            if len(self._known) > 1_000 + 4 * len(found):  # most entries belong to deleted facts
                 self._known = {}
             self._known |= found
         return {text: found[key] for text, key in hashes.items()}

@@ -103,7 +103,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """Owner of the facts. The user's are read in all their sessions, and are extracted from user messages only."""
 
     approval: bool = False
-    """Whether new facts are proposed, and in no context, until a person accepts them."""
+    """True: new facts are proposed, and in no context, until a person accepts them."""
 
     on_change: Literal["add", "decide"] = "add"
     """Handling of a find similar to a known fact: `add` keeps both and marks a contradiction; `decide` compares it with
@@ -385,7 +385,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return texts
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
-        # What has a key is a program's, which reads it by that key.
+        # A fact with a key belongs to a program, which reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
         known = [_to_known_fact(fact, learned.place.protected) for fact in loose]
         if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):

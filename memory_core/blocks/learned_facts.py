@@ -252,7 +252,7 @@ class LearnedFacts:
         finding = self.finding
         beside, fact = step, step.target
         others = {other.index: other for other in finding.steps}
-        while fact is None and beside.beside is not None:  # what it is said beside was stored before it
+        while fact is None and beside.beside is not None:  # the fact it is compared with was stored before it
             beside = others[beside.beside]
             fact = ids.get(-1 - beside.index, beside.target)
         return FactDecided(

@@ -123,7 +123,7 @@ def _problem(found: object) -> str | None:
 def _renamed(block: type[Block]) -> str:
     """Former names that a class defines, each with its present one; names of its own fields are not checked."""
     own = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
-    if own & {"_put", "_aput"}:  # it learns by a hook of today: what it calls `learn` is its own affair
+    if own & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
         own.discard("learn")
     found = [f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in own and name not in own]
     return ", ".join(found)

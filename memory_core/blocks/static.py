@@ -27,7 +27,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]
     read_only: bool = True
-    """Whether an agent's tools may not change it. People always may."""
+    """True if an agent's tools may not change it. People always may."""
     limit: int | None = Field(default=None, ge=1)
     """Maximum characters an agent may write; None: no limit."""
 

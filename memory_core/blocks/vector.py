@@ -59,7 +59,7 @@ MAX_RECORDED = 25
 """Maximum candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; others: counts."""
 
 MIN_CANDIDATES = 50
-"""Minimum number of candidates of each search, however few results are wanted."""
+"""Minimum number of candidates of each search, even if fewer results are wanted."""
 
 WIDE_CANDIDATES = 500
 """Candidates of each search where units lend to each other or as many as fit are wanted. With 300 instead, recall at
@@ -186,13 +186,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Penalty for long units, for each doubling beyond 100 tokens."""
     node_postprocessors: list[Any] = Field(default_factory=list, exclude=True)
-    """LlamaIndex's, applied to what the gates granted: they order it and leave out."""
+    """LlamaIndex postprocessors, applied to the granted units: they reorder and drop."""
     postprocessed_by: list[str] = Field(default_factory=list)
     """Their names, for processes that do not have them; set by the block."""
     unit: Unit = "message"
     scope: Literal["session", "user"] = "session"
-    """Whose sessions find what is stored: this one, or all of the user's with a block of this name and scope. It is
-    stored with the session in which it was said, and goes with it."""
+    """Sessions that search the stored units: this one, or all of the user's with a block of this name and scope. Units
+    are stored with the session they were said in, and deleted with it."""
     layout: Layout = "lines"
     """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""

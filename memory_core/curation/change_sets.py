@@ -123,7 +123,7 @@ class Change(AppliedChangeSet):
     """A change set that was just applied, or with `preview=True` only tried: nothing of it is stored then."""
 
     prompt: Context | None = None
-    """Of a preview: the next prompt as it would be; None if the change is in force."""
+    """Next prompt with the change, if this is a preview; None if the change is stored."""
 
     def __str__(self) -> str:
         return self.sentence if self.prompt is None else f"Preview: {self.sentence}\n{self.prompt}"

@@ -26,7 +26,7 @@ class Wished(Generic[Result]):
     result: Result
     plan: GraphPlan = field(default_factory=GraphPlan)
     action: str = "add"
-    """Of the graph's change set."""
+    """Action of the graph's change set."""
     kept: Mapping[str, Kept | None] = field(default_factory=dict)
     """Facts by key; see `Curation.put`."""
 

@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     """Options of every change."""
 
     block: str | None
-    """Name of the facts block; None: that of the facts given, else the first one."""
+    """Name of the facts block; None: that of the passed facts, else the first one."""
     preview: bool
     """Store nothing, and return the next prompt as it would be."""
     actor: Actor

@@ -141,7 +141,7 @@ def build_context(
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
-    # 2. Plan once everything is read: what has to be cut depends on all sizes together.
+    # 2. Plan once everything is read: cuts depend on all sizes together.
     layout = _Layout(session, read, reading)
     queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
@@ -167,7 +167,7 @@ def build_context(
         except NotFoundError:
             raise
         except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
-            shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote what was said
+            shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote messages
             _log.warning("A prompt was built that is not in the log. %s", shown)
             context = replace(context, unrecorded=user_message(error))
     if plan.over_by and config.when_over == "raise":
@@ -189,7 +189,7 @@ class _Layout:
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
         self.failures: dict[str, BaseException] = {}
-        """What each block's own truncation failed with, where it did; the block is left out."""
+        """Errors of blocks' own truncation, by block; such a block is left out."""
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}

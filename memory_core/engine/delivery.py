@@ -165,7 +165,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
             mine = scope == session_scope(session.id)
             if not force and (mine or (session.id, name) in _waiters()):
                 return Served(name, "waiting", done)  # its holder, or the worker waiting for it, serves this too
-            # The holder skips what has its next attempt later, and other sessions of the user.
+            # The holder skips deliveries whose next attempt is later, and other sessions of the user.
             _waiters().add((session.id, name))
             time.sleep(TURN_SECONDS)
             _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
@@ -179,7 +179,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
         return Served(name, "waiting", done)
-    except BaseException as error:  # the database or the whole session is gone, or something nobody foresaw
+    except BaseException as error:  # the database or the session is gone, or an unforeseen error
         _release_lease(session, key, owner)
         if not isinstance(error, StoreError | NotFoundError):
             _log.warning("Session %r, block %r: serving it failed with %s.", session.id, name, type(error).__name__)
@@ -327,7 +327,7 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
-    # After the commit, and by the type alone: the text of an exception may quote what was said, or a key.
+    # After the commit, and by the type alone: the text of an exception may quote messages, or a key.
     about = (session.id, attached.name, attempts, type(error).__name__)
     _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)
     if parked:

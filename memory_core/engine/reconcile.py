@@ -89,7 +89,7 @@ def create_or_join(
         session.config = MemoryConfig(**json.loads(w.session.config))
         if blocks is not None:
             _reconcile_blocks(session, w, made)
-        # 4. Load what is stored by now, after writing the texts it reads.
+        # 4. Load the stored state, after writing the texts it reads.
         session.adopt(blocks or ())
         w.flush_contents()
         session.load(w.connection, w.session)

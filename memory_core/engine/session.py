@@ -162,7 +162,7 @@ class Session:
         self.config = MemoryConfig()
         self.blocks: tuple[SessionBlock, ...] = ()
         self._loaded: Version | None = None
-        """Of what `config` and `blocks` are; None: they are to be loaded."""
+        """Revision of `config` and `blocks`; None if they are still to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
         self._given: dict[str, Block] = {}

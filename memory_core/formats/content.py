@@ -39,7 +39,7 @@ _FILES = {
     "file": "document", "input_file": "document", "document": "document", "document_url": "document",
     "media": "document", "blob": "document", "uri": "document",
 }  # fmt: skip
-"""Kind of file by the type of an entry; a MIME type beside the data decides before it."""
+"""Kind of file by the type of an entry; a MIME type beside the data takes precedence."""
 
 _WRAPPED = {
     "functionCall": "tool_call", "function_call": "tool_call", "toolUse": "tool_call",
@@ -169,7 +169,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
         found = _file(own, kind)
     elif kind in _TEXTS:
         found = _text(own)
-    elif kind.startswith("tool_") and "toolCallId" in own:  # a call and what came of it, of the Vercel AI SDK
+    elif kind.startswith("tool_") and "toolCallId" in own:  # a call with its result, as the Vercel AI SDK writes it
         result = _result(own) if any(own.get(name) is not None for name in ("output", "result")) else None
         found = filter(None, [read_call({"name": given.partition("-")[2], **own}), result])
     else:

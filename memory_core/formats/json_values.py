@@ -9,13 +9,13 @@ from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import MAX_DEPTH
 
 _DEPTH = MAX_DEPTH - 10
-"""How deep a value may be nested, with room for the message around it."""
+"""Maximum nesting of a value, with room for the message around it."""
 
 
 def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
     """The value of a JSON text, None if it has more than `most`, or is none. Bytes of no character become U+FFFD."""
     try:
-        if len(data) > most:  # what is shorter holds fewer
+        if len(data) > most:  # a shorter text holds fewer
             Budget("request", items=most).take_json(data)
         return json.loads(data.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):

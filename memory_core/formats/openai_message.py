@@ -36,7 +36,7 @@ MESSAGE_FIELDS = frozenset(
 """The fields that are read; `reasoning_content` is what DeepSeek and vLLM add, `reasoning` what OpenRouter does."""
 
 OTHER = "other_content"
-"""Entry of `additional_kwargs`: what was beside the parts and has no place in a message, a list of JSON values."""
+"""Entry of `additional_kwargs`: a list of JSON values found beside the parts, which a message cannot hold."""
 
 ITEMS = "openai_items"
 """Entry of `additional_kwargs`: the items of the Responses API that a message was made of, see `openai_items`."""
@@ -83,7 +83,7 @@ def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bo
     results = [entry for entry in entries if isinstance(entry, ToolResult)]
     rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
     if results and role is MessageRole.TOOL:
-        role = MessageRole.USER  # what stands beside results is none
+        role = MessageRole.USER  # other entries beside results are not results
     said: list[ChatMessage] = []
     if rest or not results:
         if role is MessageRole.TOOL and kwargs and not rest:

@@ -13,7 +13,7 @@ from memory_core.formats.openai_message import messages_from_openai
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
-"""Fields of an item around what it says."""
+"""Fields of an item other than its content."""
 
 
 def read_message(data: Any) -> list[ChatMessage]:

@@ -14,7 +14,7 @@ from memory_core.text import listed
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
 OUT_OF_PROPORTION = 2
-"""A block dropped whole is reported when it freed this many times what was needed."""
+"""Report a block dropped whole if it freed this many times the tokens needed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,9 +45,9 @@ class TurnRecord:
     token_limit: int = 0
     flushes: tuple[EventRecord, ...] = ()
     contexts: tuple[EventRecord, ...] = ()
-    """Every context built during the turn."""
+    """Contexts built during the turn."""
     searches: tuple[EventRecord, ...] = ()
-    """Every search of stored turns recorded during the turn."""
+    """Searches of stored turns recorded during the turn."""
     facts_added: int = 0
     relations_added: int = 0
     recalled: int = 0

@@ -12,7 +12,7 @@ from memory_core.events import Actor, Curated, EventRecord, GraphCurated, Thing
 Version = tuple[Thing, int]
 """A thing and one of its versions."""
 Key = int | tuple[int, int]
-"""What the undo of a change set calls it; see `FactsCurated.key` and `GraphCurated.key`."""
+"""Key by which an undo names a change set; see `FactsCurated.key` and `GraphCurated.key`."""
 
 MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
 """An actor in a sentence."""
@@ -28,11 +28,11 @@ class AppliedChangeSet:
     record: EventRecord
     event: Curated
     sentence: str = ""
-    """What it did: `Merged Bob into Robert Smith.`"""
+    """Description: `Merged Bob into Robert Smith.`"""
     undone_by: int | None = None
     """The number of its undo; None: it is in force."""
     obstacle: str = ""
-    """Why it cannot be undone, or, undone, be done again, as a sentence; empty: it can."""
+    """Reason, as a sentence, why it cannot be undone (or redone); empty if it can."""
 
     @property
     def number(self) -> int:
@@ -94,9 +94,9 @@ class ChangeLog:
         """
         self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
         self._sets: dict[Key, AppliedChangeSet] = {}
-        """By key, oldest first; undos are not among them."""
+        """Change sets by key, oldest first, without undos."""
         self._undos: dict[Key, list[AppliedChangeSet]] = {}
-        """By the key of what they undo, or do again, oldest first."""
+        """Undos and redos by the key of their change set, oldest first."""
         self._same: dict[Version, Version] = {}
         self._numbers: dict[int, AppliedChangeSet] = {}
         self._makers: dict[Version, Curated] = {}
@@ -115,7 +115,7 @@ class ChangeLog:
                 if new and thing in stood:
                     self._same[thing, new] = self._first((thing, stood[thing][event.again]))
         else:
-            return  # what it undoes was told of in a session that is gone
+            return  # the log of its change set went with a deleted session
         self._numbers[logged.number] = logged
         for thing, _, new in event.rows:
             self._makers.setdefault((thing, new), event)
@@ -148,7 +148,7 @@ class ChangeLog:
             done = [logged, *(undo for undo in undos if undo.event.again)] if self.undo_of(logged) else []
             for each in (*done, *(undo for undo in undos if not undo.event.again)):
                 passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
-            if logged.action == "import":  # nobody reads a whole file as it is imported
+            if logged.action == "import":  # nobody reviews every row of an import
                 passed |= {(thing, new) for thing, old, new in logged.event.rows if not old}
         return {
             version[0][1] for version, (actor, _) in self._authors.items() if actor == "user" and version not in passed

@@ -13,7 +13,7 @@ from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 
 KINDS = WORDING
-"""Events that record which contradictions were found and what was reworded later."""
+"""Events that record contradictions and later rewordings."""
 
 SETTLES = "keep_both"
 """The only change set that resolves a contradiction and leaves both facts as they are."""

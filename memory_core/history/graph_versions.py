@@ -20,7 +20,7 @@ class GraphVersions:
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
         self.authors: dict[tuple[Thing, int], tuple[Actor, int]] = {}
-        """Who made a version, and in which turn; of those after the first."""
+        """Author and turn of each version after the first."""
         self._steps: dict[Thing, list[tuple[Values, Values]]] = {}
         """Before and after each change: the first is that of the second version."""
         for record in sorted(records, key=lambda record: record.position):

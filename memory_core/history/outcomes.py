@@ -28,7 +28,7 @@ from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
-"""In the order a message passes through them, reversed: lost messages first."""
+"""States in reverse order of a message's life: lost messages first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class MessageOutcome:
     relations: int = 0
     """Relations learned from it, in any state except erased."""
     summarised: bool = False
-    """Whether a running summary has read it."""
+    """True if a running summary has read it."""
 
     @property
     def kind(self) -> Kind:
@@ -158,7 +158,7 @@ class Given:
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Duration of the successful delivery, including anything else delivered with it."""
+    """Seconds of the successful delivery, including anything else delivered with it."""
     learned: tuple[int, ...] = ()
     """New facts, in order."""
     confirmed: tuple[int, ...] = ()
@@ -177,7 +177,7 @@ class FlushOutcome:
 
     event: FlushPlanned
     given: tuple[Given, ...]
-    """In delivery order; empty if no block learns from flushes."""
+    """Outcomes in delivery order; empty if no block learns from flushes."""
 
 
 def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome | None:

@@ -126,7 +126,7 @@ class Pieces:
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
         """Hashes of all words a context needs, including its input and what was cut. `facts`: see `PieceReader`."""
         event = context_of(record)
-        # 1. What stood in the prompt and what was cut from it: a cut is shown with its words too.
+        # 1. Collect pieces of the prompt and those cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
@@ -271,6 +271,6 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     history = reader.messages(places_of(event))
     if event.known != "built":
         return Layout(tuple(history), ())
-    # 3. Made harmless last and all alike: whoever's words they are, they could pose as an element of the section.
+    # 3. Escape last, and all words alike: any of them could pose as an element of the section.
     said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
     return Layout(said, render_memory(sections))

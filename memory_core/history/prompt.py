@@ -54,7 +54,7 @@ class Entry:
     attached: tuple[str, ...] = ()
     """Types of its non-text parts: `image`, `audio`, ..."""
     origin: tuple[str, int] | None = None
-    """Session and turn of a stored turn that another session of the user said; None for all else."""
+    """Session and turn of a stored turn from another session of the user; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Prompt:
     parts: tuple[PromptPart, ...]
     """The queue, pinned system messages, then the blocks from never cut to cut first."""
     cuts: tuple[PromptCut, ...]
-    """In the order they were made."""
+    """Cuts, in the order they were made."""
     layout: Layout
     tool_call_tokens: int
     """Tokens of the tool calls in the messages as sent."""

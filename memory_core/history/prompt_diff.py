@@ -37,7 +37,7 @@ class PartDiff:
     removed: tuple[Difference, ...]
     added: tuple[Difference, ...]
     reordered: bool
-    """Whether the items common to both are in a different order."""
+    """True if the items common to both are in a different order."""
 
     @property
     def changed(self) -> bool:

@@ -80,7 +80,7 @@ class MessageOutcome:
     relations: tuple[int, ...]
     """Relations learned from it, in any state; erased ones are omitted."""
     in_context: bool
-    """Whether it was one of the messages of the latest context."""
+    """True if it was one of the messages of the latest context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class SessionSnapshot:
     """Oldest first, pinned messages included."""
     archived: tuple[RebuiltMessage, ...]
     facts: tuple[RebuiltFact, ...]
-    """In every state but erased, oldest first."""
+    """Facts in every state but erased, oldest first."""
     graphs: dict[str, Graph]
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
     """The messages of the latest context; None if none was built yet."""
     outcomes: dict[int, MessageOutcome]
-    """By sequence number, of every message ever added."""
+    """Every message that was added, by sequence number."""
     missing: tuple[str, ...]
     """Hashes of needed words that were erased."""
 

@@ -70,7 +70,7 @@ class RowsAt:
 
     def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
         """The session's own row; to be made after `message_rows`, which settles what messages are counted with."""
-        # 1. What a constructor gave beside settings is not in the log: it is taken as it is now.
+        # 1. Constructor arguments other than settings are not in the log: take their present values.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
         # 2. One counter for the whole queue, or none: sizes of two tokenizers do not add up. Without one, the queue is
         #    counted again when the session is next written.
@@ -141,7 +141,7 @@ class RowsAt:
         here, still = set(entities), set(relations)
         # 1. Entities first, as relations need both their ends.
         kept = {n: e for n, e in self.graph.entities.items() if n in here and {e.name, *e.aliases} <= texts.keys()}
-        # 2. An entity that was merged into a lost one is lost, and so on along the chain: until nobody points nowhere.
+        # 2. An entity merged into a lost one is lost too: repeat until no reference dangles.
         while lost := {n for n, e in kept.items() if e.merged_into is not None and e.merged_into not in kept}:
             kept = {n: e for n, e in kept.items() if n not in lost}
         # 3. Only then relations; and `ended_by` of each last, as it names another relation that must be there.

@@ -38,9 +38,9 @@ class RecordVersion:
 class StoreRecord:
     store: str
     id: str | None
-    """None: its spans give it no id."""
+    """Id in the spans; None if they give none."""
     versions: list[RecordVersion] = field(default_factory=list)
-    """In the order in which the writes ended; empty for one that was only found."""
+    """Writes in the order in which they ended; empty for a record that was only found."""
     found: list[EventRecord] = field(default_factory=list)
     """Searches that returned it."""
     found_words: str | None = None
@@ -61,10 +61,10 @@ class StoreRecord:
 class Store:
     name: str
     records: list[StoreRecord] = field(default_factory=list)
-    """In the order in which they were seen first, deleted ones included."""
+    """Records in the order of first appearance, deleted ones included."""
     searches: list[EventRecord] = field(default_factory=list)
     deleted: EventRecord | None = None
-    """When the whole store was deleted."""
+    """Time at which the whole store was deleted."""
 
     @property
     def held(self) -> list[StoreRecord]:
@@ -149,7 +149,7 @@ class _Folding:
         """Count a read: of the record with this id, else of the one with the very same words."""
         found = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
         if found is None:
-            if id is None:  # without an id nobody can say whether it is one that was found before
+            if id is None:  # without an id it cannot be matched with an earlier find
                 return
             found = self._new(store, id)
             found.found_words = words

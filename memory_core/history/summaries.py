@@ -69,7 +69,7 @@ def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevis
 def _rewritten(found: list[ToldRevision], record: EventRecord, event: SummaryRewritten) -> list[ToldRevision]:
     """The revisions after a rewrite; the change of the text, if any, precedes it in the log."""
     if not found or found[-1].revision != event.revision:
-        # The summariser found nothing worth recording: there is no text, yet it covers what was read.
+        # The summariser found nothing worth recording: no text, but the messages count as covered.
         return [*found, ToldRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
     last = found[-1]
     if not event.covers:  # emptied with the messages it was made of

@@ -91,11 +91,11 @@ class Usage:
     """Position of the last event counted."""
     blocks: Mapping[str, BlockUse] = field(default_factory=dict)
     facts: Mapping[int, Use] = field(default_factory=dict)
-    """By id; facts that were in no prompt are omitted."""
+    """Use of facts by id; facts that were in no prompt are omitted."""
     turns: Mapping[int, Use] = field(default_factory=dict)
-    """By number of the stored turn; those never retrieved are omitted."""
+    """Use of stored turns by number; those never retrieved are omitted."""
     relations: Mapping[int, Use] = field(default_factory=dict)
-    """By id; relations that were in no prompt are omitted."""
+    """Use of relations by id; relations that were in no prompt are omitted."""
     kept: Mapping[RefKind, AbstractSet[int]] = field(
         default_factory=lambda: {"fact": set(), "unit": set(), "relation": set()}
     )
@@ -151,7 +151,7 @@ class UsageCounter:
         self.position = 0
         self._usage: Usage | None = Usage()
         self._blocks: dict[tuple[str, int], _Block] = {}
-        """By name and the position at which it was added: a block added again starts from zero."""
+        """Blocks by name and position at which they were added: a block added again starts from zero."""
         self._past = Projection()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
@@ -273,7 +273,7 @@ class UsageCounter:
 
     def _reset(self, record: EventRecord, event: SessionReset) -> None:
         for block in self._blocks.values():
-            block.read_error = None  # it may quote what was forgotten
+            block.read_error = None  # it may quote forgotten messages
         if event.status is None:  # turns are counted from 1 again
             self._blocks = {key: _Block() for key in self._blocks}
 

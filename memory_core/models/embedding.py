@@ -26,22 +26,22 @@ from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.process import once, per_process, renewed
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
+"""SHA-256 of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-"""Of the official `tokenizer.json`."""
+"""SHA-256 of the official `tokenizer.json`."""
 DIMENSIONS = 384
 PIECE_TOKENS = 256
 """The length the model was trained for, its two marker tokens included."""
 MAX_PIECES = 8
 LATER_PIECE = 0.2
-"""Pieces of a long text that are embedded, and what each but the first counts beside it. People say at the beginning
+"""Maximum pieces of a long text that are embedded, and the weight of each after the first. People say at the beginning
 what a text is about: on BEAM's long messages the plain mean of all pieces finds 2 points less at 1,000 tokens."""
 BATCH = 32
 BATCH_TOKENS = 512
-"""Tokens run at once, padding included: what a layer makes of them stays near the processor. Batches of 32 whatever
+"""Tokens run at once, padding included: a layer's output then fits the processor's cache. Batches of 32 whatever
 their length took 1.2 times as long on chat messages, 2 times on long ones."""
 MAX_THREADS = 4
-"""That embed at once, each on a core of its own."""
+"""Threads that embed at once, each on its own core."""
 MEMO_SIZE = 1_024
 """Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
@@ -170,7 +170,7 @@ class MeasuredEmbedder(ABC):
 
     offline = False
     _name: str
-    """Of the model."""
+    """Name of the model."""
 
     def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
@@ -374,7 +374,7 @@ def _load_model() -> _MiniLM:
     words = known_file(file.read_bytes(), TOKENIZER_SHA256, "minilm/tokenizer.json of memory_core")
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # batches beside each other are faster than one batch on two cores
+    options.intra_op_num_threads = 1  # two batches in parallel are faster than one batch on two cores
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])

@@ -29,7 +29,7 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers that need no key: the client refuses an empty one."""
 REASON_CHARACTERS = 300
-"""Of the endpoint's own words that are quoted in an error."""
+"""Maximum characters of the endpoint's text quoted in an error."""
 _HIDDEN = "[key]"
 
 
@@ -153,7 +153,7 @@ def environment_url() -> str:
 def _same_address(url: str) -> bool:
     try:
         return url.rstrip("/") == environment_url().rstrip("/")
-    except ConfigError:  # the environment's is none
+    except ConfigError:  # ignore the environment's
         return False
 
 

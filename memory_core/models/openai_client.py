@@ -32,7 +32,7 @@ _NO_TOOLS = re.compile(
     r".{0,80}\b(?:tools?|functions?)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""How endpoints word that they, or a model, take no tools."""
+"""Error texts of endpoints that do not support tools."""
 LONGEST_REPLY = 2_000_000
 """Characters of a streamed reply, arguments of tool calls included: four times what today's models can give at once."""
 
@@ -285,7 +285,7 @@ class _StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     decoded: dict[str, Any] | None = None
-    """Where an endpoint sends an object in place of its text."""
+    """Fields in which an endpoint may send an object instead of text."""
 
 
 class _StreamedCalls:

@@ -147,7 +147,7 @@ class Extraction:
     facts: tuple[ExtractedFact, ...]
     calls: tuple[ModelCall, ...] = ()
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why there is no fact of a message, by its index in the batch, where the extractor can tell."""
+    """Reasons why a message gave no fact, by its index in the batch, if the extractor knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ class Summarised:
     broken: int = 0
     """Sentences that it broke off, because one alone was longer than the bound."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why nothing of a message went into the text, by its index, where the summariser can tell."""
+    """Reasons why nothing of a message went into the text, by its index, if the summariser knows."""
 
 
 @runtime_checkable
@@ -248,14 +248,14 @@ class FoundRelation:
 
     subject: str
     predicate: str
-    """In the third person and the base wording of this engine: `works at`, `manages`, `allergic to`."""
+    """Predicate in the third person and this engine's base wording: `works at`, `manages`, `allergic to`."""
     object: str
     subject_type: str = "other"
     object_type: str = "other"
     source: int | None = None
     """Index of the message in the batch that says it."""
     ended: bool = False
-    """Said to hold no longer."""
+    """True if the relation no longer holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class RelationsFound:
     refused: tuple[str, ...] = ()
     """Proposals of the model that cannot be relations, a sentence each."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why there is no relation of a message, by its index in the batch, where the extractor can tell."""
+    """Reasons why a message gave no relation, by its index in the batch, if the extractor knows."""
 
 
 @runtime_checkable

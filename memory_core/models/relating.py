@@ -22,7 +22,7 @@ from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 
 MAX_RELATIONS = 200
-"""Of one answer; a model that gives more repeats itself."""
+"""Maximum relations of one answer; a model that gives more repeats itself."""
 UNKNOWN_TYPE = "a type that there is not"
 NO_MESSAGE = "a relation from a message that there is not"
 REPEATED = "a relation given more than once"

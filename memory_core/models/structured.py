@@ -11,7 +11,7 @@ from memory_core.messages import storable
 from memory_core.models.protocols import Answer, json_schema
 
 SCAN_CHARACTERS = 200_000
-"""Of a wordy answer that are searched for a JSON object."""
+"""Maximum characters of a wordy answer that are searched for a JSON object."""
 CANDIDATES = 200
 """Opening braces tried in a wordy answer."""
 
@@ -22,7 +22,7 @@ _THOUGHTS = re.compile(
     rf"|<\s?/\s?(?:{_TAGS})\s?>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|channel\|>final.{{0,80}}?<\|message\|>",
     re.IGNORECASE,
 )
-"""Marks at the beginning and at the end of what a model thinks aloud: of DeepSeek and its kin, Mistral, Kimi, Seed,
+"""Marks at the beginning and end of a model's visible thinking: of DeepSeek and its kin, Mistral, Kimi, Seed,
 Skywork and gpt-oss, and tags that prompts ask for."""
 
 

@@ -25,7 +25,7 @@ BEST_OF_EPISODE = 3
 """Units whose mean match is that of their episode; one that is missing counts as 0."""
 
 PERSON = 0.4
-"""Speaker signal of what a person said, the question being about somebody else or nobody; an assistant's is 0."""
+"""Speaker signal of a person's message if the question is about somebody else or nobody; an assistant's is 0."""
 
 LONG = 100
 """Tokens; a unit twice as long costs the length term once and lends half, four times as long twice and a quarter."""
@@ -46,7 +46,7 @@ class Traits:
     speakers: frozenset[str]
     """Folded names or roles of who speaks in it."""
     person: bool
-    """Is any of them a user, or an assistant with a name?"""
+    """True if any of them is a user, or an assistant with a name."""
     time: float | None
     """Time of the message, where known: seconds since 1970."""
     informativeness: float
@@ -63,9 +63,9 @@ class BoostWeights:
     """
 
     neighbours: float = 0.15
-    """Of the match of each neighbour."""
+    """Weight of each neighbour's match."""
     episode: float = 0.4
-    """Of the mean match of the episode's best units."""
+    """Weight of the mean match of the episode's best units."""
     speaker: float = 0.25
     date: float = 0.1
     informativeness: float = 0.15
@@ -85,7 +85,7 @@ class BoostWeights:
 
 
 BOOSTS = tuple(field.name for field in fields(BoostWeights))
-"""In the order in which events and candidates hold them."""
+"""Signals in the order used by events and candidates."""
 
 
 def boosts(

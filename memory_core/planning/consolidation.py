@@ -56,7 +56,7 @@ class Candidate:
     id: int
     text: str
     similarity: float
-    """Of wording and, where vectors are at hand, meaning, 0 to 1."""
+    """Similarity of wording and, if vectors are available, of meaning, 0 to 1."""
     slot: str | None = None
     protected: bool = False
 
@@ -70,8 +70,7 @@ class Prepared:
     held_back: tuple[Confirmation, ...]
     """Like a fact that a person rejected."""
     repeated: Mapping[int, int]
-    """Those that say nothing beside another one found at the same time, each with that one: it says as much, or takes
-    its place."""
+    """Redundant facts of the same batch, each with the one that says as much or replaces it."""
     owners: Mapping[str, int]
     """The known fact that has some words (`same_words`) already; rejected ones aside."""
 
@@ -84,7 +83,7 @@ class Decision:
     target: int | None = None
     """Id of the candidate that is updated, deleted or said again; None for `add`."""
     text: str | None = None
-    """The words after an update, or of what is added; None: those found. With `delete`: a fact to add besides."""
+    """Words after an update or addition; None: those found. With `delete`: a fact to add as well."""
     rule: str = "model"
 
 
@@ -256,12 +255,12 @@ class _Settling:
         self.settled: list[Settled] = []
         self._found, self._waiting, self._refused = found, waiting, refused
         self._owners: dict[str, int | None] = {**owners}
-        """Which known fact has some words by now; None: one that was added."""
+        """Known fact by its current words; None for one that was added."""
         self._changed: dict[int, str | None] = {}
         """Known facts that were changed, with their words now; None: deleted."""
         self._added: dict[int, FoundFact] = {}
         self._said: dict[str, int] = {}
-        """Which found fact brought some words."""
+        """Found fact by the words it brought."""
 
     def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]

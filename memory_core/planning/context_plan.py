@@ -41,7 +41,7 @@ class Part:
     name: str
     priority: int
     pieces: tuple[Piece, ...]
-    """In the order they will be read."""
+    """Parts in reading order."""
     cut_order: tuple[int, ...] = ()
     """Indexes of `pieces`, first to go first; empty: the block is cut whole."""
     truncation: Truncation = "trim"
@@ -98,7 +98,7 @@ class ContextPlan:
     total: int
     token_limit: int
     over_by: int
-    """Tokens above the limit all the same: only what is never cut is left (see `when_over`)."""
+    """Tokens that still exceed the limit once only uncuttable parts are left (see `when_over`)."""
     over_because: str | None
     """Name of the uncuttable content that alone exceeds the limit; None when nothing does."""
 
@@ -172,7 +172,7 @@ def plan_context(
         if total(queue_asked) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
 
-    # 3. Now only what is never cut stands beside the queue, so that its oldest turns are all there is left to give.
+    # 3. Only uncuttable parts are left beside the queue, so the queue's oldest turns have to go.
     #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
     kept = tuple(queue)
     if when_over == "shrink_queue" and (over := total(queue_asked) - token_limit) > 0:

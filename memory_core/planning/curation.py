@@ -81,7 +81,7 @@ class SuppressedFact:
     at: float
     sources: tuple[tuple[str, int], ...]
     position: int
-    """Of its event."""
+    """Action recorded in its event."""
     category: str = "other"
     slot: str | None = None
 
@@ -98,7 +98,7 @@ class After:
     sources: tuple[tuple[str, int], ...] = ()
     """Sources it gained."""
     category: str | None = None
-    """None: as before; so are topics and metadata."""
+    """None leaves it unchanged; the same holds for topics and metadata."""
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
@@ -123,12 +123,12 @@ class FactPlan:
     added: tuple[New, ...] = ()
     reason: str = ""
     removed: tuple[Fact, ...] = ()
-    """What an undo takes away, with its words."""
+    """Items that an undo removes, with their words."""
     undoes: bool = False
-    """A fact that is as it is to be gets no new version: nobody looked at it."""
+    """A fact that already has these values gets no new version, as nobody looked at it."""
 
 
-# -- what a person can wish ----------------------------------------------------------------------
+# -- requested changes ---- ----------------------------------------------------------------------
 
 
 def add(
@@ -360,7 +360,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
     return _some(action, steps, reason or next((change.reason for change in changes if change.reason), ""))
 
 
-# -- what it comes to ----------------------------------------------------------------------------
+# -- resulting plans ----------------------------------------------------------------------------
 
 
 def settle(change: ChangeSet) -> FactPlan:

@@ -18,7 +18,7 @@ from memory_core.messages import storable
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
-"""From this likeness on (`memory_core.text.similarity`) two wordings count as one fact."""
+"""Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
 
 DUPLICATE_IN_SLOT = 0.8
 """The same for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""

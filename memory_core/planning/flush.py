@@ -24,7 +24,7 @@ class SizedMessage:
     """A message reduced to what planning needs."""
 
     seq: int
-    """Its place in the session: order is by this number, never by a clock."""
+    """Position in the session: order is by this number, never by a clock."""
     role: MessageRole
     tokens: int
     calls: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class FlushPlan:
 
     leave: tuple[SizedMessage, ...]
     rules: tuple[Rule, ...]
-    """Which cuts were made, in order."""
+    """Rules of the cuts that were made, in order."""
     tokens: int
     """Tokens that leave."""
     tokens_left: int

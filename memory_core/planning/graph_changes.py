@@ -50,12 +50,12 @@ class NamedRelation:
     subject_type: str = "other"
     object_type: str = "other"
     ended: bool = False
-    """It held once."""
+    """True if it held only in the past."""
     sources: tuple[Source, ...] = ()
     """The messages that say it."""
 
 
-# -- what was found ------------------------------------------------------------------------------
+# -- found relations -----------------------------------------------------------------------------
 
 
 def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
@@ -191,7 +191,7 @@ def _unite(draft: Draft, one: int, other: int) -> None:
     draft.merge([gone], into)
 
 
-# -- what a person wishes ------------------------------------------------------------------------
+# -- requested changes -------------------------------------------------------------------------
 
 
 def add(graph: Graph, new: NamedRelation) -> GraphPlan:
@@ -422,7 +422,7 @@ def _current_relations(draft: Draft, relations: Iterable[Relation]) -> list[Rela
     return list({now.id: now for now in (draft.current_relation(relation) for relation in relations)}.values())
 
 
-# -- said afterwards -------------------------------------------------------------------------------
+# -- descriptions ---------------------------------------------------------------------------------
 
 
 def describe_change_set(

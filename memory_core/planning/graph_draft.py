@@ -45,13 +45,13 @@ class GraphPlan:
     confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
     """Known relations that were said again, and where."""
     refused: tuple[tuple[str, int], ...] = ()
-    """Why something found was left out, and how many were for this reason."""
+    """Reasons for refusing found relations, each with its count."""
     repeated: int = 0
-    """How many of what was found were known, or found before among the same."""
+    """Number of found relations that were known, or repeated within the batch."""
     fruitless: tuple[tuple[int, NothingReason], ...] = ()
-    """Those of what was found, by index, that change and confirm nothing, each with the reason."""
+    """Found relations, by index, that change and confirm nothing, each with the reason."""
     removed_entities: tuple[Entity, ...] = ()
-    """What an undo takes away, with its words."""
+    """Items that an undo removes, with their words."""
     removed_relations: tuple[Relation, ...] = ()
 
     def __bool__(self) -> bool:
@@ -267,7 +267,7 @@ class Draft:
         confirmed = {id: united(sources) for id, sources in self._confirmed.items()}
         relations = []
         for id, old in self.graph.relations.items():
-            # Its sources grow by the confirmation, which is no change of its own.
+            # A confirmation only adds sources, which does not count as a change.
             like_before = replace(old, sources=self.relations[id].sources) if id in confirmed else old
             if self.relations[id] != like_before:
                 relations.append((like_before, self.relations[id]))

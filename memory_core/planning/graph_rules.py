@@ -22,7 +22,7 @@ Action = Literal["add", "edit", "end", "hold", "retire", "merge", "rename", "imp
 TYPES = ("person", "place", "organisation", "project", "thing", "date", "other")
 
 LONGEST = 80
-"""Characters of a name or a predicate; what is longer is a sentence, not a name."""
+"""Maximum characters of a name or predicate; longer texts are sentences."""
 
 THE_USER = "The user"
 """The entity that "I" and "me" mean."""

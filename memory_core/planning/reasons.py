@@ -30,7 +30,7 @@ class Outcome:
     sources: tuple[int, ...]
     """Messages that say it; all that were read, where the learner could not tell."""
     reason: Reason | None = None
-    """Why it came to nothing; None if it was stored, or confirmed or changed something."""
+    """Reason why it had no effect; None if it was stored, or confirmed or changed something."""
 
 
 def plan_reasons(

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from memory_core.errors import ConfigError
 
 GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "postprocessed", "no_room"]
-"""Where a candidate ended; all but the first are gates, in the order in which they are passed."""
+"""Outcome of a candidate; all but the first are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
-"""Of one message, or of many."""
+"""Signals of one message, or arrays for many."""
 
 Head = tuple[int, str]
 """Key of a date line shared by several units: episode and day."""
@@ -61,7 +61,7 @@ class RetrievalPlan:
     candidates: tuple[Candidate, ...]
     """Best first; equal scores: smaller number, that is the older, first. Postprocessed: the granted ones first."""
     gates: dict[GateOutcome, int]
-    """How many candidates met each outcome; every one is there."""
+    """Number of candidates for each outcome; includes zeros."""
 
     @property
     def granted(self) -> tuple[int, ...]:

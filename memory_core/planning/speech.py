@@ -15,13 +15,13 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.text import STOP_WORDS
 
 LONGEST_NAME = 40
-"""Characters of a speaker's name; what is longer is no name."""
+"""Maximum characters of a speaker's name."""
 
 _LONGEST_TIME = 40
 _NAME = r"[^\W\d_][\w .'’-]{0,39}?"
 _NUMBERS = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
 _EXPORTED = (
-    # What a link's address follows is its text.
+    # The text of a link precedes its address.
     re.compile(
         rf"\[(?P<when>(?=[^\]]{{0,{_LONGEST_TIME}}}\d)[^\]\[\n]{{1,{_LONGEST_TIME}}})\](?!\()\s*(?:(?P<who>{_NAME}):\s+)?"
     ),
@@ -54,11 +54,11 @@ class ParsedMessage:
     speaker: str | None
     """The name that came with it; None where only its role is known."""
     when: str | None
-    """The time that came with it, as it was written; unreadable ones only where they cannot pose as a line."""
+    """Time as written; unreadable ones only where they cannot pose as a line."""
     time: float | None
     """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
     words: str
-    """Its full text, without a leading speaker and time."""
+    """Full text, without a leading speaker and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def read_time(written: str) -> float | None:
     from dateutil import parser
 
     try:
-        # What is missing is taken from the default: only what two of them agree on was written.
+        # Missing fields come from the default: only fields on which two parses agree were written.
         dotted = _DOTTED.search(written) is not None  # so written where the day comes first
         read = partial(parser.parse, written, dayfirst=dotted, ignoretz=True)
         found, again = (read(default=default) for default in _DEFAULTS)

@@ -16,11 +16,11 @@ Bearing = Literal[
     "same", "more", "less", "ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference",
     "apart",
 ]  # fmt: skip
-"""Of a new statement on a known one.
+"""Relation of a new statement to a known one.
 
-- `same`, `less`: it says nothing that is not known; `more`: all that is known, and something besides
-- `ended`: what is known holds no longer; `negation`: it is not so; `partly`: part of it is not so
-- `opposite`: what was denied holds; `same_slot`: another value of what has only one
+- `same`, `less`: it adds nothing; `more`: it repeats what is known and adds something
+- `ended`: the known one no longer holds; `negation`: it is denied; `partly`: part of it is denied
+- `opposite`: a denied one holds after all; `same_slot`: another value of a single-valued slot
 - `other_number`: the same with another number; `preference`: another choice among the same
 - `apart`: none of these
 """
@@ -47,7 +47,7 @@ _ENDED = re.compile(
 )
 _DENIED = re.compile(r"\b(?:not|never|cannot|without)\b|n't\b", re.IGNORECASE)
 _TURNING = _listed("no longer not never any anymore used stopped quit gave up formerly previously cannot without")
-"""Words that turn a statement round and are no part of what it is about."""
+"""Words that negate a statement and are not part of its subject matter."""
 _CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|instead)\b|; ", re.IGNORECASE)
 _CONNECTING = STOP_WORDS | _listed(
     "every during named called especially near since until before after twice daily often always again"
@@ -68,7 +68,7 @@ class _Statement:
     holds: bool
     ended: bool
     goes_on: bool
-    """It says something else after a "but"."""
+    """True if it states something else after a "but"."""
     words: tuple[str, ...]
     matter: tuple[str, ...]
     """The stem of each word; of stop words the words themselves."""

@@ -60,7 +60,7 @@ class SearchSettings:
     """Settings that determine a search, named as in `VectorMemoryBlock`."""
 
     similarity_top_k: int | None
-    """None: as many as fit."""
+    """Limit; None: as many as fit."""
     similarity_threshold: float | None
     vector_weight: float
     keyword_weight: float
@@ -78,12 +78,12 @@ class Search:
 
     block: str
     query: str | None
-    """None if its words were erased since."""
+    """Text of the question; None if it was erased since."""
     settings: SearchSettings
     weights: tuple[float, float] | None
     """Weights of the vector and the keyword score as used; None if a record does not state them."""
     found: Ranked
-    """Every stored turn, best first; for a recorded search, the recorded candidates."""
+    """Stored turns, best first; for a recorded search, the recorded candidates."""
     counts: Mapping[CandidateOutcome, int]
     """Number of stored turns by outcome, including those not in `found`."""
     stored: int | None
@@ -105,7 +105,7 @@ class Search:
     token_budget: int | None = None
     """Token budget to fill; None if a number of results is requested instead."""
     elsewhere: tuple["Elsewhere", ...] = ()
-    """What it found in other sessions of the user, best first; of a recorded search, what it requested of them."""
+    """Results from other sessions of the user, best first; for a recorded search, those it requested."""
 
     @property
     def candidates(self) -> int:
@@ -445,7 +445,7 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
     return TurnMap(tuple(drawn), placed, len(points), share, asked)
 
 
-# -- what was searched then --------------------------------------------------------------------------
+# -- recorded searches ----------------------------------------------------------------------------
 
 
 def recorded_searches(session: Session, turn: int, name: str, upto: int | None) -> list[Search]:

@@ -56,7 +56,7 @@ class Check:
     state: State
     """`offline`: no language model, by choice. `unsure`: it answers, but not to the request that was made."""
     name: str
-    """Name of what was checked: an address without its password, or a model. Empty if unknown."""
+    """Name of the checked part: an address without its password, or a model. Empty if unknown."""
     seconds: float | None
     """Time until the answer; None if no request was made or no answer came."""
     text: str = ""
@@ -241,7 +241,7 @@ def _vectors(database: Database, services: Services) -> _Answer:
         newest = _newest(database)
         if newest is None:
             return _Answer(index.name, _seconds(index.check))
-        if not _finds_newest(database, index, *newest):  # the search has also added to the index what was missing
+        if not _finds_newest(database, index, *newest):  # the search has also added missing vectors to the index
             raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
         return _Answer(index.name, _seconds(lambda: _finds_newest(database, index, *newest)))
     except VectorIndexError as error:

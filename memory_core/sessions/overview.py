@@ -86,7 +86,7 @@ def list_sessions(database: Database, *, user_id: str | None = None) -> list[Sta
 class Origin:
     kind: Literal["new", "import", "branch", "attached", "opened"]
     source: str = ""
-    """For an import, what was imported; for a branch, the id of the original session; the file that was opened."""
+    """Name of the import, id of the original session of a branch, or the file that was opened."""
     turn: int | None = None
     """For a branch, the turn at which it was made."""
 
@@ -105,7 +105,7 @@ class Overview:
     user_facts: int
     """Active facts of its user, shared by all of that user's sessions and deleted with none of them."""
     reads_user_facts: bool
-    """Whether one of its blocks stores user-scoped facts."""
+    """True if one of its blocks stores user-scoped facts."""
     origin: Origin
 
 

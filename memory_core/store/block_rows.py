@@ -43,7 +43,7 @@ class TextRevision:
     turn: int
     at: float
     note: str | None = None
-    """Who wrote it elsewhere, and why (see `Written`)."""
+    """Author and reason if it was written elsewhere (see `Written`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Written:
     at: float | None = None
     """Time of writing, in seconds since 1970; None: unknown."""
     note: str | None = None
-    """Who wrote it, and why."""
+    """Author, and reason."""
 
 
 @dataclass(frozen=True, slots=True)

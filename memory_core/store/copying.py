@@ -437,7 +437,7 @@ def _number_everything(
                 collection = collection_name(pieces.database, session_id, vector.block, vector.embedder)
                 yield {**values, "collection": collection, "heard": says.get(vector.id)}
 
-    # Each kind before those that refer to it; references within a kind are set when all its rows exist.
+    # Referenced kinds come first; references within a kind are set once all its rows exist.
     kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
         ("facts", fact_table, of(own, fact_table)),
         ("vectors", vector_table, vectors()),

@@ -74,8 +74,8 @@ class Database:
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
         self.for_agents = not shared_connection
-        """Whether what this process writes is an agent's, to whom an app leaves its sessions. An app says no; and no
-        app can open a database in memory."""
+        """True if writes of this process are an agent's, whose sessions an app only reads. An app sets False; nor can
+        an app open a database in memory."""
         self.noted: dict[str, float] = {}
         """Sessions that this process works in, and when that was stored last; see `memory_core.store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
@@ -86,7 +86,7 @@ class Database:
         self._owns_engine = True
         self._openers = 1
         self._closed: str | None = None
-        """Name of what was closed, for the error on use; None while it is open."""
+        """Name of the closed database, for the error on use; None while it is open."""
         path = engine.url.database
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
             self._file = Path(path)

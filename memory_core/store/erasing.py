@@ -91,7 +91,7 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     remove_messages(w, seqs)
     _remove_empty_deliveries(w)
     if status is None:
-        # Custom blocks learned from what is gone: they start again from their constructor's values.
+        # Custom blocks learned from erased messages: they restart from their constructor's values.
         where = block_table.c.session_id == w.session.id
         w.connection.execute(update(block_table).where(where).values(state=None))
     erase_unneeded(w, w.session.scope)
@@ -147,7 +147,7 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
 
     In seconds since the epoch; a later session may still be in work.
     """
-    # What is stored first and erased last.
+    # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
     has_messages = select(_m.seq).where(_m.session_id == session_table.c.id).exists()
     old = session_table.c.deleted_at < before

@@ -58,7 +58,7 @@ class FactRevision:
     turn: int
     at: float
     category: str | None = None
-    """None where it was not stored: the fact's own category, which nothing could change at that version."""
+    """None if it was not stored: then the fact's category, which could not change at that version."""
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 

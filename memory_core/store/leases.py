@@ -27,7 +27,7 @@ NOTED_SECONDS = 15.0
 """Seconds within which a program's further writes do not renew its lease on a session: a put costs nothing more."""
 
 MAX_TRACKED_SESSIONS = 10_000
-"""Sessions whose renewal a process remembers; beyond that it begins again, which renews each once more."""
+"""Sessions whose lease renewal a process remembers; beyond that the cache is cleared and each renews once more."""
 
 
 def new_owner() -> str:
@@ -92,7 +92,7 @@ class RunningAgent:
 
     machine: str
     process: int
-    """Its number on that machine."""
+    """Process id on that machine."""
 
     @property
     def here(self) -> bool:

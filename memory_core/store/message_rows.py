@@ -38,7 +38,7 @@ class NewMessage:
     json: str
     tokens: MessageTokens
     stripped: bool = False
-    """Whether a memory section that came back with it was removed."""
+    """True if an echoed memory section was removed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class QueueRow:
     pinned: bool
     message: ChatMessage
     plain: bool
-    """Whether it can be sent unchanged: no markup to escape, and no mutable parts."""
+    """True if it can be sent unchanged: no markup to escape, and no mutable parts."""
 
 
 class MessageCache:
@@ -317,7 +317,7 @@ def texts_that_hold(
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
     stored = func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
-    # So are those with Markdown or escaped characters, which may stand within a word.
+    # The same holds for Markdown and escaped characters, which may occur within a word.
     marked = [data.contains(sign, autoescape=True) for sign in ("*", "`", "~", "\\u")]
     plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
     query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))

@@ -14,7 +14,7 @@ _s = span_table.c
 def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
     """Those of some spans, as `trace:span`, that were recorded, whichever their session."""
     wanted, found = set(keys), set[str]()
-    # By trace alone: pairs in a list are looked for in the whole table, by SQLite.
+    # By trace alone: for a list of pairs SQLite would scan the whole table.
     for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
         rows = connection.execute(select(_s.trace, _s.span).where(_s.trace.in_(chunk)))
         found.update(key for trace, span in rows if (key := f"{trace}:{span}") in wanted)

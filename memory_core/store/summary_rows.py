@@ -38,7 +38,7 @@ def read_summary(connection: Connection, session_id: str, block: str) -> StoredS
     if record is None:
         return None
     text = read_texts(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
-    kinds = (BlockAdded.kind, SummaryRewritten.kind)  # one of that name that was removed covered something else
+    kinds = (BlockAdded.kind, SummaryRewritten.kind)  # a removed block of the same name covered other messages
     records = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     event = records[0].event if records else None
     if not isinstance(event, SummaryRewritten):

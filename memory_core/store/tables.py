@@ -62,7 +62,7 @@ class SessionRow(SQLModel, table=True):
     created_at: float
     updated_at: float
     deleted_at: float | None = None
-    """Time of deletion. The row is then a tombstone: everything else of the session is erased."""
+    """Time of deletion. The row then only marks the deletion: everything else of the session is erased."""
     next_seq: int = 1
     turns: int = 0
     newest_turn: int | None = None
@@ -101,9 +101,9 @@ class BaselineRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     session_id: str = Field(index=True)
     name: str
-    """In what the configuration differed from the session's."""
+    """Settings that differed from the session's."""
     numbers: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    """As JSON, compressed: a turn has some 400 characters, a tenth of them new."""
+    """Compressed JSON: a turn has some 400 characters, a tenth of them new."""
     at: float
 
 
@@ -380,7 +380,7 @@ class ModelOutputRow(SQLModel, table=True):
     """Hash of the model's name and of all that it was asked."""
     at: float
     data: str = Field(sa_column=Column(Text, nullable=False))
-    """The answer, and what the call took (`store.model_outputs.StoredOutput`), as JSON."""
+    """Answer and cost of the call (`store.model_outputs.StoredOutput`), as JSON."""
 
 
 def _table(row: type[SQLModel]) -> Table:

@@ -27,7 +27,7 @@ LEARNERS = "learners"
 """Key in a session's constructor values: by block, the model that a program gave to learn for it."""
 
 Version = tuple[float, int]
-"""When a session was made, and its revision."""
+"""Creation time of a session, and its revision."""
 
 
 @dataclass(slots=True)
@@ -145,7 +145,7 @@ class Writing:
 
     def flush_contents(self) -> None:
         """Write collected texts now, for readers within the same transaction."""
-        # PostgreSQL cannot store a NUL; nobody reads one either.
+        # PostgreSQL cannot store a NUL, and it carries no meaning.
         rows = [
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
             for (scope, key), data in sorted(self._contents.items())
@@ -162,7 +162,7 @@ class Writing:
         #    so that no other transaction's events of this session come in between.
         if self._events:
             self.connection.execute(_INSERT_EVENTS, self._events)
-        # 3. The row last: its totals are right only after everything else was done.
+        # 3. The row last: its totals are right only after everything else is written.
         self.session.updated_at = self.now
         values = {name: getattr(self.session, name) for name in _FIELDS if name != "id"}
         self.connection.execute(_SAVE, {"key": self.session.id, **values})
@@ -196,7 +196,7 @@ def writing(
         session = read_session(connection, session_id, lock=not database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
-        # 3. The time is read once the lock is held: however long it took, times follow the order of the log.
+        # 3. Read the time once the lock is held, so that times follow the order of the log.
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()

@@ -33,7 +33,7 @@ class Trial:
     prompt: Context | None
     """Next prompt under the recipe; None where it cannot be tried."""
     error: str | None = None
-    """Why it cannot be tried, or learned less than it would, in a sentence."""
+    """Sentence on why it cannot be tried, or learned less than it would."""
 
     @property
     def average(self) -> int:

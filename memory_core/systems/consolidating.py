@@ -38,11 +38,11 @@ class Change:
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     id: int | None
-    """Of the fact; None where another one found at the same time says as much."""
+    """Id of the fact; None if another one of the same batch says as much."""
     text: str
     """The fact's words: of a deleted one, its last."""
     previous: str | None = None
-    """Its words before an update."""
+    """Words before an update."""
 
 
 class ConsolidatingMemory:

@@ -28,7 +28,7 @@ GRAPH, OBSERVATIONS = "Relations", "Observations"
 """Names of the blocks."""
 
 _NAME, _TYPE, _OBSERVED = "entity", "entityType", "observation"
-"""What the facts' metadata holds: the exact words, as a fact's text is tidied."""
+"""Keys of the facts' metadata, which holds the exact words, as a fact's text is tidied."""
 
 Row = Mapping[str, Any]
 """An entity, relation or observation as the server's tools write it."""
@@ -195,8 +195,7 @@ class _There:
     facts: Known
     draft: Draft = field(init=False)
     entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
-    """What each entity is, by its number in the graph; those that only a relation names are not among them. None: it is
-    added now."""
+    """Type facts of entities, by entity id, without entities that only a relation names. None: it is being added."""
     observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
     kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
     _new: dict[int, list[str]] = field(init=False, default_factory=dict)

@@ -46,7 +46,7 @@ class MemoryAct:
     memory: int | None
     """Id of the memory that was added, updated, deleted or said again."""
     rule: str
-    """Which rule decided; `model` where a model did."""
+    """Rule that decided; `model` if a model did."""
 
 
 class UserMemories:
@@ -151,7 +151,7 @@ class UserMemories:
         wanted = set(runs if n is None else runs[-n:])
         return [independent(each.message) for each in stored if each.turn in wanted and each.message.role != skipped]
 
-    # -- what is known of the user ----------------------------------------------------------------
+    # -- facts about the user --------------------------------------------------------------------
 
     def get_user_memories(self) -> list[Fact]:
         """Facts about the user, oldest first; none while user memories are switched off."""

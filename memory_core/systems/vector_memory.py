@@ -22,7 +22,7 @@ from memory_core.systems.named import NamedMemory
 from memory_core.vectors.vector_index import VectorIndex
 
 TOP_K = 2
-"""Turns that one question brings back, where nothing else is said: the reference's default."""
+"""Default number of turns a question brings back, as in the reference."""
 
 BLOCK = "Earlier turns"
 

@@ -27,7 +27,7 @@ PREFIX = "memory-inspector."
 """Before each collection's name, so that a server shared with other applications keeps theirs."""
 
 EF_SEARCH = 4_000
-"""How many vectors HNSW keeps in view: collections up to this size are, in effect, searched whole.
+"""HNSW's `ef_search`: collections up to this size are, in effect, searched whole.
 
 Recall@10 on 10,000 hard vectors (384 dimensions, half of them noise, half in clusters of 600): .76 with 400, .97 with
 2,000, .995 with 4,000 at 7 ms a search; Chroma's default is 100. On as many real sentence vectors 400 reached 1.000.
@@ -101,7 +101,7 @@ class ChromaIndex:
         client = self._ready()
         if client is None:
             return self._exact.search(source, query, limit=limit)
-        # What is known may be outdated, because another process built the collection anew; or Chroma's copy is damaged.
+        # The cached state may be outdated, as another process rebuilt the collection; or Chroma's copy is damaged.
         for remedy in (self._look_again, self._delete, None):
             try:
                 hits = self._search(client, source, query, limit)
@@ -141,7 +141,7 @@ class ChromaIndex:
             raise VectorIndexError("This Chroma index is closed. Open it again.")
         client = self._place.client()
         with self._known_lock:
-            if client is not self._client:  # opened anew: what was known of the old one is worth nothing
+            if client is not self._client:  # reopened: cached state of the old one is worthless
                 self._known.clear()
                 self._client = client
             due = set(self._due) if client is not None else set()

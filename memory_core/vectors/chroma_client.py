@@ -57,7 +57,7 @@ class Server:
                     client = chromadb.HttpClient(
                         host=self._host, port=self._port, ssl=self._ssl, settings=_settings_class()()
                     )
-                # Quirk 2: every later request waits for ever too, until it is told not to.
+                # Quirk 2: every later request blocks for ever too, unless it has a timeout.
                 for session in _sessions(client):
                     session.timeout = REQUEST_TIMEOUT_SECONDS
                 self._client = client
@@ -159,7 +159,7 @@ class Folder:
             self._elsewhere = True
             return None
         with self._lock:
-            # Quirk 5: where the folder was deleted or replaced, Chroma goes on with files that nobody else sees.
+            # Quirk 5: after the folder was deleted or replaced, Chroma continues on the unlinked files.
             # Released before it is opened again, as the lock that is held is on a file that is gone.
             if self._client is not None and self._identity() != self._opened:
                 self._release()
@@ -185,7 +185,7 @@ class Folder:
                 kept = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
             for folder in folders:
                 if folder.name not in kept:
-                    # Windows does not remove what is still open: then the next opening does.
+                    # Windows does not remove open files: then the next opening does.
                     shutil.rmtree(folder, ignore_errors=os.name == "nt")
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ class Folder:
             self.sweep()
             with self.errors():
                 self._client = _open_database(self._path)
-            for file in self._path.glob("chroma.sqlite3*"):  # whatever folder it stands in; later files take its mode
+            for file in self._path.glob("chroma.sqlite3*"):  # whatever the folder's mode; later files take this
                 file.chmod(0o600)
             self._opened = self._identity()
         finally:
@@ -358,7 +358,7 @@ def _is_uuid(name: str) -> bool:
 
 
 # -- private attributes of chromadb --------------------------------------------------------------
-# There is no public way to what they are needed for. They are named here alone, and
+# Private, as there is no public API for this. They are named here alone, and
 # `tests/vectors/test_chroma.py` looks for each: where an upgrade of chromadb moved one, mend it here.
 
 

@@ -146,12 +146,12 @@ class _Copy:
         if known == _EMPTY or not only_grew(known, revision):
             self._clear()
         self._append(source)
-        if self._count != revision.count:  # not what it was taken for, or written to meanwhile: once more, all of it
+        if self._count != revision.count:  # another version, or written to meanwhile: read all of it again
             self._clear()
             self._append(source)
         if self._count == revision.count:
             self._revision = revision
-        # else the database moved on between the two readings: answer with what was read, look again next time
+        # otherwise the database changed between two reads: answer with the first, look again next time
 
     def _clear(self) -> None:
         self._count = 0

@@ -18,11 +18,11 @@ from memory_core.errors import ConfigError
 from memory_core.text import stems
 
 K1 = 1.2
-"""How soon repeating a term stops helping. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
+"""BM25's k1, saturation of term frequency. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
 find 1.2 to 2 good in most collections; 1.2 is also Lucene's default."""
 
 B = 0.75
-"""How much long texts are held back, 0 to 1; same source (0.5 to 0.8), same default."""
+"""BM25's b, length normalisation, 0 to 1; same source (0.5 to 0.8), same default."""
 
 _COMPACT_AT = 0.5
 """Fraction of removed texts at which the postings are rebuilt without them."""
@@ -34,7 +34,7 @@ class KeywordHit:
 
     number: int
     score: float
-    """0 to 1: what the text scores of what the query could reach at most. Does not depend on the other hits."""
+    """Score of the text over the maximum the query can reach, 0 to 1. Does not depend on the other hits."""
 
 
 @dataclass(slots=True)
@@ -179,7 +179,7 @@ class KeywordIndex:
         total = int(lengths.sum())
         term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(texts.values())), np.int64, total)
         slots = np.repeat(np.arange(first, first + len(texts)), lengths)
-        # By term, then by slot, as adding one by one would leave them.
+        # Sorted by term, then by slot, as if they were added one by one.
         pairs, counts = np.unique(term_ids * (first + len(texts)) + slots, return_counts=True)
         of_term, slots = np.divmod(pairs, first + len(texts))
         ends = np.searchsorted(of_term, np.arange(len(ids)), side="right").tolist()

@@ -29,7 +29,7 @@ class Revision:
     count: int
     last_number: int
     deleted: int
-    """How many were ever deleted from the collection."""
+    """Number of vectors deleted from the collection so far."""
 
 
 @dataclass(frozen=True, slots=True)

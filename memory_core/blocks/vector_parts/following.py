@@ -94,8 +94,8 @@ class Following:
                         self._settled.set()
                         return
                     self._again = False
-        except Exception as error:  # what is needed is gone: the next use tries again
-            # By its type alone: the text of an exception may quote what was said.
+        except Exception as error:  # a resource is gone: the next use tries again
+            # By its type alone: the text of an exception may quote messages.
             _log.warning(_BY_KEYWORD, type(error).__name__)
         finally:
             self._wanted.clear()

@@ -64,7 +64,7 @@ class PackedUnits:
         best_first = [number for number in plan.granted if number in units]
         if self._layout == "messages":  # best first in the prompt, so the last is cut first
             return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
-        # 1. The order of the prompt is that of the conversation; each date line stands above its first unit.
+        # 1. The prompt is in the order of the conversation; each date line is above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
         for number in sorted(best_first, key=self._place):
@@ -82,7 +82,7 @@ class PackedUnits:
             head = self._head(number)
             if head is not None and best_under[head] == number:
                 cut.append(lines[head].ref)
-        # 3. As indexes into the prompt's order, which is how plans name what is cut.
+        # 3. As indexes into the prompt's order, which plans use for cuts.
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 

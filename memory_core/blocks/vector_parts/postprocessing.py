@@ -25,7 +25,7 @@ class Postprocessed:
 
     kept: tuple[int, ...]
     problem: str | None = None
-    """What was not done as asked, in one sentence."""
+    """Sentence on a postprocessor that was not applied."""
 
 
 def check(postprocessors: Sequence[Any]) -> list[str]:
@@ -56,7 +56,7 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
                 known.get(one.node.node_id) is None or one.node.get_content() != known[one.node.node_id].words
                 for one in passed
             )
-        except Exception as error:  # code of somebody else, which may call a model
+        except Exception as error:  # foreign code, which may call a model
             return Postprocessed(
                 tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
             )

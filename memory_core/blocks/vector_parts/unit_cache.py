@@ -71,7 +71,7 @@ class Stored:
     sessions: frozenset[str] = frozenset()
     """Sessions that stored any."""
     said: Mapping[int, int] = field(default_factory=dict)
-    """Of each unit a number that is equal where the same was said."""
+    """Text number of each unit: equal for equal texts."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 

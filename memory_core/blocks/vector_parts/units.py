@@ -29,13 +29,13 @@ class UnitMetadata:
     speakers: frozenset[str]
     """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
-    """Those of `speakers` that are names."""
+    """Speakers that are names."""
     person: bool
-    """Whether a user speaks, or an assistant with a name."""
+    """True if a user speaks, or an assistant with a name."""
     when: str | None
     """Time given with its first message that has one, as written."""
     time: float | None
-    """That time in seconds since 1970."""
+    """Same time in seconds since 1970."""
     stored: float
     """Time of storing its first message, in seconds since 1970."""
     day: str

@@ -34,13 +34,13 @@ class DeliveryState:
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Duration of the successful attempt, including anything else delivered with it."""
+    """Seconds of the successful attempt, including anything else delivered with it."""
     done_at: float | None = None
     """Time, in seconds since 1970."""
     given_up: bool = False
     """A person skipped it, so its row no longer has an error."""
     dropped: bool = False
-    """Its block was removed by a person, or a reset forgot all of its messages."""
+    """True if a person removed its block, or a reset forgot all of its messages."""
 
 
 class Deliveries:
@@ -48,7 +48,7 @@ class Deliveries:
 
     def __init__(self, messages: Messages) -> None:
         self.by_number: dict[int, DeliveryState] = {}
-        """In the order in which they became due."""
+        """Deliveries in the order in which they became due."""
         self.due: dict[int, DeliveryState] = {}
         """Unfinished deliveries, parked ones included."""
         self.errors: dict[str, str] = {}

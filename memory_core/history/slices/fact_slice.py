@@ -50,7 +50,7 @@ class FactWords:
     content: str
     """Content hash."""
     tokens: int | None
-    """None if unknown without counting."""
+    """Size in tokens; None if unknown without counting."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.by_id: dict[int, FactState] = {}
-        """In the order in which they were added."""
+        """Facts in the order in which they were added."""
         self._words: dict[int, list[tuple[int, FactWords]]] = {}
         """Words of each fact by the position from which they applied, erased facts included."""
 

@@ -51,7 +51,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.by_seq: dict[int, MessageState] = {}
-        """In the order in which they were added."""
+        """Messages in the order in which they were added."""
         self.next_seq = 1
         self.flushes = 0
         """Number of the last flush."""

@@ -11,7 +11,7 @@ from memory_core.models.offline.grammar import word_set
 from memory_core.models.offline.patterns import pattern
 
 SENTENCE_CHARACTERS = 600
-"""Longer sentences are read up to here, which bounds what the patterns look at."""
+"""Maximum characters read of a sentence, which bounds the work of the patterns."""
 _ABBREVIATIONS = word_set(
     """
     mr mrs ms dr prof st jr sr no vs etc e.g i.e approx dept inc ltd co jan feb mar apr jun jul aug sep sept

@@ -58,7 +58,7 @@ _VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
     "is are was were be been has have had do does did can could will must may"
 )
 _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
-"""How a rule begins that needs no verb: "no peanuts for Ana"."""
+"""Beginnings of a rule without a verb: "no peanuts for Ana"."""
 
 
 class RuleExtractor(RuleBased):
@@ -90,7 +90,7 @@ class RuleExtractor(RuleBased):
             if len(facts) == before:
                 nothing[index] = again or why_nothing(message)
         held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
-        return Extraction(  # what is denied must not displace what is stated beside it
+        return Extraction(  # a denial must not displace a statement in the same sentence
             tuple(
                 replace(fact, slot=None) if no and fact.slot in held else fact
                 for fact, no in zip(facts, negated, strict=True)

@@ -22,7 +22,7 @@ def word_set(text: str) -> frozenset[str]:
 
 
 NAME = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ-]{1,25}"
-"""One word of a name; `NOT_NAMES` are capitalised for other reasons."""
+"""Pattern of one word of a name; `NOT_NAMES` are capitalised for other reasons."""
 NOT_NAMES = word_set(
     """
     the this that these those there here it he she they we you my your his her our their its what which who
@@ -96,9 +96,9 @@ class Statement:
     """Parsed clause: a subject and what is said of it."""
 
     subject: str
-    """As written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
+    """Subject as written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
     kind: str
-    """Of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
+    """Form of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
     verb: str
     """The base form: `live`, `be`."""
     said: str
@@ -293,7 +293,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     kept = " ".join(adverbs)
     auxiliary = match["be"] or match["aren"] or match["have"] or match["haven"] or match["dont"] or ""
     if not plural and not _PRONOUN.match(clause) and _OF_MANY.fullmatch(auxiliary.strip()):
-        return None  # "Kids have fun", "Must have been cold": what stands there is no name
+        return None  # "Kids have fun", "Must have been cold": the subject is no name
     be = (match["be"] or match["aren"] or "").strip()
     if be:
         possessive = be == "'s" and not (_PRONOUN.match(clause) or subject.endswith(" name") or _AFTER_S.match(whole))

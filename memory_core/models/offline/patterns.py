@@ -21,7 +21,7 @@ class _Pattern:
         self._given = (text, flags)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # whoever copies it asks for these before anything is set
+        if name.startswith("__"):  # `copy` asks for these before any attribute is set
             raise AttributeError(name)
         value = getattr(re.compile(*self._given), name)
         setattr(self, name, value)  # from now on it is found without coming here

@@ -15,7 +15,7 @@ _ONLY_PROPER = pattern(
     r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
     r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
 )
-"""A name that nothing follows which may belong to it: in `Porto airport` there is none."""
+"""A name not followed by a word that may belong to it: `Porto airport` has none."""
 
 _DATE = pattern(
     rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"

@@ -29,7 +29,7 @@ NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
 """Share of a question's words, weighted by rarity, that an answer must hold. Set by hand on made-up questions."""
 MANY_CHARACTERS = 100_000
-"""Of a context that are read, the latest; more is no conversation with a person."""
+"""Maximum messages of a context that are read, the latest; more is no conversation with a person."""
 
 _ITEM = pattern(
     r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
@@ -152,7 +152,7 @@ class _Known:
 
     text: str
     said: bool
-    """Whether it is the user's own words, as against a fact."""
+    """True for the user's own words, False for a fact."""
 
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:

@@ -77,7 +77,7 @@ _PRONOUN = pattern(
     re.IGNORECASE,
 )
 _ASIDE = pattern(r"\b(?:with|for|to|of|about|from|at|on|by|into|after|before|around) (?:them|it)$", re.IGNORECASE)
-"""Beside the verb: seldom what the same sentence named."""
+"""Pronouns beside the verb that seldom refer to something in the same sentence."""
 _POINTING = pattern(
     r"^(?:about )?(?:how|what|why|where|when|whether|the way|some(?:one|body|thing|where)|"
     r"always|usually|often|sometimes|also)\b|^more [\w-]+$|"
@@ -100,7 +100,7 @@ _BARE_DEFINITE = pattern(
     + "|".join(["be", "have", "do", "find", "help", "show", *THIRD])
     + r")\b.*)?$"
 )
-"""An object that only what was said before explains: "the smell", "all the yellow leaves"."""
+"""An object that needs an earlier sentence to be understood: "the smell", "all the yellow leaves"."""
 _ONLY_ONE = pattern(
     r"piano|guitar|violin|viola|cello|flute|drums?|saxophone|trumpet|clarinet|harp|ukulele|gym|beach(?:es)?|sea|ocean|"
     r"mountains?|outdoors?|countryside|woods|forest|desert|city|park|library|hospital|doctor|dentist|vet|cinema|movies|"
