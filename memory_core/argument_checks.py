@@ -1,6 +1,6 @@
-"""Arguments as they are given: what cannot be used, or is out of its bounds, is refused at once, in words that help.
+"""Validate constructor arguments early, with actionable messages.
 
-Not at the first flush, which is where a model that is none would be noticed, long after it was given.
+Otherwise an object that is no model would be noticed only at the first flush, long after it was passed.
 """
 
 import re
@@ -29,7 +29,7 @@ _WORDS = {
 
 
 def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
-    """The value for the argument `name`, as one of these protocols; None stands for the default.
+    """Return the value of the argument `name` if it fits one of these protocols; None means the default.
 
     A model of LlamaIndex is wrapped. The value itself is not shown: models of other libraries may hold a key.
 
@@ -53,7 +53,7 @@ def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
 
 
 def _wrapped(value: Any) -> Any:
-    """A model of LlamaIndex behind our protocol; who has such an object has loaded its library."""
+    """Wrap a model of LlamaIndex in our protocol. Its library is loaded if such an object exists."""
     if "llama_index" not in sys.modules:
         return value
     from memory_core.models.llamaindex_models import wrapped
@@ -134,5 +134,5 @@ def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a sentence; of a number that is too long to read, only that it is."""
+    """Format a value for a sentence; a number too long to read is only described."""
     return "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)

@@ -1,7 +1,7 @@
 """Configuration of one memory, and the settings of a process.
 
-A `MemoryConfig` is a frozen value that either is possible or cannot be made: nothing is clamped.
-What is possible but odd is said by `lab.linting`.
+A `MemoryConfig` is frozen and validated when it is made; nothing is clamped. `lab.linting` warns about values that
+are possible but odd.
 """
 
 import logging

@@ -79,14 +79,14 @@ class Event:
         gives: str | None = None,
         bookkeeping: bool = False,
     ) -> None:
-        """Register a kind of event, with what readers of the log go by: none of them lists the classes.
+        """Register a kind of event with the properties by which readers of the log select it.
 
         Args:
             family: what the event is about.
-            becomes: the state in which a fact is after it, where it changes that.
-            adds: what there is one more of after it.
-            writes: it changes what its block holds.
-            gives: the field that names what has its number from this event on.
+            becomes: state of a fact after the event, if it changes that.
+            adds: kind of item that the event adds one of.
+            writes: the event changes the contents of its block.
+            gives: field of the item that gets its number from this event.
             bookkeeping: see the property.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -96,7 +96,7 @@ class Event:
 
     @property
     def bookkeeping(self) -> bool:
-        """Does it only say how the work was done? It decides nothing; what it led to has events of its own."""
+        """True for operational events, which decide nothing; their effects have their own events."""
         return self._bookkeeping
 
     @property
@@ -214,10 +214,10 @@ _CUT = re.compile(r"x[0-9]{1,18}\.[0-9]{1,6}")
 
 
 class Ref(str):
-    """Name of one piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
+    """Name of a piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
 
     `f12` fact 12, `v7` stored unit 7, `m3` message 3, `r4` relation 4, `d7` the date line above unit 7; `s<hash>` a
-    text or a sentence of a summary, `c<hash>` content of a custom block. A cut has a name that stands in no event:
+    text or a sentence of a summary, `c<hash>` content of a custom block. The name of a cut is in no event:
     `x812.1` is the first cut of the prompt at position 812.
 
     >>> Ref.of("fact", 12), Ref("f12").kind, Ref("f12").number
@@ -232,7 +232,7 @@ class Ref(str):
 
     @classmethod
     def of_cut(cls, position: int, number: int) -> "Ref":
-        """Name of a cut: the position of its prompt in the log, and which of that prompt's cuts it is, from 1."""
+        """Name of a cut: the position of its prompt in the log, and the number of the cut in it, from 1."""
         return cls.of("cut", f"{position}.{number}")
 
     @property
@@ -373,7 +373,7 @@ class SessionBranched(Event, family="session"):
 
 
 class AgentAttached(Event, family="session"):
-    """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
+    """The session mirrors an external agent: its log is what was seen of that agent, and it is read-only here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
     """Source: the recording proxy, an adapter inside the agent's framework, the agent's own spans; or `file` for a
@@ -573,7 +573,7 @@ class FactAdded(Event, family="facts", adds="facts", gives="fact", writes=True):
 
 
 class FactLabelled(Event, family="facts", writes=True):
-    """A fact was given another category or other topics."""
+    """The category or topics of a fact were changed."""
 
     fact: FactId
     block: str
@@ -798,7 +798,7 @@ class EntityAdded(Event, family="relations", gives="entity", writes=True):
 
 
 class EntityChanged(Event, family="relations", writes=True):
-    """An entity was renamed, given other aliases, merged into another, or removed."""
+    """An entity was renamed, merged into another or removed, or its aliases changed."""
 
     entity: EntityId
     block: str
@@ -1043,7 +1043,7 @@ class BlockRemoved(Event, family="blocks"):
 
 
 class BlocksOrdered(Event, family="blocks"):
-    """The blocks were reordered: of equal priority, the earlier is cut first."""
+    """The blocks were reordered: at equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 

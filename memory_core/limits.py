@@ -1,4 +1,4 @@
-"""Limits of what is read from outside: bytes, items and seconds, counted in one budget for each input.
+"""Limits on input from outside: bytes, items and seconds, counted in one budget for each input.
 
 Every reader that unpacks or parses foreign bytes takes from a budget before the work is done: a few kilobytes may
 unpack to gigabytes, and a few megabytes of JSON may become gigabytes of objects.
@@ -43,7 +43,7 @@ class Budget:
         return time.monotonic() > self._ends
 
     def take(self, *, bytes: int = 0, items: int = 0) -> None:
-        """Count what is about to be read; raise `LimitError` if it is more than is left."""
+        """Take from the budget before reading; raise `LimitError` if not enough is left."""
         if bytes > self._bytes_left:
             over = f"unpacks to more than {self._bytes // _BYTES_PER_MB:,.0f} MB"
         elif items > self._items_left:

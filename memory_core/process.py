@@ -56,7 +56,7 @@ def renewed(method: Callable[[], object]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of this machine runs; True where that cannot be told."""
+    """Return whether a process of this machine runs; True if that cannot be determined."""
     if os.name != "posix":  # elsewhere the signal below would end it
         return True
     try:

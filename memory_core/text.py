@@ -266,7 +266,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters; of a longer one the beginning."""
+    """Truncate a text to this many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

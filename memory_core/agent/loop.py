@@ -1,7 +1,7 @@
-"""The loop of an agent that keeps its own memory: prompt, model, its tool calls, and again until it answers.
+"""Loop of an agent that edits its own memory: prompt, model, tool calls, repeated until it answers.
 
-A round of calls and their results are put together, in the turn they belong to, so that no flush parts
-them. What is stored stays when the model fails or somebody stops it.
+A round of calls and their results is put at once, in their turn, so that no flush separates them. Stored messages
+stay when the model fails or the reply is stopped.
 """
 
 import time
@@ -29,7 +29,7 @@ STEP = "-step-"
 
 
 def nothing(what: str) -> None:
-    """Takes words that nobody waits for."""
+    """Default callback that discards streamed text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class AgentReply:
 
 
 def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None = None) -> AgentReply:
-    """Have the newest message answered, tools and all; whatever is said is put into memory under ids of the reply.
+    """Answer the newest message, with tool calls; all messages are put into memory under ids of the reply.
 
     Without a block that an agent may edit, no tools are offered and this is one answer.
 
@@ -85,10 +85,10 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
 
 
 def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ...]:
-    """Let a model make its tool calls on the newest message once, and say nothing.
+    """Let a model make its tool calls on the newest message once, without an answer.
 
-    For a conversation whose answers are recorded. The prompt that the model reads is only looked at, and
-    holds the fixed texts and the queue: nothing that has to be searched first.
+    For a conversation with recorded answers. The prompt is a preview with the static texts and the queue, without
+    search results.
 
     Raises:
         ModelError: the model failed; nothing was changed.
@@ -105,7 +105,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
 
 
 def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> None:
-    """Store messages. Rules learn from what they flush at once; a model does so in the background, nobody waits."""
+    """Store messages. Rules learn from flushed messages at once, a model in the background."""
     memory.put_messages(messages, message_ids=ids, wait=memory.session.services.extractor.offline)
 
 

@@ -1,8 +1,8 @@
-"""The tools with which an agent keeps its own memory, as values for a model and as calls that act.
+"""Tools with which an agent edits its own memory: specifications for a model, and their execution.
 
 Names and meanings are Letta's. A core block is a static block that an agent may edit; the archive is a
-facts block that learns nothing by itself and is searched. What a call does, its edit and the record of it are one
-transaction; a call that cannot be is refused with a sentence for the model, and changes nothing.
+facts block that is searched and learns nothing by itself. A call's edit and its record are one transaction; an
+impossible call is refused with a sentence for the model, and changes nothing.
 """
 
 import json
@@ -62,7 +62,7 @@ class ToolResult:
 
 
 class _Arguments(BaseModel):
-    """Arguments of a tool; what a model adds beyond them is left aside."""
+    """Arguments of a tool; unknown ones from a model are ignored."""
 
 
 class _Append(_Arguments):
@@ -143,7 +143,7 @@ class MemoryTools:
         return tool_specs(core, archive=self.archive is not None)
 
     def tokens(self) -> int:
-        """About what the definitions cost beside every prompt; see `definition_tokens`."""
+        """Estimate the tokens of the definitions sent with every prompt; see `definition_tokens`."""
         return definition_tokens(self.specs(), self._memory.session.count_tokens)
 
     @property
@@ -164,9 +164,9 @@ class MemoryTools:
         return next(found, None)
 
     def call(self, call: ToolCallPart | str, /, **arguments: Any) -> ToolResult:
-        """Do what a model asks for: its call, or a tool's name and its arguments.
+        """Execute a model's call, or a tool by name and arguments.
 
-        Nothing that a model can write raises: it is refused, with the reason for the model, and recorded.
+        No input of a model raises: an invalid call is refused, with a reason for the model, and recorded.
 
         Raises:
             NotFoundError: the session was deleted.
@@ -189,7 +189,7 @@ class MemoryTools:
             return self.refuse(call, str(error))
 
     def refuse(self, call: ToolCallPart, reason: str) -> ToolResult:
-        """Record that a call was not made, and why. See `call` for what is raised."""
+        """Record that a call was not made, and why. Raises as `call` does."""
         call = storable(call)
         label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
         meant = self._named(label) if isinstance(label, str) else None
@@ -281,7 +281,7 @@ class MemoryTools:
     # -- who is meant -----------------------------------------------------------------------------
 
     def _named(self, label: str) -> SessionBlock | None:
-        """The block of this name, in whatever case."""
+        """Return the block of this name, ignoring case."""
         blocks = self._memory.blocks
         exact = next((attached for attached in blocks if attached.name == label), None)
         alike = [attached for attached in blocks if attached.name.casefold() == label.strip().casefold()]

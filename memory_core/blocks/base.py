@@ -291,7 +291,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """
 
     def check_services(self, services: Services) -> None:
-        """Check what the models of the program that makes a memory decide.
+        """Check settings that depend on the models of the program that makes a memory.
 
         Raises:
             ConfigError: the block was given what none of them can follow.
@@ -459,7 +459,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return copy
 
     def hand_over(self, owner: tuple[str, str]) -> None:
-        """Make this the live block of a session, with its fields showing what is stored."""
+        """Make this the live block of a session, with its fields set to the stored state."""
         self._made, self._owner = self._made_now(), owner
 
     def on_its_own(self) -> "BaseMemoryBlock[T]":
@@ -573,7 +573,7 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
 
 
 def origin_of(stored: str) -> tuple[str, int] | None:
-    """Session and turn in which a unit of another session was said; None for a text that is none."""
+    """Return session and turn of a unit from another session; None for any other text."""
     data = json.loads(stored)
     return (str(data["session"]), int(data["turn"])) if "unit" in data else None
 

@@ -157,7 +157,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _prompted(self) -> str | None:
-        """Name of the first prompt that is given."""
+        """Return the name of the first prompt that is set."""
         names = "fact_extraction_prompt_template", "fact_condense_prompt_template"
         return next((name for name in names if getattr(self, name)), None)
 

@@ -59,7 +59,7 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 
 def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> tuple[Part, ...]:
-    """Parts of a unit that stands alone: as a line, below its date where it has one."""
+    """Return the parts of a single unit: as a line, below its date if it has one."""
     if layout != "lines":
         return turn_parts(messages, safe)
     lines = line_parts(messages, safe)

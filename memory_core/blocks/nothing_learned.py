@@ -45,7 +45,7 @@ def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage
 def reasons_given(
     nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
 ) -> dict[int, Reason]:
-    """A learner's reasons by message number; `known` are the ids of the facts it was given, by text.
+    """Return a learner's reasons by message number; `known` are the ids of its input facts, by text.
 
     A text that is not among these was found earlier in the same delivery, in another piece.
     """

@@ -351,9 +351,9 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return node.session_id in ("", reading.session_id)
 
     def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
-        """The signals without units of other sessions that repeat this one, its queue included, or each other.
+        """Drop units of other sessions that repeat this one, its queue included, or each other.
 
-        A branch has all that its original has; and what is said in many sessions is worth its tokens once.
+        A branch repeats its original; and a text said in many sessions is worth its tokens once.
         """
         known = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
         known |= _queued(reading.queue, self.unit)
@@ -502,7 +502,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.neighbour_weight > 0 or self.episode_weight > 0
 
     def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
-        """Vector of the question; of a short one, combined with the messages before it."""
+        """Return the vector of the question; a short one is combined with the messages before it."""
         asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
             before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]

@@ -45,7 +45,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def lock(self, plan: Plan) -> None:
-        """Lock what is to be changed until the transaction ends, and check that it is as it was read.
+        """Lock the changed items until the transaction ends, and check that they are as they were read.
 
         Raises:
             ConflictError: it was changed elsewhere.
@@ -95,7 +95,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         return AppliedChangeSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
 
     def undo(self, number: int | None = None) -> AppliedChangeSet | None:
-        """Undo a change set, or redo the one that the undo of this number undid; return it in its new state.
+        """Undo a change set, or redo it if `number` is that of its undo; return it in its new state.
 
         `number` None: the newest that can be undone; returns None if there is none.
 
@@ -172,7 +172,7 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
 
     @contextmanager
     def _changing(self, actor: Actor, *, preview: bool = False) -> Iterator[Transaction]:
-        """Open a transaction on the block's contents; of a preview nothing is stored."""
+        """Open a transaction on the block's contents; a preview stores nothing."""
         with suppress(_OnlyTriedError), self._session.writing() as w:
             self._session.refresh(w)
             yield self._transaction(w, actor)

@@ -134,8 +134,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return Change(done.record, done.event, tell(done.event), prompt=prompt)
 
     def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
-        """Keep something under each of these keys, in one change set: a new fact, or a version of the active one that
-        has the key. What is there already is confirmed. None retires what has the key.
+        """Store facts under keys, in one change set: a new fact, or a version of the active one that
+        has the key. Unchanged facts are confirmed. None retires the fact with that key.
 
         Returns None if nothing changed.
 

@@ -46,7 +46,7 @@ class GraphAndFacts:
             return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known}
 
     def change(self, wish: Callable[[Graph, Known], Wished[Result]], *, actor: Actor = "agent") -> Result:
-        """Change both as a wish says that is given what there is; all or nothing.
+        """Change both as `wish` decides from their present state; all or nothing.
 
         Raises:
             MessageError: something cannot be kept; also whatever `wish` raises. Nothing was changed.

@@ -71,7 +71,7 @@ class SessionFacts:
             return read_keyed(connection, scope, block, keys)
 
     def record_reads(self, block: str, reads: Iterable[FactsAsked], *, actor: Actor = "agent") -> None:
-        """Record what a program asked for and was given, outside of any prompt.
+        """Record a program's request for facts and its results, outside of any prompt.
 
         Raises:
             NotFoundError: there is no such block.
@@ -154,7 +154,7 @@ class SessionFacts:
         return self._change(facts, lambda facts: curation.pin(facts, pinned), **options)
 
     def retire(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:
-        """Retire facts: they are in no prompt any more, and can be restored."""
+        """Retire facts: they are in no further prompt, and can be restored."""
         return self._change(facts, lambda facts: curation.retire(facts, reason), **options)
 
     def restore(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:

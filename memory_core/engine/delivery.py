@@ -1,5 +1,4 @@
-"""Deliveries: give each block the messages that are due to it, with effect exactly once, however often an attempt
-fails.
+"""Deliveries: pass due messages to each block, with effect exactly once despite failed attempts.
 
 Blocks are served concurrently, each in sequence and under a lease: claim it, work through what is due (slow, nothing
 stored), then store the result and acknowledge in one transaction that still holds the lease. A process that dies in

@@ -25,7 +25,7 @@ from memory_core.store.writing import Writing
 def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
     """Check and count messages; store nothing.
 
-    What stands for several, as a list of results of tools, gets its id for the first and `id:2`, … for the others.
+    An entry that holds several messages, such as tool results, gives its id to the first and `id:2`, … to the others.
 
     Raises:
         MessageError: one of them is not a message, or cannot be stored.
@@ -63,7 +63,7 @@ def without_sections(session: Session, connection: Connection, messages: Sequenc
 
 
 def drop(w: Writing, seqs: Sequence[int], tokens: int) -> None:
-    """Take messages out of the queue for good; no block is given them."""
+    """Remove messages from the queue for good; no block receives them."""
     remove_messages(w, seqs)
     w.record(QueueReplaced(removed=ranges(seqs), tokens=tokens))
 

@@ -41,7 +41,7 @@ Block = BaseMemoryBlock[Any]
 
 @dataclass(frozen=True, slots=True)
 class SessionBlock:
-    """A block of the session; `block` is None where this process cannot make it."""
+    """Block of the session; `block` is None if this process cannot make it."""
 
     record: BlockRecord
     block: Block | None

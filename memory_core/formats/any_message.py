@@ -25,7 +25,7 @@ TIMES = ("create_time", "created_at", "timestamp")
 
 
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
-    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
 
     An unknown role is the assistant's, its name is kept; `other_as_text` as in `messages_from_openai`. Characters that
     cannot be stored become U+FFFD.
@@ -66,7 +66,7 @@ def as_chat(data: Any) -> Any:
 
 
 def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The fields of a LangChain message, its `type` among them, in any form it is written; None if it is none."""
+    """Return the fields of a LangChain message, including `type`, from any of its forms; None if it is none."""
     match data:
         case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
             return {**fields, "type": _CLASSES.get(name.removesuffix("Chunk"), fields.get("type") or name)}
@@ -95,7 +95,7 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of ChatGPT's export; what is sent to another recipient than all is a call of that tool."""
+    """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
     said: Any = content.get("parts")
     if not isinstance(said, list):
         said = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]

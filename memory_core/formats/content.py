@@ -1,7 +1,7 @@
 """The content of a message in every form in use, read into parts.
 
 One reader for OpenAI (chat and Responses), Anthropic, Gemini, Mistral, Bedrock, LangChain, the Vercel AI SDK and
-OpenTelemetry. An entry of no known form costs itself alone: it is `Unread`, and keeps what it was.
+OpenTelemetry. An entry of unknown form becomes `Unread` with its original value; the others are read.
 """
 
 import json
@@ -235,7 +235,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
 
 
 def _located(entry: Any, kind: str) -> tuple[str, str] | None:
-    """Address and MIME type of a file: a `data:` URL where the data stand in the entry; None where neither does."""
+    """Return address and MIME type of a file: a `data:` URL if the entry holds the data; None if it has neither."""
     if isinstance(entry, str):
         return (entry, "") if ":" in entry[:64] else (f"data:;base64,{entry}", "") if entry else None
     if not isinstance(entry, Mapping):

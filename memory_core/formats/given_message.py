@@ -25,7 +25,7 @@ GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
 
 
 def as_messages(given: Any) -> list[ChatMessage]:
-    """The messages that a program means by what it gives: one, and one for each result of a tool that it lists.
+    """Return the messages of a program's input: one, and one for each tool result that it lists.
 
     Raises:
         MessageError: it is no message, or its role is unknown.

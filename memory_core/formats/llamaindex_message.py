@@ -115,7 +115,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
 
 
 def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
-    """A file of one of the kinds of `_FILES`; None where neither bytes nor an address are given."""
+    """Read a file of a kind in `_FILES`; None if it has neither bytes nor an address."""
     field, kind_field, otherwise = _FILES[kind]
     data, told = block.get(field), block.get(kind_field)
     url = block.get("url")

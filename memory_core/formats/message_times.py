@@ -7,7 +7,7 @@ from memory_core.messages import ChatMessage
 
 
 def seconds_of(given: Any) -> float | None:
-    """A time in seconds since 1970, of a number of seconds, milli-, micro- or nanoseconds, or of ISO 8601 text."""
+    """Return seconds since 1970 from a number of seconds, milli-, micro- or nanoseconds, or from ISO 8601 text."""
     if isinstance(given, str):
         try:
             found = datetime.fromisoformat(given)

@@ -1,7 +1,7 @@
-"""Messages as items of OpenAI's Responses API, which the OpenAI Agents SDK keeps, and back.
+"""Convert messages to items of OpenAI's Responses API, which the OpenAI Agents SDK stores, and back.
 
-What a model says in one answer (reasoning, text, calls) is several items there and one message here. An item comes back
-as it was: what a message has no place for is kept in `additional_kwargs`, without the texts that its parts hold.
+An answer (reasoning, text, calls) is several items there and one message here. The round trip is lossless: fields
+that a message lacks are stored in `additional_kwargs`, without the texts that its parts hold.
 """
 
 import json
@@ -46,7 +46,7 @@ def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]
 
 
 def items_from_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """The items of messages: those they were made of, or new ones where they have none or were changed since."""
+    """Return the items of messages: their original ones, or new ones if they have none or were changed since."""
     return [item for message in messages for item in items_of(message)]
 
 

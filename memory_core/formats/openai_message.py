@@ -1,7 +1,7 @@
-"""Messages of a chat as JSON: OpenAI's form and those that are near it (Anthropic, Mistral, Gemini, Bedrock).
+"""Chat messages as JSON: OpenAI's form and similar ones (Anthropic, Mistral, Gemini, Bedrock).
 
-What a message cannot hold is kept as it came in `additional_kwargs`, under `OTHER`; only the role decides whether it is
-a message at all. Errors know nothing of files or lines.
+Values that a message cannot hold are stored unchanged in `additional_kwargs`, under `OTHER`; the role alone decides
+whether it is a message. Errors do not mention files or lines.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,10 +67,10 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
 
 
 def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
-    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
 
-    `any_role`: an unknown role is the assistant's, its name is kept. `other_as_text`: what has no place in a message
-    stands in it as its JSON, as in a prompt that a model read; else it is kept under `OTHER`.
+    `any_role`: an unknown role becomes the assistant's, and its name is stored. `other_as_text`: values that a message
+    cannot hold become JSON text in it, as in a prompt that a model read; else they are stored under `OTHER`.
 
     Raises:
         MessageError: it is no message, or its role is missing or unknown; the sentence names the field.
@@ -117,7 +117,7 @@ def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
 
 
 def other_kinds(message: ChatMessage) -> list[str]:
-    """The kinds of what is kept beside a message's parts, for a note."""
+    """Return the kinds of values stored beside a message's parts, for a note."""
     other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
     kept = list(other) if isinstance(other, list) else []
     kept += [each["item"] for each in items if not each["parts"]] if isinstance(items, list) else []
@@ -170,7 +170,7 @@ def _file(part: FilePart) -> dict[str, str]:
 
 
 def role_of(given: str) -> MessageRole:
-    """The role by its name here or elsewhere; an unknown one is the assistant's, whose words are nobody's facts."""
+    """Return the role for any library's name of it; an unknown one is the assistant's, which teaches no facts."""
     return _known_role(given) or MessageRole.ASSISTANT
 
 
@@ -183,7 +183,7 @@ def _known_role(given: str) -> MessageRole | None:
 
 
 def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
-    """The role, and what is kept of its name where it is unknown."""
+    """Return the role, and the name to store if it is unknown."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
     given = data["role"]

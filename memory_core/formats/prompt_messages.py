@@ -1,7 +1,7 @@
-"""The messages of a prompt as the model read them, of chat completions and of the Responses API.
+"""Messages of a prompt as the model read them, from chat completions and the Responses API.
 
-Nothing is refused, and what has no place in a message stands in it as its JSON. Unlike what `openai_items` reads, these
-messages cannot be given back in the form they came in.
+Nothing is refused; values that a message cannot hold become JSON text in it. Unlike those of `openai_items`, these
+messages cannot be converted back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 
 
 def read_message(data: Any) -> list[ChatMessage]:
-    """The messages that one entry stands for. One that is no message is a user's, with its JSON as its text."""
+    """Return the messages of an entry. An entry that is no message becomes a user's, with its JSON as text."""
     if isinstance(data, Mapping) and "role" not in data and "content" in data:
         data = {"role": "user", **data}
     try:
@@ -65,7 +65,7 @@ def _picture(kind: str, item: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _called(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A call; one of a tool that runs at the endpoint with what it brought, as both stand in one item."""
+    """Read a call; for a tool that runs at the endpoint with its result, as one item holds both."""
     call = {
         "call_id": first_text(item, "call_id", "id"),
         "name": first_text(item, "name") or kind.removesuffix("_call"),

@@ -1,6 +1,6 @@
 """Warnings about a prompt, in words. Pure.
 
-Every sentence says what happened, how much, and what can be done about it.
+Each sentence gives the event, its size and a remedy.
 """
 
 from collections.abc import Callable, Iterator

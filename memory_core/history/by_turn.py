@@ -114,7 +114,7 @@ class History:
         return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
 
     def recorded_with(self, context: EventRecord) -> tuple[dict[str, EventRecord], dict[str, EventRecord]]:
-        """Searches, and failures to read, that a context was built from, each by block: they stand right before it."""
+        """Return searches and read failures of a context by block; they directly precede it in the log."""
         searches: dict[str, EventRecord] = {}
         failures: dict[str, EventRecord] = {}
         for earlier in reversed(self.upto(context.position - 1)):

@@ -1,4 +1,4 @@
-"""Change sets as the log tells them, of facts and graphs alike: which can be undone, and what stands against it.
+"""Change sets of facts and graphs, read from the log: which can be undone, and why others cannot.
 
 Pure: event records and versions in, values out.
 """
@@ -73,9 +73,9 @@ class AppliedChangeSet:
 class ChangeLog:
     """All change sets of a block, folded.
 
-    The one rule of undo: a change set can be undone while each of its things stands as it left it. An undo gives a
-    thing a new version that stands for the one before the change set, and so makes room for the undo of what lies
-    below. An undo can be undone by the same rule: the change set is then done again.
+    The rule of undo: a change set can be undone while each of its items is as it left it. An undo gives an item a new
+    version equal to the one before the change set, so earlier change sets can be undone next. An undo can be undone
+    by the same rule, which redoes the change set.
     """
 
     def __init__(
@@ -89,8 +89,8 @@ class ChangeLog:
     ) -> None:
         """`records` of change sets in any order.
 
-        `versions` are those of all things that still exist, `authors` who made a version, and in which turn. `name`
-        begins a sentence about a thing, `tell` says what a change set did.
+        `versions` are those of all existing items, `authors` the author and turn of a version. `name` begins a sentence
+        about an item, `tell` describes a change set.
         """
         self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
         self._sets: dict[Key, AppliedChangeSet] = {}
@@ -141,7 +141,7 @@ class ChangeLog:
         return last if last and not last.event.again else None
 
     def looked_at(self) -> set[int]:
-        """Ids of things that a person dealt with; what was undone does not count."""
+        """Return ids of items that a person changed or reviewed, without undone changes."""
         passed: set[Version] = set()
         for key, logged in self._sets.items():
             undos = self._undos.get(key, [])
@@ -157,7 +157,7 @@ class ChangeLog:
     # -- undoing
 
     def undoable(self, number: int | None) -> AppliedChangeSet | None:
-        """The change set to undo or, where `number` is that of an undo, to do again.
+        """Return the change set to undo or, if `number` is that of an undo, to redo.
 
         None: the newest in force that no engine made and of which nothing was deleted; None if there is none.
 

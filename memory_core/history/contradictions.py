@@ -52,7 +52,7 @@ def open_contradictions(
 
 
 def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
-    """Content hashes, as of a log position, of the facts that have been reworded since."""
+    """Return the content hashes at a log position of facts that were reworded later."""
     reworded = [id for id in facts if past.reworded_after(id, position)]
     return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}
 

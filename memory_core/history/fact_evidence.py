@@ -199,7 +199,7 @@ _profile = lru_cache(maxsize=16_384)(_Profile)
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
-    """Pairs of texts with at least this similarity, by id, in the order given; `least` is above 0.5.
+    """Yield pairs of texts with at least this similarity, by id, in input order; `least` is above 0.5.
 
     Compared word by word are only pairs that agree in numbers and negations and share one of their rarest marks: two
     sets that share `n` marks, each sorted by rarity, share one before the last `n - 1` of either (prefix filtering).

@@ -1,4 +1,4 @@
-"""Every version of a graph's entities and relations as the log tells it: who made it, and what it changed.
+"""Versions of a graph's entities and relations, read from the log: author and changes of each.
 
 Pure: event records in, values out; words by their hashes.
 """

@@ -44,7 +44,7 @@ def session_log(session: Session) -> Log:
 
 
 def history_of_session(session: Session) -> History:
-    """The whole log of a session folded by turn; each call reads only what is new."""
+    """Return the whole log of a session by turn; each call reads only new events."""
     return session_log(session).catch_up(session.database, session.id)
 
 

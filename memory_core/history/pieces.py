@@ -75,7 +75,7 @@ class Pieces:
         return self._messages.by_seq.get(seq)
 
     def messages_with(self, contents: Collection[str]) -> list[MessageState]:
-        """Messages whose words have one of these hashes, as the log tells of them, in order."""
+        """Return recorded messages whose words have one of these hashes, in order."""
         return [state for state in tuple(self._messages.by_seq.values()) if state.added.content in contents]
 
     @property
@@ -124,7 +124,7 @@ class Pieces:
         return state_at(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
-        """Hashes of all words a context needs, including its input and what was cut. `facts`: see `PieceReader`."""
+        """Return the hashes of all words of a context, including its input and its cuts. `facts`: see `PieceReader`."""
         event = context_of(record)
         # 1. Collect pieces of the prompt and those cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]

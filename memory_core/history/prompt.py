@@ -1,4 +1,4 @@
-"""The exact prompt of a turn, part by part: tokens requested and granted, what was cut and why.
+"""Exact prompt of a turn, part by part: tokens requested and granted, cuts and their reasons.
 
 Rebuilt from a recorded context, the surrounding log and the content store; no current table is read. Sizes are in
 tokens, in the accounting used at the time.

@@ -1,6 +1,6 @@
-"""The stores of an attached agent at one position of the log, as its spans report them. Pure.
+"""Stores of an attached agent at one position of the log, as its spans report them. Pure.
 
-Spans may come late: what was done is applied in the order in which it ended, so that of two writes of a record the one
+Spans may arrive late: operations are applied in the order of their end, so that of two writes of a record the one
 that ended last holds. A failed operation changes nothing.
 """
 
@@ -146,7 +146,7 @@ class _Folding:
             self._by_words[store.name, version.words] = written
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
-        """Count a read: of the record with this id, else of the one with the very same words."""
+        """Count a read of the record with this id, or without an id, of the one with identical words."""
         found = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
         if found is None:
             if id is None:  # without an id it cannot be matched with an earlier find

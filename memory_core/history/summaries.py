@@ -35,7 +35,7 @@ class ToldRevision:
 
 
 def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevision]:
-    """Every text the block's summary had since it was last emptied, oldest first.
+    """Return the texts of a summary since it was last emptied, oldest first.
 
     A text that a person wrote covers what the previous one covered; a restored text covers what it covered originally.
     """

@@ -1,8 +1,8 @@
 """Decisions on a found fact, compared with the nearest known ones: by rules, or by a chat model.
 
-A model is given the statements as numbered data and never as instructions, and nothing of its answer is believed
-unchecked: numbers it was not given, acts that do not exist and proposals it leaves out are refused, and decided by
-rule. What a decision does to the facts is checked again where it is done (`memory_core.planning.consolidation`).
+The model receives the statements as numbered data, never as instructions, and its answer is validated: unknown
+numbers, unknown acts and omitted proposals are refused, and decided by rule. The effect of a decision on the facts is
+checked again in `memory_core.planning.consolidation`.
 """
 
 from collections import Counter
@@ -105,7 +105,7 @@ class ModelDecider(ModelBased):
 
 
 def _read(one: _Decided, known: Sequence[Candidate]) -> Decision:
-    """A model's decision as it stands in its answer; a number that it was not given becomes an id that no fact has."""
+    """Read a decision from a model's answer; an unknown number becomes an id that no fact has."""
     act = cast(Act, one.act.strip().casefold())
     text = " ".join((one.text or "").split()) or None
     if act == "add" or one.known is None:

@@ -65,9 +65,9 @@ class Memo:
         self._coming = {}
 
     def of(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Rows]) -> Rows:
-        """Rows of the texts. Those that are not known are given to `embed`, each once.
+        """Return the vectors of the texts. Those not cached are passed to `embed`, each once.
 
-        What another thread embeds at the moment is waited for; if that fails, it is embedded here.
+        Waits for texts that another thread is embedding; if that fails, embeds them here.
         """
         if not texts:
             return embed(texts)
@@ -202,7 +202,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
 
     Args:
         base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
-        dimensions: asked of the endpoint; None takes what it gives, learned with the first call.
+        dimensions: requested from the endpoint; None accepts its default, known after the first call.
         batch: texts sent in one request.
     """
 
@@ -318,7 +318,7 @@ Pieces = list[tuple[int, list[int]]]
 
 
 def _batches(pieces: Pieces) -> list[Pieces]:
-    """Pieces that run together: of like length, so that little is padded; the longest first, so that threads end alike.
+    """Group pieces of similar length, to pad little; longest first, so that threads finish together.
 
     >>> [[len(ids) for _, ids in batch] for batch in _batches([(0, [1] * 300), (1, [1] * 200), (2, [1] * 250)])]
     [[300], [250, 200]]

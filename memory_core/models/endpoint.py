@@ -166,8 +166,8 @@ def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
     """Translate an error of `endpoint` into a `ModelError`; raise it `from error`.
 
-    `started` says that part of the answer had come. The key is removed from `error` and what it was
-    raised from, because an endpoint may repeat the key in its refusal.
+    `started`: part of the answer had arrived. The key is removed from `error` and its causes, because an endpoint may
+    repeat the key in its refusal.
     """
     import openai
 

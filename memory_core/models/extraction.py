@@ -1,8 +1,7 @@
 """Facts from messages by a language model.
 
-The messages are given as numbered data and never as instructions, the answer is asked for in a fixed
-form, and nothing of it is believed unchecked: numbers out of range, empty and over-long facts and
-repetitions are dropped. Trying again after an error is the engine's business.
+Messages are passed as numbered data, never as instructions, and the answer, in a fixed form, is validated:
+numbers out of range, empty and over-long facts and repetitions are dropped. The engine retries after errors.
 """
 
 import copy
@@ -149,10 +148,10 @@ class ModelExtractor(ModelBased):
         extract_prompt: str | None = None,
         condense_prompt: str | None = None,
     ) -> None:
-        """With prompts of one's own in place of these here; the form of the answer is asked for after them.
+        """Return an extractor with custom prompts; the form of the answer is requested after them.
 
-        In them, `{existing_facts}` and `{max_facts}` are filled in. What is said and known stays in the message after
-        the prompt, as data: a prompt is instructions, and they are none.
+        `{existing_facts}` and `{max_facts}` are filled in. Messages and known facts stay in the message after the
+        prompt, as data, apart from the instructions.
         """
         super().__init__(chat)
         self.categories = tuple(categories)

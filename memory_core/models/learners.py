@@ -19,7 +19,7 @@ class RuleBased:
 
 
 class ModelBased:
-    """Works with a chat model. Its calls carry their answers, under what was asked."""
+    """Learner that uses a chat model. Its calls carry their answers, under a hash of the input."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat

@@ -1,4 +1,4 @@
-"""LlamaIndex's chat and embedding models behind this engine's protocols; who made one has imported LlamaIndex."""
+"""LlamaIndex's chat and embedding models behind this engine's protocols. LlamaIndex is never imported here."""
 
 import sys
 import time
@@ -45,7 +45,7 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
-    """Without importing anything: who has such an object has loaded its module."""
+    """Imports nothing: if such an object exists, its module is loaded."""
     module = sys.modules.get(of[0])
     return module is not None and isinstance(value, getattr(module, of[1]))
 
@@ -100,7 +100,7 @@ class LlamaIndexChat:
         return parse_answer(text, answer), self.call_of(purpose, raw, started)
 
     def call_of(self, purpose: str, raw: Any, started: float) -> ModelCall:
-        """The finished call, with what the endpoint reported of it in the way of OpenAI's."""
+        """Return the finished call, with the usage that the endpoint reported in OpenAI's form."""
         usage = _field(raw, "usage")
         tokens = [reported(_field(usage, name)) for name in ("prompt_tokens", "completion_tokens")]
         return ModelCall(purpose, self.name, tokens[0], tokens[1], time.monotonic() - started)
@@ -165,7 +165,7 @@ class LlamaIndexEmbedder(MeasuredEmbedder):
 
 @contextmanager
 def _their_errors(model: Any, name: str) -> Iterator[None]:
-    """Whatever LlamaIndex's clients raise is a `ModelError`, without the key."""
+    """Translate errors of LlamaIndex's clients into `ModelError`s, without the key."""
     try:
         yield
     except ModelError:

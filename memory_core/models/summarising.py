@@ -1,7 +1,7 @@
-"""Running summaries: by rules, out of the user's own words, and by a language model.
+"""Running summaries: by rules, from the user's own words, or by a language model.
 
-A summariser is given the former text and new messages only, never what was said before them. What
-it gives is not believed: the engine holds it against its bound and names what it lost.
+A summariser receives the former text and new messages only, never earlier messages. Its result is not trusted: the
+engine checks it against the limit and reports what it lost.
 """
 
 import re
@@ -52,14 +52,14 @@ _SMALLEST = 3
 class RuleSummariser(RuleBased):
     """Summary of what users said, by rules: deterministic, from their own words only, and in linear time.
 
-    A sentence becomes the facts it states ("The user lives in Porto."), or, where these would lose
-    a name, number or date of it, as it was said. What does not fit goes by `planning.summaries.fit`.
+    A sentence becomes the facts it states ("The user lives in Porto."), or stays as a quotation where these would lose
+    a name, number or date. `planning.running_summary.fit` decides what is dropped if it is too long.
     """
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
-        """The sentences of `summary` with what the users of `messages` said, in order of time, as far as they fit."""
+        """Return the sentences of `summary` and new statements of users, in chronological order, as far as they fit."""
         told = list(sentences(summary))
         known = {same_words(sentence): NothingFound("known") for sentence in told}
         nothing: dict[int, NothingFound] = {}
@@ -113,7 +113,7 @@ class ModelSummariser(ModelBased):
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
-        """The model's new text. How long it is and what it lost is for the caller to see.
+        """Return the model's new text. The caller checks its length and what it lost.
 
         Raises:
             ModelError: the model did not answer, or answered with no text.

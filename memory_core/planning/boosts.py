@@ -1,8 +1,8 @@
-"""Terms of a stored unit's score beside the match of its own words. Pure.
+"""Terms of a stored unit's score in addition to the match of its own words. Pure.
 
-An answer seldom repeats the words of its question. The message before it often does, and the episode in which it was
-said is about the same things; so part of their match is lent to it. Speaker, date, informativeness and length say
-what the question asks for and what is worth its tokens.
+An answer seldom repeats the words of its question. The message before it often does, and its episode has the same
+subject, so a unit receives part of their match. Speaker and date relate to the question; informativeness and length
+measure its worth per token.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Decisions on found facts, each compared with its nearest known ones: add, update, delete or nothing.
 
-Pure. `prepare` finds the candidates of each found fact; somebody decides, by `by_rule` or with a model; `settle`
-checks every decision and says what is done. A decision that cannot be is refused and taken by rule instead, so that
-no answer of a model touches a fact that was not compared, changes one twice, or loses what was found.
+Pure. `prepare` finds the candidates of each found fact; `by_rule` or a model decides; `settle` validates every
+decision and returns the changes. An impossible decision is refused and taken by rule instead, so that no model's answer
+touches a fact that was not compared, changes one twice, or loses a found fact.
 """
 
 import re
@@ -147,7 +147,7 @@ def prepare(
 
 
 def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
-    """Decide without a model. Of several candidates the one decides that it says most of; of equals the nearest.
+    """Decide without a model, by the candidate that the fact covers most; ties go to the nearest.
 
     >>> known = [Candidate(7, "The user lives in Lisbon", 0.8, slot="home")]
     >>> by_rule("The user lives in Porto", "home", known)
@@ -174,10 +174,10 @@ def settle(
     active: Collection[int],
     waiting: Collection[int] = (),
 ) -> Consolidation:
-    """Check what was decided, one decision for each of `prepared.compared` in order, and say what is done.
+    """Validate the decisions, one for each of `prepared.compared` in order, and return the changes.
 
-    `active` are the ids of the block's active facts. Found facts that are `waiting` for a person change nothing that is
-    known: what would change it is a new fact that is marked as contradicting it.
+    `active` are the ids of the block's active facts. Found facts that are `waiting` for review change no known fact:
+    they are added, marked as contradicting it.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
@@ -199,7 +199,7 @@ def settle(
 
 
 def recalled(found: Sequence[str], from_user: Sequence[bool], remembered: Collection[str]) -> tuple[int, ...]:
-    """Indexes of found facts that somebody but the user only repeated from what is remembered, or ever was."""
+    """Return indexes of found facts that a speaker other than the user only repeated from present or past memory."""
     return tuple(
         index
         for index, (text, users) in enumerate(zip(found, from_user, strict=True))
@@ -223,10 +223,10 @@ _HOW_TO = re.compile(
 
 
 def category_among(category: str, text: str, categories: Sequence[str]) -> str:
-    """The category of a fact in the block's own words: one of `categories`, or `other`. None given: as found.
+    """Map a fact's category to one of `categories`, or `other`; without `categories`, unchanged.
 
-    Where these are the names, what says how something is done is `procedural`, what happens at a time `episodic`,
-    anything else `semantic`.
+    With the three kinds of memory as categories, instructions are `procedural`, dated events `episodic`, and anything
+    else `semantic`.
 
     >>> category_among("plan", "The dinner is on 14 March", ("episodic", "semantic", "procedural"))
     'episodic'
@@ -289,7 +289,7 @@ class _Settling:
         self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside))
 
     def _note(self, index: int, act: Act, target: int | None, text: str | None, new: FoundFact) -> None:
-        """Remember what this decision did."""
+        """Record the effect of this decision."""
         if target is not None and act != "none":
             self._changed[target] = text if act == "update" else None
             self._owners = {words: owner for words, owner in self._owners.items() if owner != target}
@@ -343,7 +343,7 @@ class _Settling:
 
 
 def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | None:
-    """Reason why a decision is refused, whatever other decisions there are; None if it is possible."""
+    """Return why a decision is invalid regardless of others; None if it is valid."""
     if decision.act not in ACTS:
         return NO_ACT
     if decision.text is not None and not is_fact(decision.text):
@@ -359,7 +359,7 @@ def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | N
 
 
 def _spare_most(decisions: list[Decision | None], active: Collection[int], refused: Counter[str]) -> None:
-    """Refuse what would delete most of the facts at once, unless rules say so."""
+    """Refuse decisions of a model that would delete most of the facts at once."""
     deleting = [
         place
         for place, decision in enumerate(decisions)

@@ -1,9 +1,8 @@
 """Decide what goes into one context, and what is cut, until it fits the token limit.
 
-Pure: blocks have been read, sizes have been counted; here is only arithmetic and order. The
-reference's two passes are kept: first each block gives up what it can, in priority order, then
-whole blocks go. What they cannot give up is recorded, with by how much and why. All sizes are in
-tokens of the accounting that decides.
+Pure arithmetic on blocks that were read and sizes that were counted. As in LlamaIndex there are two passes: first each
+block gives up pieces, in priority order, then whole blocks are dropped. What remains over the limit is recorded with
+its size and reason. All sizes are in tokens of the accounting that decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -120,10 +119,10 @@ def plan_context(
 ) -> ContextPlan:
     """Grant what fits.
 
-    Priority 0 is never cut. Of the rest the largest number goes first (`truncation_order`), ties
-    in the order of `parts`; a part gives up its pieces in its own `cut_order` until enough is
-    free, or is dropped whole. If what is never cut exceeds the limit together with the queue,
-    `"shrink_queue"` leaves the oldest whole turns of the queue out, the newest stays.
+    Priority 0 is never cut. Of the rest the largest number is cut first (`truncation_order`), ties in the order of
+    `parts`; a part gives up its pieces in its own `cut_order` until enough tokens are free, or is dropped whole. If
+    uncuttable parts and the queue exceed the limit, `"shrink_queue"` leaves out the oldest whole turns of the queue;
+    the newest turn stays.
 
     `frame` is the markup around all parts, counted once when any part is granted.
 

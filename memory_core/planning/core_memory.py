@@ -1,7 +1,7 @@
 """Edits by an agent to the text of a block: text in, text out. Pure.
 
-What cannot be done is a `ConfigError` whose sentence the model reads: what is wrong, that nothing was
-changed, and what to do instead.
+An impossible edit raises a `ConfigError` whose sentence is for the model: the problem, that nothing was changed, and
+what to do instead.
 """
 
 from memory_core.errors import ConfigError
@@ -109,5 +109,5 @@ def check(label: str, before: str, after: str, *, read_only: bool, limit: int | 
 
 
 def short(text: str, most: int = QUOTED) -> str:
-    """A text on one line, of at most so many characters."""
+    """Return a text on one line, truncated to this many characters."""
     return shortened(" ".join(text.split()), most)

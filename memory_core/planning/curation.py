@@ -1,7 +1,7 @@
 """Changes by a person to facts, as change sets: one request, one undo.
 
 Pure. A change set is made of steps on facts as they were read; `settle` computes the state of each fact
-after all of them. Who stores it compares versions (`memory_core.curation.fact_desk`).
+after all of them. Versions are compared when it is stored (`memory_core.curation.fact_desk`).
 """
 
 import json
@@ -41,7 +41,7 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class FactStep:
-    """Change to one fact; what is None stays."""
+    """Change to one fact; None leaves a field unchanged."""
 
     fact: Fact
     text: str | None = None
@@ -150,7 +150,7 @@ def add(
 
 
 def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> ChangeSet:
-    """Other words for a fact, or other metadata; without it, what a program keeps in these words is reworded as well.
+    """Reword a fact or change its metadata; without new metadata, a program's exact words in it are reworded as well.
 
     Raises:
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
@@ -249,7 +249,7 @@ def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
 
 
 def label(facts: Sequence[Fact], category: str | None = None, topics: Sequence[str] | None = None) -> ChangeSet:
-    """Put facts under another category or other topics; what is None stays.
+    """Change the category or topics of facts; None leaves either unchanged.
 
     Raises:
         MessageError: it would change nothing.
@@ -325,7 +325,7 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
 
 
 def keep_both(facts: Sequence[Fact]) -> ChangeSet:
-    """Facts that contradict each other, all of which hold: they are not held against each other any more.
+    """Resolve a contradiction by keeping all of these facts.
 
     Raises:
         MessageError: fewer than two facts, or one that is put away.
@@ -338,7 +338,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def allow(held: SuppressedFact) -> ChangeSet:
-    """Add what was held back because it is like a rejected fact; that one stays rejected."""
+    """Add a find that was suppressed as similar to a rejected fact, which stays rejected."""
     new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
     return ChangeSet("allow", (new,))
 
@@ -489,7 +489,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
 
 
 def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
-    """Topics without blanks, each once, whatever the case of its letters."""
+    """Return topics stripped and without duplicates, ignoring case."""
     named = (" ".join(topic.split()) for topic in topics)
     return tuple({topic.casefold(): topic for topic in named if topic}.values())
 

@@ -1,8 +1,7 @@
 """Facts: their states, how found facts are merged with known ones, and the checks on a condensed list.
 
-Pure. An extractor proposes; here it is compared with what is known, so that nothing is stored
-twice, nothing a person rejected comes back, and no rewriting of a list goes unseen. Changes by a
-person are in `curation.py`.
+Pure. Found facts are compared with known ones, so that nothing is stored twice, no rejected fact returns, and every
+rewriting of a list is traced. Changes by a person are in `curation.py`.
 """
 
 import json
@@ -202,7 +201,7 @@ class CondensePlan:
 
 
 def protected_fill(protected: int) -> str:
-    """Return the reason for leaving a list as it is whose protected facts alone fill the limit."""
+    """Return the reason for not condensing a list whose protected facts alone fill the limit."""
     return (
         f"{protected:,} of them were written or confirmed by people and fill it: raise the limit to "
         f"{limit_for(protected):,}, or merge facts by hand"
@@ -263,7 +262,7 @@ class LimitEffect:
 def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact], *, max_facts: int) -> CondensePlan:
     """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
 
-    What stays word for word is settled first; a fact that several sentences claim goes to the first
+    Facts kept word for word are settled first; a fact that several sentences claim goes to the first
     of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
     longer than `condense_target`, loses a protected fact, or keeps less than half of what it may.
     """

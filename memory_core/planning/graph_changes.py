@@ -182,7 +182,7 @@ def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
 
 
 def _unite(draft: Draft, one: int, other: int) -> None:
-    """Two entities are one; it goes by the name with more words, else by that of the older."""
+    """Merge two entities; the name with more words stays, in a tie the older one's."""
 
     def rank(id: int) -> tuple[int, bool, int]:
         return -len(draft.entities[id].name.split()), id < 0, abs(id)
@@ -208,9 +208,9 @@ def add(graph: Graph, new: NamedRelation) -> GraphPlan:
 
 
 def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
-    """Relations from elsewhere. What is there already, or cannot be a relation, is left out.
+    """Import relations. Existing and impossible ones are skipped.
 
-    Single-valued predicates end nothing here: what is brought in is a graph that was settled elsewhere.
+    Single-valued predicates end no relation here, as an imported graph is consistent already.
     """
     draft = Draft(graph)
     refused: Counter[str] = Counter()
@@ -328,7 +328,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
 def rename(
     graph: Graph, entity: Entity, name: str | None, type: str | None, aliases: Sequence[str] | None
 ) -> GraphPlan:
-    """Another name, type or other aliases; the former name becomes an alias unless `aliases` are given.
+    """Change the name, type or aliases; the former name becomes an alias unless `aliases` are passed.
 
     Raises:
         ConflictError: it was changed since it was read.

@@ -1,6 +1,6 @@
-"""A graph that is changed in thought, and what that comes to.
+"""Draft of changes to a graph, and the plan that stores them.
 
-Pure. What is new goes by a negative id until it is stored: -1 is the first new entity, and -1 the first new relation.
+Pure. New items have negative ids until they are stored: -1 is the first new entity, and -1 the first new relation.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,9 +60,9 @@ class GraphPlan:
         )
 
     def applied_to(self, graph: Graph, numbers: Iterator[int] = _NO_NUMBERS) -> Graph:
-        """The graph after the plan, each change one version. What is new takes the numbers given, for its id.
+        """Return the graph after the plan; each change is one version. New items get the passed ids.
 
-        Said last is what is new or was said again: its `confirmed_at` is later than any time.
+        New or repeated relations count as the latest: their `confirmed_at` is later than any time.
         """
         entity_ids = {new.id: next(numbers) for new in self.added_entities}
         relation_ids = {new.id: next(numbers) for new in self.added_relations}
@@ -161,7 +161,7 @@ class Draft:
     # -- changing
 
     def entity(self, name: str, *, type: str = "other", origin: str = "written") -> int:
-        """The entity of that name; one that a person had removed is back, one that is not there is added."""
+        """Return the entity of that name; a removed one is restored, a missing one is added."""
         id = self.find(name)
         if id is None and self.was_removed(name):
             id = next(
@@ -198,7 +198,7 @@ class Draft:
         origin: str = "extracted",
         contradicts: bool = True,
     ) -> int:
-        """A relation; one that holds ends what it contradicts."""
+        """Add a relation; a present one ends those it contradicts."""
         id = len(self.graph.relations) - len(self.relations) - 1
         self.relations[id] = Relation(
             id, "", "", subject, predicate, object, state, origin, 0, None, None, 0.0, 0.0, 0.0, 1, united(sources)
@@ -260,7 +260,7 @@ class Draft:
     # -- what it comes to
 
     def plan(self) -> GraphPlan:
-        """Everything that is another than in the graph; what was changed and changed back is not in it."""
+        """Return all differences from the graph; changes that were reverted are not included."""
         new_entities = [self.entities[id] for id in sorted((id for id in self.entities if id < 0), reverse=True)]
         new_relations = [self.relations[id] for id in sorted((id for id in self.relations if id < 0), reverse=True)]
         entities = [(old, self.entities[id]) for id, old in self.graph.entities.items() if self.entities[id] != old]

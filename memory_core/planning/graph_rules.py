@@ -1,7 +1,7 @@
 """Knowledge graph: entities, and typed, directed relations that hold or held between them.
 
-Pure. Which names and predicates count as the same, what a text mentions and how paths are worded is decided here;
-merging found relations is in `memory_core.planning.graph_changes`.
+Pure. Equality of names and predicates, mentions in a text and the wording of paths;
+found relations are merged in `memory_core.planning.graph_changes`.
 """
 
 import re
@@ -150,7 +150,7 @@ class Graph:
 
 
 class Names:
-    """A graph's active entities by what they are called."""
+    """Index of a graph's active entities by name."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
@@ -160,7 +160,7 @@ class Names:
         return self._by_name.get(normal_name(clean_name(name)))
 
     def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
-        """Ids of the entities that a text names by whole words, in order; of two names at one place the longer.
+        """Return ids of the entities that a text names by whole words, in order; the longer of two overlapping names.
 
         "I", "me" and "my" mean the user, unless it is not the user's text.
         """
@@ -332,7 +332,7 @@ def names_nobody(name: str) -> bool:
 
 
 def clean_predicate(predicate: str) -> str:
-    """A predicate as it is kept: one wording for those that the engine treats specially, else as it was said.
+    """Normalise a predicate: one wording for those that the engine treats specially, else unchanged.
 
     >>> clean_predicate("WORKS_FOR"), clean_predicate("is allergic to"), clean_predicate("CEO of")
     ('works at', 'allergic to', 'CEO of')

@@ -1,6 +1,6 @@
 """Reasons why nothing was learned: every message of a batch led to something, or has exactly one reason.
 
-Pure. A learner says why it found nothing in a message; what it did find may still come to nothing beside what is known.
+Pure. A learner gives reasons for finding nothing in a message; its finds may still have no effect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ class Outcome:
 def plan_reasons(
     messages: Iterable[int], outcomes: Sequence[Outcome], given: Mapping[int, Reason], otherwise: Reason
 ) -> dict[int, Reason]:
-    """The reason of each message that led to nothing, by its number.
+    """Return the reason for each message without effect, by its number.
 
-    Of several reasons the surest: what became of what was found in that very message, then what the learner says of it
-    (`given`), then what became of what was found somewhere in the batch.
+    Reasons in order of certainty: outcomes of finds in that message, then the learner's own reason (`given`), then
+    outcomes of finds elsewhere in the batch.
 
     >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
     {2: Reason(code='no_rule', fact=None, said='')}
@@ -86,7 +86,7 @@ def fact_outcomes(
 
 
 def unread(message: ChatMessage) -> Reason:
-    """The reason of a message that a learner did not read, because of who says it or because it is pinned."""
+    """Return the reason for a message that a learner does not read: its role, or it is pinned."""
     if recites_memory(message):
         return Reason("repeats_memory")
     return Reason("assistant" if message.role is MessageRole.ASSISTANT else "not_read")

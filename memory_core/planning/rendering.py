@@ -55,8 +55,8 @@ def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
 
 
 def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], method: InsertMethod) -> list[ChatMessage]:
-    """The messages with the memory section in front of the first system message's own parts, or
-    of the latest user message's; where there is no such message, a new one first, or last."""
+    """Insert the memory section in front of the first system message's own parts, or
+    of the latest user message's; without such a message, as a new one first, or last."""
     if not memory:
         return list(messages)
     role = MessageRole.SYSTEM if method is InsertMethod.SYSTEM else MessageRole.USER

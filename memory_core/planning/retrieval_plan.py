@@ -1,8 +1,7 @@
 """Decide which of the messages found by search are granted a place in the context.
 
-Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor what is known of
-a message beside its match (`boosts.py`), nor the text of what is granted, nor the last word on the token limit
-(`context_plan.py`).
+Pure: scores of each search go in, a frozen plan comes out. Elsewhere: searching (`vectors/`), boosts beside the match
+(`boosts.py`), the text of granted messages, and the token limit (`context_plan.py`).
 """
 
 import math
@@ -79,18 +78,18 @@ def plan_retrieval(
     keyword_weight: float,
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Score what was found, then pass it through three gates: threshold, already in the queue, beyond `top_k`.
+    """Score candidates, then pass them through three gates: threshold, already in the queue, beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
-    match: do so when there are no embeddings at all, else every match is held down by what could not be known. A number
-    that is given several times, as for a long message embedded in pieces, is one candidate with its best signals.
+    match: do so when there are no embeddings at all, or every match is lowered by the missing signal. A number that
+    occurs several times, as for a long message embedded in pieces, is one candidate with its best signals.
 
     The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
     for little, which a rank does not show. People ask in other words than they used before.
 
-    `boosts` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
-    `threshold` (None: no such gate) is the least score; at the threshold is enough. `top_k` None: no such gate.
+    `boosts` computes further terms of each candidate from the matches of all; the score is the match plus their sum.
+    `threshold` is the minimum score, inclusive; None for no such gate, as for `top_k`.
 
     >>> found = [Signals(1, vector=0.9, keyword=None), Signals(2, vector=0.8, keyword=1.0)]
     >>> plan_retrieval(

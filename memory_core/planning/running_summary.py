@@ -1,6 +1,6 @@
-"""A running summary as text: its sentences, what a new wording lost, and what goes where it is too long.
+"""Running summary as text: its sentences, losses of a new wording, and which sentences to drop when it is too long.
 
-Pure. A model proposes a text; here it is held against the former one and against its bound.
+Pure. A model's text is compared with the former one and with its limit.
 """
 
 import re
@@ -73,10 +73,10 @@ def sentences(text: str) -> tuple[str, ...]:
 
 
 def losses(before: str, after: str) -> tuple[str, ...]:
-    """Names, numbers and dates of `before` that `after` does not hold any more, in the order of `before`.
+    """Return names, numbers and dates of `before` that `after` lacks, in the order of `before`.
 
-    A date counts as one thing, however it is written; of a name each word counts, and words that
-    vanished beside each other are named together. Case, ordinals and number words make no difference.
+    A date counts once in any spelling; each word of a name counts, and adjacent lost words are joined. Case, ordinals
+    and number words make no difference.
 
     >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
     ('Sousa', '14 March')
@@ -100,11 +100,11 @@ def density(sentence: str) -> int:
 
 
 def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
-    """The text in at most `max_tokens`, as `count` counts them, by leaving whole sentences out.
+    """Shorten the text to `max_tokens`, as `count` counts them, by dropping whole sentences.
 
-    What is said twice goes first, then the sentence with the fewest names, numbers and dates, the
-    oldest of equals. Kept sentences stay in their order and in their words; one that alone is longer
-    than the bound could never be kept, and would push the others out first: it is broken off.
+    Repetitions are dropped first, then the sentence with the fewest names, numbers and dates, the oldest first. The
+    others keep their order and words; a sentence that alone exceeds the limit is truncated, or it would push out all
+    others.
     """
     text = text.strip()
     spans = [(start, end) for start, end in _spans(text) if text[start:end].strip()]
@@ -133,10 +133,10 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
 
 
 def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
-    """Indexes of a summary's sentences, first to be cut first, for a prompt that has no room for all.
+    """Return indexes of a summary's sentences in the order to cut them when a prompt has no room for all.
 
-    The order serves the answer: what the question speaks of stays longest; of the rest what holds
-    names, numbers and dates, which nothing else in the prompt can replace; of equals the later.
+    Sentences related to the question stay longest, then those with names, numbers and dates, which nothing else in the
+    prompt can replace, then later ones.
     """
     query = frozenset(stems(question))
     ranks = [(relevance(part, query), density(part), place) for place, part in enumerate(parts)]

@@ -49,7 +49,7 @@ _FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|mine|myself|we|We|our|Our|us)\b")
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message as it was said."""
+    """Spoken line of a message: speaker, time and text."""
 
     speaker: str | None
     """The name that came with it; None where only its role is known."""
@@ -131,7 +131,7 @@ def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
 
 
 def date_line(told: ParsedMessage) -> str:
-    """The day on which a message was said, for a prompt: `8 May 2023`; as it was written where that is no date."""
+    """Format the day of a message for a prompt: `8 May 2023`; as written if it is no date."""
     if told.time is None:
         return " ".join((told.when or "").split())
     day = datetime.fromtimestamp(told.time, UTC)
@@ -141,8 +141,8 @@ def date_line(told: ParsedMessage) -> str:
 def agreement(days: Collection[Day], time: float | None) -> float:
     """Score of a time against the dates that a question names, 0 to 1.
 
-    1 on the day, or in the month where no day is named; a half elsewhere in the month, and what was said in the month
-    after counts a little: people talk about past events.
+    1 on the day, or in the month if no day is named; 0.5 elsewhere in the month, and a little in the month after, as
+    people talk about past events.
     """
     if time is None or not days:
         return 0.0

@@ -241,7 +241,7 @@ def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
 
 
 def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Context | None, str | None]:
-    """The prompt for the question, or the reason why there is none that includes this block."""
+    """Return the prompt for the question, or the reason why none includes this block."""
     if not attached.record.settings.get("enabled", True):
         return None, "The block is switched off: nothing of it is in the prompt."
     try:
@@ -370,7 +370,7 @@ def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequenc
 def texts_of(
     connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
 ) -> dict[int, tuple[int, str]]:
-    """Turn number and words of stored turns, by number; those whose messages are gone are omitted."""
+    """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
     return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 

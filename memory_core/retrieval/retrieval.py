@@ -139,11 +139,11 @@ class SessionRetrieval:
         progress: Callable[[int, int], None] | None = None,
         actor: Actor = "user",
     ) -> int:
-        """Give what a vector block (None: the first) stored under other embedding models, or while one failed,
-        vectors of the present one; how many stored turns got one.
+        """Re-embed stored turns of a vector block (None: the first) that have no vector of the present embedding
+        model; return their number.
 
-        They keep their numbers. Each 200 are stored at once, and `progress` is told how many are done, and of how
-        many; what is done stays done, so after an error, or a stop half way, the next call goes on from there.
+        They keep their numbers. Every 200 are stored together; `progress` receives the number done and the total.
+        After an error or a stop, the next call continues from there.
 
         Raises:
             NotFoundError: there is no such block, or none that stores turns.

@@ -1,7 +1,6 @@
-"""A session at a position of its log, as rows from which another session can be created.
+"""Rows of a session at a position of its log, from which another session can be created.
 
-Rows that still exist are reused; later changes to them are undone from the log. What was erased since stays erased: it
-is left out, and counted.
+Existing rows are reused; later changes to them are undone from the log. Erased rows are left out and counted.
 """
 
 import json

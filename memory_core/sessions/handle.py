@@ -1,4 +1,4 @@
-"""The session of a memory itself: whose it is, what it stands on, its messages and deliveries, its recording."""
+"""Session of a memory: owner, database and services, messages, deliveries and recording."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ class SessionHandle:
 
     @property
     def tokenizer_fn(self) -> Tokenizer | None:
-        """The tokenizer that the memory was given; None where the encoding of its settings counts."""
+        """Tokenizer passed to the memory; None if the encoding of its settings counts."""
         return self._session.tokenizer_fn
 
     @property
@@ -151,9 +151,9 @@ class SessionHandle:
             w.session.title = title
 
     def take_over(self) -> None:
-        """Record that a person changes the session from now on, whatever agent works in it; the app asks for it.
+        """Record that a person changes the session from now on, even while an agent works in it; the app requests it.
 
-        The agent goes on: its next prompt has what was changed.
+        The agent continues: its next prompt includes the changes.
         """
         agents.take_over(self._session)
 
@@ -162,10 +162,10 @@ class SessionHandle:
         agents.hand_back(self._session)
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
-        """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.
+        """Learn deliveries that wait for an unavailable model with this process's rules or model.
 
-        `blocks` by name; None: all that wait. From now on any process learns for them, until a program opens the
-        session with a model for them.
+        `blocks` by name; None: all that wait. Any process then learns for them, until a program opens the session
+        with a model for them.
         """
         self._session.open()
         waits = {each.name for each in self._session.blocks if each.waits_for(self._session.services) is not None}

@@ -16,7 +16,7 @@ from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 
 
 class SessionPreview:
-    """`Memory.preview`: what a session would do, planned by the planners that do it. Nothing here changes anything."""
+    """`Memory.preview`: dry runs with the planners that the session itself uses. Changes nothing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -1,4 +1,4 @@
-"""A session's event log: by turn, its past prompts, and how often what is stored was used."""
+"""A session's event log: by turn, its past prompts, and how often stored items were used."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -17,23 +17,23 @@ from memory_core.store.writing import read_texts, session_scope, user_scope
 
 
 class SessionLog:
-    """`Memory.log`: every reading of it is kept in this process and catches up with what is new."""
+    """`Memory.log`: cached in this process and updated before each read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def history(self) -> History:
-        """The whole log folded by turn, kept in this process: each call reads only what is new."""
+        """Return the whole log by turn, cached in this process: each call reads only new events."""
         return history_of_session(self._session)
 
     def unread(self) -> int:
-        """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""
+        """Number of events that this process has not read yet; `history` and most methods read them first."""
         return session_log(self._session).unread(self._session.database, self._session.id)
 
     def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
-        """Read the log and what vector blocks have stored into this process, where it was not yet.
+        """Read the log and the contents of vector blocks into this process, if not yet done.
 
-        `progress` is given the number of events read so far, in the end that of all.
+        `progress` receives the number of events read so far, finally the total.
         """
         session_log(self._session).catch_up(self._session.database, self._session.id, progress)
         read_ahead(self._session)
@@ -66,7 +66,7 @@ class SessionLog:
         return self._prompts().pieces(self.history())
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
-        """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.
+        """Count the billed tokens of the common beginning of two recorded prompts, which a prompt cache can reuse.
 
         As they were sent, or as they would be with the memory section put in by `insert_method`.
         """

@@ -29,5 +29,5 @@ def sessions_that_show_stores(database: Database) -> list[str]:
 
 
 def erase_remains_of_crashed_work(database: Database) -> None:
-    """Erase what a process left behind when it ended while storing or erasing a session."""
+    """Erase incomplete sessions of a process that ended while storing or erasing them."""
     erase_what_was_left(Pieces(database), before=time.time() - LEFT_AFTER_SECONDS)

@@ -308,7 +308,7 @@ def hashes_of(fact: FactCopy) -> set[str]:
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
-    """The rows with only the given texts of the session."""
+    """Return the rows with only these texts of the session."""
     kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
     return replace(rows, words=kept)
 

@@ -373,7 +373,7 @@ _RowsOf = Callable[[Iterable[Any], Table], Iterator[Values]]
 
 
 def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: _RowsOf) -> dict[Table, list[Values]]:
-    """Facts that a user is given, under the numbers kept for them, and the words of them and of what the log says."""
+    """Insert facts of a user under their reserved ids, with their words and those of the log."""
     if not facts:
         return {}
     needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))

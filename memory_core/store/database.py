@@ -255,7 +255,7 @@ class Database:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, error)
 
     def close(self) -> None:
-        """Close all connections; whatever uses the database afterwards raises `StoreError`.
+        """Close all connections; later use of the database raises `StoreError`.
 
         A database that was opened several times in this process closes with its last opener. Closing twice does
         nothing, an engine of the caller's stays open, and a database in memory is lost.
@@ -270,7 +270,7 @@ class Database:
                 self.engine.dispose()
 
     def closed_for(self, owner: str) -> "Database":
-        """Return this database as an owner sees it who closed its own access: every use raises `StoreError`."""
+        """Return a closed handle, for an owner that closed its access: every use raises `StoreError`."""
         view = copy.copy(self)
         view._closed = owner
         return view
@@ -385,7 +385,7 @@ def _in_memory(url: str) -> bool:
 
 
 class SQLiteConnection(sqlite3.Connection):
-    """Connection that closes itself when nothing uses it any more: a thread or a process may just end.
+    """Connection that closes itself once unused, as a thread or process may just end.
 
     Not at exit by a registered function: a thread in the background may still be at work then, and would get a new
     and empty database for the one in memory.
@@ -407,7 +407,7 @@ def _in_memory_engine() -> Engine:
 
 
 def _sharing(engine: Engine) -> Engine:
-    """The engine, with one dialect for all SQLite databases of this process, and so with what was compiled for others.
+    """Return the engine with the dialect shared by all SQLite databases of this process, and its compiled statements.
 
     Compiling is most of what a new database costs, and the Lab opens one for every conversation it plays.
     """

@@ -143,9 +143,9 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
-    """Erase what a process that died left behind while storing or erasing sessions hidden before a time.
+    """Erase incomplete sessions that a dead process was storing or erasing, if hidden before a time.
 
-    In seconds since the epoch; a later session may still be in work.
+    `before`: seconds since the epoch; work on later sessions may still go on.
     """
     # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()

@@ -38,7 +38,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)
-        if undone:  # as if it had never been added: facts it superseded are restored
+        if undone:  # as if it had never been added: earlier suppressed finds stay
             hashes[scope] -= held.keys()
             continue
         here = {fact.id for fact in group}

@@ -105,7 +105,7 @@ def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[st
 
 
 def read_wordings(connection: Connection, scope: str, block: str | None = None) -> set[str]:
-    """Every text that the facts of a scope ever had, in any state; of one block or of all."""
+    """Return all present and former texts of a scope's facts, in any state; of one block or of all."""
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, *([_f.block == block] if block is not None else []))
     hashes = connection.execute(select(revision.content).where(revision.fact_id.in_(facts)).distinct()).scalars()
@@ -145,7 +145,7 @@ def add_fact(
     conflicts_with: tuple[int, ...] = (),
     actor: Actor = "engine",
 ) -> int:
-    """Store a fact of so many tokens and record it; return its id. Sources are this session's: see `add_support`."""
+    """Store a fact and record it; return its id. `tokens`: its size. Sources are this session's: see `add_support`."""
     own = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
     key = w.store_text(new.key, scope=scope) if new.key is not None else None

@@ -1,7 +1,6 @@
-"""Outputs of models by what they were asked, so that a play in the Lab need not pay for them again.
+"""Outputs of models by their input, so that a play in the Lab need not pay for them again.
 
-They are words made of a session's messages and its user's facts, and nothing needs them: whatever is erased takes all
-of them along.
+They are derived from a session's messages and its user's facts, and only cached: any erasure deletes all of them.
 """
 
 import json

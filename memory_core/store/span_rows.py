@@ -22,7 +22,7 @@ def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
 
 
 def sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[str, str]:
-    """The session in which spans of a trace were recorded, by trace; of several any one."""
+    """Return a session in which spans of a trace were recorded, by trace."""
     found: dict[str, str] = {}
     for chunk in chunks(sorted(set(traces))):
         found.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())
@@ -30,7 +30,7 @@ def sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[st
 
 
 def add_spans(w: Writing, keys: Iterable[str]) -> None:
-    """Remember spans with what they caused, in its transaction."""
+    """Record spans as stored, in the same transaction as their effects."""
     rows = [
         {"trace": trace, "span": span, "session_id": w.session.id}
         for trace, _, span in (key.partition(":") for key in keys)

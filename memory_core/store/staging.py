@@ -82,7 +82,7 @@ _MESSAGE_TEXTS = """
 
 @cache
 def _engine() -> Engine:
-    """Engine whose every connection is a database of its own. Shared, so that statements are compiled once."""
+    """Engine in which each connection is its own database. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect("", check_same_thread=False, isolation_level=None, factory=SQLiteConnection)

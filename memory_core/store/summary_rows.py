@@ -1,4 +1,4 @@
-"""Running summaries in the database: the text is versioned like a static block's, and the log says what it covers."""
+"""Running summaries in the database: the text is versioned like a static block's; the log records its coverage."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass

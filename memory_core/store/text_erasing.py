@@ -35,8 +35,8 @@ _c = content_table.c
 def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
     """Delete the texts of a scope that no row needs, and their vectors: of these hashes, or all (None).
 
-    A hash in the log keeps no text: a past prompt then says that its words were erased. What models answered goes
-    whole, as nobody can tell which of it was made of these words.
+    A hash in the log keeps no text alive: a past prompt then says that its words were erased. Cached outputs of models
+    are deleted entirely, as any may derive from these words.
     """
     w.save()  # first: the log is looked into as well
     doomed = _c.scope == scope

@@ -73,7 +73,7 @@ def collection_name(database: Database, session_id: str, block: str, embedder: s
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
-    """Store units; return their ids, which grow in the order given."""
+    """Store units; return their ids, ascending in input order."""
     if not nodes:
         return []
     collection = collection_name(w.database, w.session.id, block, embedder)
@@ -190,7 +190,7 @@ def replace_vectors(
 ) -> list[int]:
     """Store vectors of this embedder, by unit id, in place of another's or of none; return the updated ids.
 
-    Units that are gone, or have a vector of this embedder by now, are skipped, except those with an `unusable` vector.
+    Units deleted meanwhile, or with a vector of this embedder, are skipped, except those with an `unusable` vector.
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
@@ -271,7 +271,7 @@ def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: 
 class DatabaseVectors:
     """Collection of vectors with that many `dimensions` (None: any), as a `VectorSource`.
 
-    `joined`: it is made of these collections, and not stored itself. A copy of it begins again when they are others.
+    `joined`: it is the union of these collections, not stored itself. A copy is rebuilt when they change.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """

@@ -154,7 +154,7 @@ class Writing:
         self._contents = {}
 
     def save(self) -> None:
-        """Write what was collected, and the session's row."""
+        """Write the collected rows and events, then the session's row."""
         # 1. Words before the events that name them. Sorted by scope and hash (`flush_contents`): a user's words are
         #    shared by sessions, whose transactions would otherwise wait for each other's rows in a circle.
         self.flush_contents()

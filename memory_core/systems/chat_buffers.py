@@ -49,7 +49,7 @@ class ChatMemoryBuffer(NamedMemory):
 
 
 class ChatSummaryMemoryBuffer(NamedMemory):
-    """The newest messages whole, what was before as one running summary, together under the token limit."""
+    """Newest messages in full, earlier ones as a running summary, together under the token limit."""
 
     @classmethod
     def from_defaults(

@@ -1,7 +1,7 @@
-"""Recipes side by side on one conversation: each is given the same messages in a memory of its own that is thrown away.
+"""Compare recipes on one conversation: each gets the same messages in a temporary memory.
 
-Nothing is stored and no model is called: what a model would be asked is counted, and the offline
-rules learn in its place. Vectors are made once for all recipes.
+Nothing is stored and no model is called: model calls are counted, and the offline rules learn instead. Vectors are
+made once for all recipes.
 """
 
 from collections.abc import Callable, Sequence
@@ -48,10 +48,10 @@ def compare_recipes(
     progress: Callable[[int, int], object] = lambda done, of: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Trial]:
-    """Each recipe on the conversation so far, as the session would be after switching to it.
+    """Try each recipe on the conversation so far, as the session would be after switching to it.
 
     At most the newest 300 turns are tried. `progress` is called with the turns done and their total; once
-    `cancelled`, what is finished is given. A recipe that cannot be tried says why.
+    `cancelled`, finished results are returned. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
     turns = turns_of(memory.get_all())[-MAX_TURNS:]

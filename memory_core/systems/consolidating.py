@@ -119,7 +119,7 @@ class ConsolidatingMemory:
     # -- learning ---------------------------------------------------------------------------------
 
     def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
-        """Learn from messages now, and say what became of what was found.
+        """Learn from messages now, and return the outcome of each found fact.
 
         They become a turn of the session, so that every fact names the words it came from. `infer=False` keeps each
         message as a fact in its own words instead, and compares nothing. `categories`: those to put these facts
@@ -221,7 +221,7 @@ class ConsolidatingMemory:
         return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
 
     def history(self, id: int) -> list[FactRevision]:
-        """Every state a fact ever had, oldest first, with who changed it and why; of deleted ones too.
+        """Return all states of a fact, oldest first, with author and reason of each change; deleted facts too.
 
         Raises:
             NotFoundError: there never was one of this id, or it was erased.

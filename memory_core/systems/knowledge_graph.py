@@ -1,8 +1,7 @@
 """The names of MCP's reference memory server (`KnowledgeGraphManager`) over a graph block and a facts block.
 
-Relations are the graph's. What is observed of an entity are facts, and so is what kind of thing it is: the graph knows
-few kinds, and knows an entity too that somebody only related to another. Names that differ in case or in a leading
-"the" are one entity.
+Relations are in the graph. Observations and types of entities are facts, as the graph has few types and also holds
+entities that are only named in a relation. Names that differ in case or in a leading "the" are one entity.
 """
 
 import re
@@ -94,7 +93,7 @@ class KnowledgeGraph:
         return self._both.change(wish)
 
     def add_observations(self, observations: Sequence[Row]) -> list[Row]:
-        """Add `contents` to what is observed of `entityName`; return for each what was new.
+        """Add `contents` to the observations of `entityName`; return the new ones for each.
 
         Raises:
             NotFoundError: there is no such entity; nothing was added.
@@ -115,7 +114,7 @@ class KnowledgeGraph:
         return self._both.change(wish)
 
     def delete_entities(self, names: Sequence[str]) -> None:
-        """Retire entities with their observations and relations; what is not there is left out."""
+        """Retire entities with their observations and relations; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> Wished[None]:
             there = _There(graph, facts)
@@ -127,7 +126,7 @@ class KnowledgeGraph:
         self._both.change(wish)
 
     def delete_observations(self, deletions: Sequence[Row]) -> None:
-        """Retire `observations` of each `entityName`; what is not there is left out."""
+        """Retire `observations` of each `entityName`; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> Wished[None]:
             there, gone = _There(graph, facts), dict[str, Kept | None]()
@@ -139,7 +138,7 @@ class KnowledgeGraph:
         self._both.change(wish)
 
     def delete_relations(self, relations: Sequence[Row]) -> None:
-        """Retire relations, each given by `from`, `to` and `relationType`; what is not there is left out."""
+        """Retire relations by `from`, `to` and `relationType`; missing ones are ignored."""
 
         def wish(graph: Graph, facts: Known) -> Wished[None]:
             draft = Draft(graph)
@@ -234,7 +233,7 @@ class _There:
         return [*(_observed(fact) for fact in self.observations.get(id, ())), *self._new.get(id, ())]
 
     def declare(self, name: str, type: str) -> None:
-        """There is such an entity."""
+        """Add the fact that an entity exists, with its type."""
         id = self.draft.entity(name, type=type)
         known = self.draft.entities[id].name
         if known != name and normal_name(known) == normal_name(name):  # as it is written now
@@ -243,7 +242,7 @@ class _There:
         self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))
 
     def observe(self, name: str, contents: Iterable[str]) -> None:
-        """This is so of an entity that there is."""
+        """Add an observation of an existing entity."""
         owner = key_of([name])
         for content in contents:
             self._last[owner] = self._last.get(owner, 0) + 1
@@ -274,7 +273,7 @@ def _type_of(fact: Fact) -> str:
 
 
 def _observed(fact: Fact) -> str:
-    """An observation: as it was said, or as a person has reworded it since."""
+    """Return an observation: as stored, or as a person has reworded it since."""
     name, observation = fact.metadata[_NAME], str(fact.metadata[_OBSERVED])
     same = fact.text == _as_kept(_is(name, observation))
     return observation if same else fact.text.removeprefix(f"{_as_kept(name)}:").strip()

@@ -43,7 +43,7 @@ class NamedMemory(ABC):
         return self.memory.get_all()
 
     def set(self, messages: Sequence[GivenMessage]) -> Receipt:
-        """These messages in place of everything there is: all of them or, where one cannot be stored, none.
+        """Replace all messages; if one cannot be stored, nothing is changed.
 
         Raises:
             MessageError: one of them is not a message, or cannot be stored.

@@ -62,7 +62,7 @@ class SelfEditingMemory:
         return self.blocks[label]
 
     def reply(self, text: str, *, on_text: Callable[[str], None] = loop.nothing) -> str:
-        """Say something to the agent; its answer, once its tools are done. `on_text` is given the words as they come.
+        """Send a message to the agent; return its answer after its tool calls. `on_text` receives streamed text.
 
         Raises:
             ModelError: the model failed; your words and what its tools did are stored.

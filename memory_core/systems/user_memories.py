@@ -1,11 +1,11 @@
-"""`UserMemories`: what is known of a user, in every session of theirs, under Agno's names.
+"""`UserMemories`: facts about a user, shared by all their sessions, under Agno's names.
 
     memories = UserMemories("ada", "monday")
     memories.add_run("My name is Ada and I prefer tea.", "Noted.")
     [fact.text for fact in UserMemories("ada", "tuesday").get_user_memories()]
 
-A thin layer over `Memory` with the recipe `user_memories`: what a run says of the user is learned when the run ends,
-compared with what is known, and added, updated, deleted or left; every decision is an event.
+A thin layer over `Memory` with the recipe `user_memories`: facts are learned at the end of a run, compared with known
+ones, and added, updated, deleted or left; every decision is an event.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class MemoryAct:
 
 
 class UserMemories:
-    """The memories of one user, seen from one session. One user never sees another's.
+    """Memories of one user, seen from one session; never those of another user.
 
     A run is a turn: a user message and what answers it. Only the user's own words are learned. With `chat` a model
     learns: one look at each run, one more where what it finds is near something known, one for the session's summary;
@@ -104,9 +104,9 @@ class UserMemories:
 
     @property
     def enabled(self) -> bool:
-        """Off: nothing that is said in this session is ever learned, and nothing that is known is read in it.
+        """Switch memory off: nothing is learned from this session, and no memory is read in it.
 
-        What is known stays; deleting works all the same.
+        Stored memories stay, and can be deleted.
         """
         return bool(self._facts.settings["enabled"])
 
@@ -121,7 +121,7 @@ class UserMemories:
     def add_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
         """Append a run: the user's message and the answer, or all its messages in order; then learn from it.
 
-        A model that fails makes no run fail: what is due stays due (`memory.deliveries()`).
+        A failing model never makes a run fail: deliveries stay due (`memory.deliveries()`).
 
         Raises:
             MessageError: it has no user message or several, or cannot be stored.
@@ -160,7 +160,7 @@ class UserMemories:
     def search_user_memories(
         self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
     ) -> list[Fact]:
-        """Some of what is known of the user; nothing while it is switched off.
+        """Return memories of the user; none while switched off.
 
         `last_n` and `first_n`: those changed last or first, oldest first. `semantic`: those that fit `query`, best
         first, without a `limit` at most 20.
@@ -186,7 +186,7 @@ class UserMemories:
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
     def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "user") -> Fact:
-        """Add a memory in so many words.
+        """Add a memory in exactly these words.
 
         Raises:
             MessageError: there are no words, or another memory has them already.
@@ -217,9 +217,9 @@ class UserMemories:
         return self._memory(id)
 
     def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
-        """Put a memory away: it is in no context and no search any more, and can be restored.
+        """Retire a memory: it is in no context and no search, and can be restored.
 
-        `erase` removes it with its words, for good.
+        `erase` deletes it with its words.
 
         Raises:
             NotFoundError: the user has no such memory.
@@ -231,9 +231,9 @@ class UserMemories:
             self._desk().apply(curation.retire([fact], reason), actor=actor)
 
     def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
-        """Learn from messages now, and say what became of what was found.
+        """Learn from messages now, and return the outcome of each found fact.
 
-        They become a run of the session, so that every memory names the words that it came from.
+        They become a run of the session, so that every memory has its source.
 
         Raises:
             MessageError: there is no user message among them, or one cannot be stored.

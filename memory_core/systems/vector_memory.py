@@ -28,7 +28,7 @@ BLOCK = "Earlier turns"
 
 
 class VectorMemory(NamedMemory):
-    """A conversation whose turns are found by what a question means and by its words.
+    """Conversation whose turns are found by meaning and by keywords.
 
     A user message and the replies to it are one turn, stored and found together. System messages are instructions and
     no turns: they come first in every answer. A user message begins a turn.

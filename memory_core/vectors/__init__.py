@@ -1,7 +1,7 @@
-"""Finding the nearest vectors: an exact scan of the database's, or Chroma as a faster copy of them.
+"""Nearest-neighbour search: an exact scan of the database's vectors, or Chroma as a faster copy.
 
-`vector_index.py` has the protocol, `keyword.py` the keyword search beside it. What is granted to the context is decided
-in `planning/retrieval_plan.py`.
+`vector_index.py` has the protocol, `keyword.py` the keyword search beside it. `planning/retrieval_plan.py`
+decides what is granted to the context.
 """
 
 from pathlib import Path

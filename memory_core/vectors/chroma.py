@@ -1,4 +1,4 @@
-"""The Chroma index: a copy of the database's vectors that follows the database and can be thrown away.
+"""Chroma index: a copy of the database's vectors that follows the database and can be rebuilt.
 
 One Chroma collection for each of ours. What it holds is written in its metadata as a revision; before each search that
 is compared with the database's. Chroma's search is approximate (HNSW), so it only names candidates: their vectors come
@@ -128,7 +128,7 @@ class ChromaIndex:
         self._place.check()
 
     def close(self) -> None:
-        """Free the folder, or the connection. The index cannot be used any more."""
+        """Release the folder or the connection. The index cannot be used afterwards."""
         if not self._closed:
             self._closed = True
             self._known.clear()
@@ -171,7 +171,7 @@ class ChromaIndex:
         return hits[:limit]
 
     def _caught_up(self, client: Any, source: VectorSource) -> _Copy | None:
-        """The copy once it holds what the database holds; None if that cannot be had, or both are empty."""
+        """Return the copy once it equals the database; None if that fails, or both are empty."""
         name = source.collection
         with self._collection_locks[hash(name) % len(self._collection_locks)]:
             wanted = source.revision()
@@ -227,7 +227,7 @@ class ChromaIndex:
         return _Copy(handle, held, newest, ours.vector.size)
 
     def _create(self, client: Any, name: str, deleted: int) -> _Copy:
-        """An empty collection in place of whatever is there."""
+        """Create an empty collection, replacing any existing one."""
         self._delete(client, name)
         copy = _Copy(None, Revision(count=0, last_number=0, deleted=deleted), newest=0, dim=None)
         with self._place.errors():
@@ -241,7 +241,7 @@ class ChromaIndex:
         return replace(copy, handle=handle)
 
     def _add(self, client: Any, source: VectorSource, copy: _Copy, wanted: Revision) -> _Copy:
-        """Add what is newer than the copy's newest. The metadata follow each batch: a broken run goes on from there."""
+        """Add vectors newer than the copy's newest. The metadata follow each batch, so an interrupted run continues."""
         with self._place.errors():
             size = min(_BATCH, client.get_max_batch_size())
         vectors = source.vectors(after=copy.newest)
@@ -269,7 +269,7 @@ class ChromaIndex:
         self._place.sweep()
 
     def _look_again(self, client: Any, name: str) -> None:
-        """Forget what is known of the collection."""
+        """Drop cached state of the collection."""
         with self._known_lock:
             self._known.pop(name, None)
 

@@ -1,7 +1,7 @@
-"""Connections to Chroma: a server by its address, or a folder that this process has to itself.
+"""Connections to Chroma: a server by its address, or a folder held by this process alone.
 
-Everything that is peculiar about Chroma's client is here, as a numbered quirk where it is met: its settings, its
-locks, its leftovers, its errors. What is kept in its collections and when is `chroma.py`'s.
+Quirks of Chroma's client are numbered where they are handled: its settings, locks, leftovers and errors. `chroma.py`
+decides what its collections hold.
 """
 
 import os
@@ -91,7 +91,7 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        """Translate exceptions of Chroma's client into `VectorIndexError`."""
         import httpx
 
         place = f"{self._host}:{self._port}"
@@ -197,7 +197,7 @@ class Folder:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        """Translate exceptions of Chroma's client into `VectorIndexError`."""
         with _chroma_errors() as caught:
             yield
         if caught:

@@ -75,7 +75,7 @@ class ExactIndex:
         return rank(known[found], rows[found], query)
 
     def load(self, source: VectorSource) -> None:
-        """Read what is stored, so that the next search does not have to."""
+        """Read the stored vectors ahead of the next search."""
         self._copy(source).caught_up(source)
         self._make_room()
 
@@ -119,7 +119,7 @@ class ExactIndex:
 class _Copy:
     """Copy of a collection in memory.
 
-    The arrays only grow at their end, so what a search was given stays as it was while others are appended.
+    The arrays only grow at their end, so slices passed to a search stay valid while vectors are appended.
     """
 
     def __init__(self) -> None:

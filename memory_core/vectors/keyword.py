@@ -51,10 +51,10 @@ _NOWHERE = _Posting()
 
 
 class KeywordIndex:
-    """BM25 over texts known by number, normalised to 0..1. Threads may share one.
+    """BM25 over numbered texts, normalised to 0..1. Thread-safe.
 
     score = Σ idf(t) · tf·(k1+1) / (tf + k1·(1 - b + b·length/average)) over the query's distinct terms,
-    divided by Σ idf(t)·(k1+1), what a text made of nothing but these terms would come near. A term that no text has
+    divided by Σ idf(t)·(k1+1), the limit for a text of only these terms. A term that no text has
     counts in the divisor with the highest idf: a query of mostly unknown words scores low whatever it finds.
     One mention of every term in a text of average length scores 1 / (k1+1), about 0.45.
     """
@@ -83,7 +83,7 @@ class KeywordIndex:
             self._add(number, terms)
 
     def add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
-        """Index many texts at once, given as stems by number; much faster than one by one where there are thousands."""
+        """Index texts in bulk, passed as stems by number; much faster than one by one for thousands."""
         with self._lock:
             for number in texts:
                 if number in self._slot_of:
@@ -91,7 +91,7 @@ class KeywordIndex:
             self._add_all(texts)
 
     def remove(self, number: int) -> None:
-        """Forget a text; a number that is not there is no error."""
+        """Remove a text; unknown numbers are ignored."""
         with self._lock:
             if number in self._slot_of:
                 self._remove(number)
@@ -99,10 +99,10 @@ class KeywordIndex:
     def search(
         self, query: str | Sequence[str], limit: int, *, also: Mapping[int, Sequence[str]] | None = None
     ) -> list[KeywordHit]:
-        """The texts that share a term with the query, best first, ties by number, at most `limit`.
+        """Return texts that share a term with the query, best first, ties by number, at most `limit`.
 
         `query` is a text or its stems. `also` are the stems of further texts by number, none of which is in the
-        index: what is found is what would be if they were.
+        index: the result is as if they were.
 
         Raises:
             ConfigError: `limit` is below 1.
@@ -124,7 +124,7 @@ class KeywordIndex:
         return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
 
     def _scores(self, terms: Sequence[str], more: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """A score per slot, 0 for removed texts, then one for each of the further texts, which are given as stems."""
+        """Return a score per slot, 0 for removed texts, then one for each further text, passed as stems."""
         lengths = np.append(np.array(self._lengths, dtype=np.float64), [float(len(words)) for words in more])
         texts = len(self._slot_of) + len(more)
         average = (self._total_length + sum(len(words) for words in more)) / texts

@@ -73,7 +73,7 @@ class VectorIndex(Protocol):
         ...
 
     def forget(self, collection: str) -> None:
-        """Drop the copy of a collection, if there is one."""
+        """Drop the copy of a collection, if any."""
         ...
 
     def check(self) -> None:

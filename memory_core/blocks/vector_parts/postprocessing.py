@@ -1,4 +1,4 @@
-"""LlamaIndex's node postprocessors over what a search granted: they order and leave out; words stay as said."""
+"""LlamaIndex's node postprocessors on the granted units: they reorder and drop; words stay unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
 
 
 def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[Node]) -> Postprocessed:
-    """Apply them one after another. Where one fails, what was found stays as it was."""
+    """Apply postprocessors in order. If one fails, the units stay unchanged."""
     from llama_index.core.schema import NodeWithScore, TextNode  # who has a postprocessor has loaded it
 
     known = {str(node.number): node for node in nodes}

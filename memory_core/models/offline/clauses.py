@@ -1,7 +1,7 @@
-"""Cutting what people write into sentences and clauses, and leaving out what states nothing. Pure, in linear time.
+"""Split text into sentences and clauses, and drop those that state nothing. Pure, in linear time.
 
-What states nothing: questions, what is only supposed ("if I lived in Rome"), and what is quoted or
-reported. Which clauses hold a fact is `grammar.py`'s business.
+Dropped are questions, suppositions ("if I lived in Rome"), quotations and reported speech. `grammar.py` decides which
+clauses hold a fact.
 """
 
 import re

@@ -56,10 +56,10 @@ class _Entry:
 
 
 def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
-    """`facts` in at most `target` sentences, or in as many as are pinned.
+    """Condense `facts` into at most `target` sentences, or as many as are pinned.
 
-    `stands_for` names every fact whose words went into a sentence; a fact left out is named nowhere. A fact that
-    was not changed has the category `other`, which says nothing: the engine knows its category.
+    `stands_for` lists every fact whose words went into a sentence; omitted facts are not listed. An unchanged fact has
+    the neutral category `other`, as the engine knows its category.
 
     >>> [fact.text for fact in condense_by_rules(["Ana likes jazz", "Ana likes tea"], pinned=[], target=1).facts]
     ['Ana likes jazz and tea']

@@ -167,6 +167,6 @@ def _remembered(clause: str) -> StatedFact | None:
 
 
 def _whole(text: str) -> bool:
-    """Does it say something of what it names? "Ana's flight BA 12" does not."""
+    """Return whether it states something about its subject. "Ana's flight BA 12" does not."""
     words = re.findall(r"[\w'’-]+", text.lower())
     return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)

@@ -246,7 +246,7 @@ def aiming(said: Statement) -> StatedFact | None:
 
 
 def doing(said: Statement) -> StatedFact | None:
-    """Habits, what is under way, what was done."""
+    """Extract habits, ongoing and past activities."""
     if not _is_somebody(said):
         timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
         exact = NUMBER.search(said.rest) or TIME.search(said.rest)
@@ -275,7 +275,7 @@ def _is_somebody(said: Statement) -> bool:
 
 
 def _able(said: Statement) -> str | None:
-    """The category of what somebody can, must or will do; None when it is no fact."""
+    """Return the category of an ability, duty or plan; None if it is no fact."""
     verb = said.verb
     if said.negated and verb in ("eat", "drink", "have"):
         return "health"
@@ -305,12 +305,12 @@ def _habitual(said: Statement) -> str | None:
 
 
 def _former(said: Statement) -> str | None:
-    """The category of what somebody used to do; None when it is no fact."""
+    """Return the category of a former habit; None if it is no fact."""
     return "other" if said.verb in HABITS | TASTES else None
 
 
 def _underway(said: Statement) -> str | None:
-    """The category of what somebody is doing; None when it is no fact."""
+    """Return the category of an ongoing activity; None if it is no fact."""
     verb, rest = said.verb, said.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
         if verb in ("look", "think"):
@@ -335,7 +335,7 @@ def _underway(said: Statement) -> str | None:
 
 
 def _done(said: Statement) -> str | None:
-    """The category of what somebody did; None when it is no fact."""
+    """Return the category of a past activity; None if it is no fact."""
     verb, rest = said.verb, said.rest
     if verb not in EVENTS or said.negated or not specific(DATE.sub("", rest)):
         return None

@@ -1,10 +1,10 @@
-"""The small grammar that turns a clause into a statement about somebody. Pure.
+"""Grammar that turns a clause into a statement about a subject. Pure.
 
     clause      "I've always loved jazz"          "my sister Ana lives in Porto"
     statement   subject "The user", verb "love"   subject "The user's sister", verb "live"
 
 Only the verbs of `VERBS` are known, and every pattern is anchored at the start of the clause, so
-that a clause of another shape gives nothing. What a statement is worth is `rules.py`'s business.
+that a clause of another shape gives nothing. `fact_rules.py` decides which statements are facts.
 """
 
 import re
@@ -93,7 +93,7 @@ _PARTICIPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Parsed clause: a subject and what is said of it."""
+    """Parsed clause: subject and predicate."""
 
     subject: str
     """Subject as written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
@@ -108,7 +108,7 @@ class Statement:
     negated: bool = False
 
     def text(self, rest: str | None = None) -> str:
-        """The statement as a sentence without a full stop, with another `rest` where one is given."""
+        """Return the statement as a sentence without a full stop; `rest` replaces its own."""
         return " ".join(filter(None, [self.subject, self.said, self.rest if rest is None else rest]))
 
 

@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-The offline rules have 150 of them. Compiling them all takes 0.1 s, and whoever opens the app's first page waits for it.
+The offline rules have 150 of them. Compiling all takes 0.1 s, which would delay the app's first page.
 """
 
 import re

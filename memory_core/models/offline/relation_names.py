@@ -114,7 +114,7 @@ def thing(text: str, *, article: bool = False) -> str | None:
 
 
 def things(text: str) -> list[str]:
-    """The things of a list: `jazz, blues and tango`. Empty when the first of them is none."""
+    """Split a list: `jazz, blues and tango`. Empty if its first item is no thing."""
     found: list[str] = []
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
