@@ -108,7 +108,7 @@ class Event:
     @property
     def messages_named(self) -> Ranges:
         """The session's own messages that it names, by sequence number."""
-        return tuple(span for each in fields(self) if each.type == Ranges for span in getattr(self, each.name))
+        return tuple(span for field in fields(self) if field.type == Ranges for span in getattr(self, field.name))
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:

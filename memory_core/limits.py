@@ -78,8 +78,8 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
     marks = sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
     if marks <= most and marks * BYTES_PER_VALUE <= len(text):
         return marks
-    found: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
-    return sum(each.lastindex is not None for each in islice(found, most + 1))
+    matches: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
+    return sum(match.lastindex is not None for match in islice(matches, most + 1))
 
 
 def check_size(size: int, max_bytes: int = MAX_FILE_BYTES) -> None:

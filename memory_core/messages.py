@@ -300,9 +300,9 @@ def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     for _ in range(most + 1):
         level = [
             member
-            for each in level
-            if isinstance(each, Mapping | list | tuple)
-            for member in (each.values() if isinstance(each, Mapping) else each)
+            for item in level
+            if isinstance(item, Mapping | list | tuple)
+            for member in (item.values() if isinstance(item, Mapping) else item)
         ]
         if not level:
             return False
@@ -315,8 +315,8 @@ def unstorable(name: str) -> str | None:
     >>> unstorable("a\x00b")
     "holds '\\x00', which not every database can store"
     """
-    found = UNSTORABLE.search(name)
-    return None if found is None else f"holds {found[0]!r}, which not every database can store"
+    match = UNSTORABLE.search(name)
+    return None if match is None else f"holds {match[0]!r}, which not every database can store"
 
 
 def storable(value: Any) -> tuple[Any, int]:

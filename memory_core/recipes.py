@@ -133,12 +133,12 @@ def _summary(max_tokens: int) -> RecipeSpec:
 def _hybrid(overflow: str, top_k: int | None) -> RecipeSpec:
     if overflow not in ("verbatim", "summarised"):
         raise ConfigError(f"overflow must be 'verbatim' or 'summarised', not {overflow!r}")
-    kept: Block = (
+    kept_block: Block = (
         VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=top_k)
         if overflow == "verbatim"
         else SummaryMemoryBlock(name="Summary", priority=2)
     )
-    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept])
+    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept_block])
 
 
 def _graph(hops: int) -> RecipeSpec:

@@ -240,13 +240,13 @@ class MemoryTools:
     def _search_archive(self, given: _ArchivalSearch) -> ToolResult:
         archive = self._archive()
         query = _asked(given.query)
-        found = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
-        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in found]
+        hits = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
+        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in hits]
         return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
 
     def _search_conversation(self, given: _ConversationSearch) -> ToolResult:
-        found = self._conversation(_asked(given.query), given.limit)
-        lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in found]
+        messages = self._conversation(_asked(given.query), given.limit)
+        lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in messages]
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
@@ -272,8 +272,8 @@ class MemoryTools:
         """Results of a vector block: the first message of each stored turn that is above its threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
-        found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
-        best = [one.number for one in found[:MAX_RESULTS]]
+        found_turns = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
+        best = [one.number for one in found_turns[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]

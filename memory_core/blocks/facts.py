@@ -248,11 +248,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             remembered = self._remembered(connection, batch, heard)
         ids = {fact.text: fact.id for fact in known if fact.state != "rejected"}
         everything, given, calls = _extract(extractor, heard, known=self.not_to_repeat(known), ids=ids)
-        found, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
-        finding = self.weigh(known, found, batch.database, batch.services, scope, protected)
+        facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
+        finding = self.weigh(known, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
-        said = [(fact.text, sources_of(fact, seqs)) for fact in found]
+        said = [(fact.text, sources_of(fact, seqs)) for fact in facts]
         outcomes += fact_outcomes(said, finding.steps, finding.held_back, known)
         given |= unread_among(batch.messages, heard)
         learned = LearnedFacts(
@@ -270,7 +270,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             ),
             extractor=extractor.name,
             seqs=seqs,
-            found=tuple(found),
+            found=tuple(facts),
             finding=finding,
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor)),
@@ -284,8 +284,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """Known facts to compare finds with; in a preview, its active facts replace the stored ones."""
         if self._imagined is None:
             return stored
-        there = {fact.id for fact in self._imagined}
-        others = [fact for fact in stored if fact.state != "active" and fact.id not in there]
+        present = {fact.id for fact in self._imagined}
+        others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
         return sorted([*self._imagined, *others], key=lambda fact: fact.id)
 
     def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
@@ -387,18 +387,18 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
         # A fact with a key belongs to a program, which reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
-        known = [_to_known_fact(fact, learned.place.protected) for fact in loose]
-        if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
+        known_facts = [_to_known_fact(fact, learned.place.protected) for fact in loose]
+        if len(known_facts) <= self.max_facts or _refused_lately(refused, len(known_facts), self.max_facts):
             return
-        fixed = [index for index, fact in enumerate(known) if fact.protected]
-        if LimitEffect(len(known), len(fixed), self.max_facts).filled:
-            learned.condense = CondensePlan.unchanged(known, protected_fill(len(fixed)))
+        fixed = [index for index, fact in enumerate(known_facts) if fact.protected]
+        if LimitEffect(len(known_facts), len(fixed), self.max_facts).filled:
+            learned.condense = CondensePlan.unchanged(known_facts, protected_fill(len(fixed)))
             return
         target = condense_target(self.max_facts)
-        shorter = extractor.condense([fact.text for fact in known], pinned=fixed, target=target)
+        shorter = extractor.condense([fact.text for fact in known_facts], pinned=fixed, target=target)
         learned.calls += shorter.calls
         learned.shorter = shorter
-        learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
+        learned.condense = plan_condensing(known_facts, shorter.facts, max_facts=self.max_facts)
 
     def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
         """Compute vectors of the facts' future texts, if the block searches among them."""
@@ -441,8 +441,8 @@ def _first_hand(
     users = [message.message.role is MessageRole.USER for message in heard]
     said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
-    kept = [fact for index, fact in enumerate(found) if index not in gone]
-    return kept, [found[index] for index in sorted(gone)]
+    kept_facts = [fact for index, fact in enumerate(found) if index not in gone]
+    return kept_facts, [found[index] for index in sorted(gone)]
 
 
 def _extract(
@@ -453,19 +453,19 @@ def _extract(
 
     Sources are indexes of `heard`; reasons are by message number; `ids` are those of known facts, by text.
     """
-    found: list[ExtractedFact] = []
+    facts: list[ExtractedFact] = []
     reasons: dict[int, Reason] = {}
     calls: list[ModelCall] = []
     read = 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
-        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
+        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in facts)])
         for fact in extraction.facts:
-            found.append(fact if fact.source is None else replace(fact, source=fact.source + read))
+            facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         reasons |= reasons_given(extraction.nothing, piece, ids)
         calls += extraction.calls
         read += len(piece)
-    return tuple(found), reasons, tuple(calls)
+    return tuple(facts), reasons, tuple(calls)
 
 
 class Cuttable(Protocol):

@@ -133,7 +133,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             learned.calls += found.calls
             learned.refused.update(found.refused)
             given |= reasons_given(found.nothing, piece, {})
-            learned.found += [_to_named_relation(each, piece, batch.session_id) for each in found.relations]
+            learned.found += [_to_named_relation(relation, piece, batch.session_id) for relation in found.relations]
             new = (name for each in found.relations for name in (each.subject, each.object))
             known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
         learned.decide()
@@ -243,7 +243,7 @@ def _known_names(graph: Graph) -> list[str]:
 def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
     """Return a found relation with its source message, or with all messages if the extractor named none."""
     known = found.source is not None and 0 <= found.source < len(heard)
-    said = [heard[found.source]] if known and found.source is not None else heard
+    messages = [heard[found.source]] if known and found.source is not None else heard
     return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,
@@ -251,5 +251,5 @@ def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], ses
         subject_type=found.subject_type,
         object_type=found.object_type,
         ended=found.ended,
-        sources=tuple((session_id, message.seq) for message in said),
+        sources=tuple((session_id, message.seq) for message in messages),
     )

@@ -182,7 +182,7 @@ class LearnedFacts:
             held_back=len(self.finding.held_back),
             recalled=self.recalled,
         )
-        refused = [ProposalRefused(place.block, "decision", *each) for each in self.finding.refused.items()]
+        refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
         w.record(extracted, *refused)
         self._hold_back(w)
         ids: dict[int, int] = {}
@@ -203,8 +203,8 @@ class LearnedFacts:
 
     def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
         """Apply the decision on one find; return the id of the added fact, if any."""
-        found = self.found[step.index]
-        sources = sources_of(found, self.seqs)
+        fact = self.found[step.index]
+        sources = sources_of(fact, self.seqs)
         if self.finding.decider is not None:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
@@ -212,9 +212,9 @@ class LearnedFacts:
                 confirm_fact(w, known[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
             return None
         if step.act == "update":
-            self._update(w, known[step.target or 0], step, found, sources)
+            self._update(w, known[step.target or 0], step, fact, sources)
             return None
-        id = None if step.text is None else self._add(w, step.text, step, found, sources)
+        id = None if step.text is None else self._add(w, step.text, step, fact, sources)
         if step.act == "delete":
             revise(w, known[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
         return id

@@ -260,8 +260,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
-        own = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
-        listed, gates = own[:MAX_RECORDED], Counter(candidate.outcome for candidate in own)
+        own_candidates = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
+        listed, gates = own_candidates[:MAX_RECORDED], Counter(candidate.outcome for candidate in own_candidates)
         texts = recall.laid_out.borrowed(recall.plan.granted)
         scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
         weights = self.boost_weights
@@ -314,10 +314,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
         if self.scope == "user":
             signals = self._said_once(signals, stored, reading)
-        known = [stored.nodes[signal.number] for signal in signals]
+        known_nodes = [stored.nodes[signal.number] for signal in signals]
         in_queue = {
             node.number
-            for node in known
+            for node in known_nodes
             if reading.queue_seqs and self._of(node, reading) and node.covers(reading.queue_seqs)
         }
 
@@ -357,13 +357,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         """
         known = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
         known |= _queued(reading.queue, self.unit)
-        found = []
+        found_signals = []
         for signal in sorted(signals, key=lambda signal: signal.number):
             own, said = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
             if own or said not in known:
-                found.append(signal)
+                found_signals.append(signal)
             known.add(said)
-        return found
+        return found_signals
 
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""

@@ -170,8 +170,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for id, name, seqs in event.support:
             session = name or back.record.session_id
             # A redo must not add erased messages as sources.
-            there = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
-            gained.setdefault(id, []).extend((session, seq) for seq in there)
+            present = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
+            gained.setdefault(id, []).extend((session, seq) for seq in present)
         stays = [(held[id], after if again else before) for id, before, after in event.facts]
         plan = FactPlan(
             tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version),
@@ -217,13 +217,13 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for new in added:
             if new.origin == "written" and new.slot is None and new.key is None:
                 new = replace(new, slot=slot_in(new.text))
-            there = values.setdefault(new.slot, []) if new.slot is not None else []
-            conflicts = [id for id, text in there if bearing(new.text, text, same_slot=True) in CONTRADICTING]
+            present = values.setdefault(new.slot, []) if new.slot is not None else []
+            conflicts = [id for id, text in present if bearing(new.text, text, same_slot=True) in CONTRADICTING]
             tokens = self.count_tokens(new.text)
             shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
             if new.state in ("active", "proposed"):
-                there.append((ids[-1], new.text))
+                present.append((ids[-1], new.text))
         return ids
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:

@@ -191,20 +191,20 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         protected = self.protected()
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
-        found = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
+        facts = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
         services = services or self._session.services
-        finding = block.weigh(known, found, self._session.database, services, self.scope, protected)
+        finding = block.weigh(known, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in known}
-        tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(found)}
+        tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
             tried[held.index] = replace(tried[held.index], outcome="held_back", fact=fact, similarity=held.similarity)
         for step in finding.steps:
             if step.act == "add":
-                near = nearest(found[step.index].text, known)
+                near = nearest(facts[step.index].text, known)
                 tried[step.index] = replace(
                     tried[step.index],
-                    outcome="proposed" if block.approval or found[step.index].doubtful else "added",
+                    outcome="proposed" if block.approval or facts[step.index].doubtful else "added",
                     fact=near[0] if near else None,
                     similarity=near[1] if near else None,
                     conflicts_with=tuple(by_id[id] for id in step.conflicts_with),
@@ -229,7 +229,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             hashes = [r.event.content for r in records if isinstance(r.event, FactHeldBack)]
             texts = read_texts(connection, self.scope, hashes)
         seen = {same_words(fact.text) for fact in facts.values() if fact.state != "rejected"}
-        found = []
+        found_facts = []
         for record in records:
             event = record.event
             if not isinstance(event, FactHeldBack):
@@ -238,7 +238,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             if text is None or near is None or near.state != "rejected" or same_words(text) in seen:
                 continue
             seen.add(same_words(text))
-            found.append(
+            found_facts.append(
                 SuppressedFact(
                     text=text,
                     near=near,
@@ -251,7 +251,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
                     slot=event.slot,
                 )
             )
-        return found
+        return found_facts
 
     def rewrites(self) -> list[Rewrite]:
         """All condensings as loss diffs, newest first."""
@@ -278,12 +278,12 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
     def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:
         """Source messages of a fact, with the matching words marked; erased ones are missing."""
-        found = []
+        messages = []
         for session, stored in self._messages([fact]):
             text = message_text(stored.message)
             spans = source_spans(fact.text, text)
-            found.append(SourceMessage(session, stored.seq, stored.turn, str(stored.message.role), text, spans))
-        return tuple(found)
+            messages.append(SourceMessage(session, stored.seq, stored.turn, str(stored.message.role), text, spans))
+        return tuple(messages)
 
     def source_turns(self, facts: Sequence[Fact]) -> dict[tuple[str, int], int]:
         """Turn of each source message of the facts, by session and sequence number."""

@@ -42,8 +42,8 @@ class GraphAndFacts:
         """The graph, and the facts by id; both in every state."""
         graph, facts = self._graph, self._facts
         with self._session.database.read() as connection:
-            known = read_facts(connection, facts.scope, facts.block, states=None)
-            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known}
+            known_facts = read_facts(connection, facts.scope, facts.block, states=None)
+            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known_facts}
 
     def change(self, wish: Callable[[Graph, Known], Wished[Result]], *, actor: Actor = "agent") -> Result:
         """Change both as `wish` decides from their present state; all or nothing.

@@ -115,8 +115,8 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
 
 
 def _hashes(values: Iterable[Values]) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     for each in values:
-        found |= {each[name] for name in WORDS if name in each}
-        found.update(each.get("aliases", ()))
-    return found
+        result |= {each[name] for name in WORDS if name in each}
+        result.update(each.get("aliases", ()))
+    return result

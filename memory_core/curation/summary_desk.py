@@ -112,12 +112,12 @@ class SummaryDesk:
         """All versions of the summary, oldest first, each with what it lost of the one before."""
         with self._session.database.read() as connection:
             texts = {each.revision: each for each in read_revisions(connection, self._session.id, self.block)}
-        found: list[SummaryRevision] = []
+        found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
             if logged.revision not in texts:
                 continue
             text = texts[logged.revision].text
-            found.append(
+            found_revisions.append(
                 SummaryRevision(
                     revision=logged.revision,
                     text=text,
@@ -125,7 +125,7 @@ class SummaryDesk:
                     turn=logged.turn,
                     at=logged.at,
                     covers_turn=logged.turn_covered or None,
-                    lost=losses(found[-1].text, text) if found else (),
+                    lost=losses(found_revisions[-1].text, text) if found_revisions else (),
                     messages=logged.messages,
                     summariser=logged.summariser,
                     asked_by=logged.asked_by,
@@ -133,7 +133,7 @@ class SummaryDesk:
                     shortened=logged.shortened,
                 )
             )
-        return found
+        return found_revisions
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
         """Cost of a rewriting: number of messages to read, and tokens of these or of the text."""
@@ -234,5 +234,5 @@ class SummaryDesk:
             given = given_seqs(connection, self._session.id, self.block)
             held = undelivered_seqs(connection, self._session.id, self.block)
             seqs = sorted(({message.seq for message in archived} | given) - held)
-            found = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
-        return [message for message in found if not message.pinned]
+            messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
+        return [message for message in messages if not message.pinned]

@@ -402,9 +402,9 @@ def _release_lease(session: Session, key: str, owner: str) -> None:
 
 def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[str]) -> dict[str, list[int]]:
     with session.database.read() as connection:
-        found = read_deliveries(connection, session.id, states=states)
+        deliveries = read_deliveries(connection, session.id, states=states)
     chosen: dict[str, list[int]] = {}
-    for delivery in found:
+    for delivery in deliveries:
         if ids is None and delivery.state != "parked":
             continue
         if ids is None or delivery.id in ids:

@@ -67,7 +67,7 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     if state is not None:
         after, unknown = _learned(after, state, newest, left)
     tokens_queued = sum(each.tokens for each in queued)
-    elsewhere = tuple(each.name for each in session.blocks if each.block is not None and each.block.read_elsewhere)
+    elsewhere = tuple(block.name for block in session.blocks if block.block is not None and block.block.read_elsewhere)
     return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown, elsewhere)
 
 
@@ -85,7 +85,7 @@ def _learned(
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
-        due = {each.name: _due(session, connection, state, each, newest, left) for each in session.blocks}
+        due = {block.name: _due(session, connection, state, block, newest, left) for block in session.blocks}
     for attached in session.blocks:
         seqs = due[attached.name]
         waits = attached.learns and attached.name in waiting

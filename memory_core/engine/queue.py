@@ -51,15 +51,15 @@ def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: 
 
 def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
     """Remove memory sections that this engine had added; drop messages that contained nothing else."""
-    left = []
+    remaining_messages = []
     for new in messages:
         message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
         if message is new.message:
-            left.append(new)
+            remaining_messages.append(new)
         elif message.parts or message.additional_kwargs:
             tokens = session.counter.message(message)
-            left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
-    return left
+            remaining_messages.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
+    return remaining_messages
 
 
 def drop(w: Writing, seqs: Sequence[int], tokens: int) -> None:

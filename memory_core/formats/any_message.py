@@ -42,9 +42,9 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     chat = as_chat(data)
     if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
         chat = {**chat, "content": text}
-    found = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
+    messages = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
     time = said_at(data)
-    return [timed(message, time) for message in found]
+    return [timed(message, time) for message in messages]
 
 
 def as_chat(data: Any) -> Any:
@@ -90,7 +90,7 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
     chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
     chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}
     listed = [fields.get(name) for name in ("tool_calls", "invalid_tool_calls")]
-    calls = [call for each in listed if isinstance(each, list) for call in each]
+    calls = [call for item in listed if isinstance(item, list) for call in item]
     return chat | ({"tool_calls": calls} if calls else {})
 
 
@@ -99,7 +99,7 @@ def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mappin
     said: Any = content.get("parts")
     if not isinstance(said, list):
         said = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
-    said = [each if isinstance(each, str) else _chatgpt_part(each) for each in said]
+    said = [item if isinstance(item, str) else _chatgpt_part(item) for item in said]
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
         texts = [
@@ -136,9 +136,9 @@ def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
     said = data.get("content") or data.get("text")
     attached = data.get("attachments")
     pasted = [
-        each["extracted_content"]
-        for each in (attached if isinstance(attached, list) else ())
-        if isinstance(each, Mapping) and isinstance(each.get("extracted_content"), str)
+        item["extracted_content"]
+        for item in (attached if isinstance(attached, list) else ())
+        if isinstance(item, Mapping) and isinstance(item.get("extracted_content"), str)
     ]
     return {"role": sender, "content": [*(said if isinstance(said, list) else [said]), *pasted]}
 
@@ -158,5 +158,5 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
 
 def said_at(data: Any) -> float | None:
     """Return the time of an entry in seconds since 1970; None if it has none."""
-    given = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
-    return seconds_of(given)
+    value = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
+    return seconds_of(value)

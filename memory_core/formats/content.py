@@ -104,7 +104,7 @@ def read_content(content: Any) -> list[Entry]:
 
 def text_of(entries: Sequence[Entry]) -> str:
     """The texts of entries in lines; what cannot be read is there as its JSON."""
-    texts = (each.text for each in entries if isinstance(each, TextPart | Unread))
+    texts = (entry.text for entry in entries if isinstance(entry, TextPart | Unread))
     return "\n".join(texts)
 
 
@@ -118,8 +118,8 @@ def read_call(entry: Any) -> ToolCallPart | None:
     name = first_text(entry, "name", "toolName", "tool_name")
     if not name:
         return None
-    given = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), None)
-    return ToolCallPart(tool_call_id=first_text(entry, *_IDS), tool_name=name, tool_kwargs=_arguments(given))
+    value = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), None)
+    return ToolCallPart(tool_call_id=first_text(entry, *_IDS), tool_name=name, tool_kwargs=_arguments(value))
 
 
 def first_text(entry: Mapping[str, Any], *names: str) -> str | None:
@@ -136,8 +136,8 @@ def _entries(content: Any) -> Iterator[Entry]:
         if content:
             yield TextPart(text=content)
     elif isinstance(content, list | tuple):
-        for each in content:
-            yield from _entries(each)
+        for item in content:
+            yield from _entries(item)
     elif isinstance(content, Mapping):
         yield from _entry(content)
     elif content is not None:
@@ -146,10 +146,10 @@ def _entries(content: Any) -> Iterator[Entry]:
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     """Read an entry by its type, or if it has none, by the field that holds it."""
-    if not isinstance(given := entry.get("type", ""), str):
+    if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
         return
-    kind, own = given.replace("-", "_"), entry
+    kind, own = value.replace("-", "_"), entry
     if not kind:
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
         if field == "message_content":
@@ -171,7 +171,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
         found = _text(own)
     elif kind.startswith("tool_") and "toolCallId" in own:  # a call with its result, as the Vercel AI SDK writes it
         result = _result(own) if any(own.get(name) is not None for name in ("output", "result")) else None
-        found = filter(None, [read_call({"name": given.partition("-")[2], **own}), result])
+        found = filter(None, [read_call({"name": value.partition("-")[2], **own}), result])
     else:
         found = _unknown(own)
     yield from (Unread(entry) if each is None else each for each in found)
@@ -201,13 +201,13 @@ def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
 
 
 def _result(entry: Mapping[str, Any]) -> ToolResult:
-    given = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
-    if isinstance(given, Mapping) and set(given) <= {"type", "value"} and "value" in given:  # the Vercel AI SDK
-        given = given["value"]
-    if isinstance(given, Mapping) and set(given) == {"result"}:  # Gemini's
-        given = given["result"]
+    value = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
+    if isinstance(value, Mapping) and set(value) <= {"type", "value"} and "value" in value:  # the Vercel AI SDK
+        value = value["value"]
+    if isinstance(value, Mapping) and set(value) == {"result"}:  # Gemini's
+        value = value["result"]
     return ToolResult(
-        first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(given))
+        first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(value))
     )
 
 

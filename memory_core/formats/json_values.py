@@ -44,7 +44,7 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
         except (RecursionError, ValueError):  # an object that holds itself
             return "(nested too deep to be kept)"
     if not isinstance(value, dict):
-        return [storable_value(each, depth - 1) for each in value]
+        return [storable_value(item, depth - 1) for item in value]
     return {_whole_characters(str(key)): storable_value(each, depth - 1) for key, each in value.items()}
 
 

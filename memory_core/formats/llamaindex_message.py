@@ -50,13 +50,13 @@ def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatM
     parts: list[Part] = []
     other: list[Any] = []
     for number, block in enumerate(_blocks(data), 1):
-        for found in _parts(block, number):
-            if isinstance(found, str):
-                notes.append(found)
-            elif isinstance(found, Unread):
-                other.append(found.value)
+        for part in _parts(block, number):
+            if isinstance(part, str):
+                notes.append(part)
+            elif isinstance(part, Unread):
+                other.append(part.value)
             else:
-                parts.append(found)
+                parts.append(part)
     if not isinstance(role, str):
         raise MessageError('"role" is not text')
     if other:

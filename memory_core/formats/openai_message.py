@@ -60,10 +60,10 @@ def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
         MessageError: it is no message, has an unknown role, or holds several, as one message of Anthropic's with
         several tool results.
     """
-    found = messages_from_openai(data)
-    if len(found) != 1:
-        raise MessageError(f"this message holds {len(found)} messages: the results of tools stand in its content.")
-    return found[0]
+    messages = messages_from_openai(data)
+    if len(messages) != 1:
+        raise MessageError(f"this message holds {len(messages)} messages: the results of tools stand in its content.")
+    return messages[0]
 
 
 def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
@@ -84,13 +84,13 @@ def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bo
     rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
     if results and role is MessageRole.TOOL:
         role = MessageRole.USER  # other entries beside results are not results
-    said: list[ChatMessage] = []
+    messages: list[ChatMessage] = []
     if rest or not results:
         if role is MessageRole.TOOL and kwargs and not rest:
             rest = [TextPart(text="")]
-        said = [_message(role, rest, kwargs, other_as_text)]
+        messages = [_message(role, rest, kwargs, other_as_text)]
     answers = [_of_result(result, other_as_text) for result in results]
-    return [*said, *answers] if role is MessageRole.ASSISTANT else [*answers, *said]
+    return [*messages, *answers] if role is MessageRole.ASSISTANT else [*answers, *messages]
 
 
 def _message(
@@ -120,7 +120,7 @@ def other_kinds(message: ChatMessage) -> list[str]:
     """Return the kinds of values stored beside a message's parts, for a note."""
     other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
     kept = list(other) if isinstance(other, list) else []
-    kept += [each["item"] for each in items if not each["parts"]] if isinstance(items, list) else []
+    kept += [item["item"] for item in items if not item["parts"]] if isinstance(items, list) else []
     return [Unread(value).kind for value in kept]
 
 
@@ -186,12 +186,12 @@ def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[st
     """Return the role, and the name to store if it is unknown."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
-    given = data["role"]
-    if not isinstance(given, str):
-        raise MessageError(f"role {_kind(given)} is not known. Use system, user, assistant or tool.")
-    if not any_role and _known_role(given) is None:
-        raise MessageError(f'role "{given[:40]}" is not known. Use system, user, assistant or tool.')
-    return role_and_name(given)
+    value = data["role"]
+    if not isinstance(value, str):
+        raise MessageError(f"role {_kind(value)} is not known. Use system, user, assistant or tool.")
+    if not any_role and _known_role(value) is None:
+        raise MessageError(f'role "{value[:40]}" is not known. Use system, user, assistant or tool.')
+    return role_and_name(value)
 
 
 def role_and_name(given: str) -> tuple[MessageRole, dict[str, Any]]:
@@ -219,8 +219,8 @@ def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _calls(data: Mapping[str, Any]) -> Iterator[Entry]:
-    given = data.get("tool_calls")
-    for entry in given if isinstance(given, list | tuple) else [given] if given else ():
+    value = data.get("tool_calls")
+    for entry in value if isinstance(value, list | tuple) else [value] if value else ():
         yield read_call(entry) or Unread(entry)
     if (legacy := data.get("function_call")) is not None:
         yield read_call(legacy) or Unread({"function_call": legacy})

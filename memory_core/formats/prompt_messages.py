@@ -43,7 +43,7 @@ def _read_item(item: Any) -> list[ChatMessage]:
         return read_message(item)
     if kind == "reasoning":
         thought = read_message({"role": "assistant", "content": [item]})
-        return [each for each in thought if isinstance(next(iter(each.parts), None), ThinkingPart)]
+        return [message for message in thought if isinstance(next(iter(message.parts), None), ThinkingPart)]
     answers = first_text(item, "call_id", "approval_request_id", "id")
     if kind.endswith("_output"):
         output = item.get("output")

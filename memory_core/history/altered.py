@@ -35,13 +35,13 @@ class AlteredReader(PieceReader):
         return replace(item, words=words, parts=parts_of(words, self._safe), tokens=None)
 
     def messages(self, seqs: Sequence[int]) -> list[ChatMessage]:  # type: ignore[override]
-        found = []
+        found_messages = []
         for seq in seqs:
             message, ref = self.message(seq), Ref.of("message", seq)
             if message is not None and ref not in self.without:
                 words = self.edited.get(ref)
-                found.append(message if words is None else _reworded(message, words))
-        return _answering(found)
+                found_messages.append(message if words is None else _reworded(message, words))
+        return _answering(found_messages)
 
 
 def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:

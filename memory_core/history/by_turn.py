@@ -215,11 +215,11 @@ class Folding:
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""
-        known = self._turns.get(record.turn)
-        if known is None:
+        known_record = self._turns.get(record.turn)
+        if known_record is None:
             self._recalled.clear()
-            known = TurnRecord(record.turn, record.position, record.position, record.at)
-        return {name.name: getattr(known, name.name) for name in fields(known)}
+            known_record = TurnRecord(record.turn, record.position, record.position, record.at)
+        return {name.name: getattr(known_record, name.name) for name in fields(known_record)}
 
     def _note_turn(self) -> None:
         """Store the current turn's record, with the queue in its present state."""

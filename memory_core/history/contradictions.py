@@ -34,7 +34,7 @@ def open_contradictions(
     past = Facts()
     for record in sorted(records, key=lambda record: record.position):
         past.apply(record)
-    found: dict[int, tuple[int, ...]] = {}
+    result: dict[int, tuple[int, ...]] = {}
     for id, fact in past.by_id.items():
         if id not in by_id:
             continue
@@ -47,8 +47,8 @@ def open_contradictions(
             and _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words)
         )
         if others:
-            found[id] = others
-    return found
+            result[id] = others
+    return result
 
 
 def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:

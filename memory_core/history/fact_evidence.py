@@ -141,8 +141,8 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
     """Number of a fact's stems found in the texts, and number of its stems."""
     own = _key_stems(fact)
-    there = set(chain.from_iterable(_key_stems(text) for text in sources))
-    return len(own & there), len(own)
+    present = set(chain.from_iterable(_key_stems(text) for text in sources))
+    return len(own & present), len(own)
 
 
 def is_supported(fact: str, sources: Iterable[str]) -> bool:

@@ -55,11 +55,11 @@ class GraphVersions:
         return {id: values["name"] for id, values in was.items() if "name" in values}
 
     def _changed(self, thing: Thing, old: int, new: int, *, again: bool = False) -> Values:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         steps = self._between(thing, old, new)
         for before, after in steps if again else reversed(steps):
-            found.update(after if again else before)
-        return found
+            result.update(after if again else before)
+        return result
 
     def _between(self, thing: Thing, old: int, new: int) -> list[tuple[Values, Values]]:
         return self._steps.get(thing, [])[old - 1 : max(1, new) - 1]

@@ -176,10 +176,10 @@ class PieceReader:
     _decoded: dict[int, ChatMessage | None] = field(default_factory=dict)
 
     def text(self, key: str) -> str | None:
-        found = self.words(key)
-        if found is None:
+        result = self.words(key)
+        if result is None:
             self.missing[key] = None
-        return found
+        return result
 
     def message(self, seq: int) -> ChatMessage | None:
         if seq not in self._decoded:
@@ -272,5 +272,5 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     if event.known != "built":
         return Layout(tuple(history), ())
     # 3. Escape last, and all words alike: any of them could pose as an element of the section.
-    said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
-    return Layout(said, render_memory(sections))
+    messages = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
+    return Layout(messages, render_memory(sections))

@@ -256,9 +256,9 @@ class _Reading:
 
     def queue(self, left_out: Sequence[int]) -> PromptPart:
         event = self.event
-        kept = [self._message(seq, cut=False) for seq in expand(event.queue)]
+        kept_entries = [self._message(seq, cut=False) for seq in expand(event.queue)]
         cut = [self._message(seq, cut=True) for seq in left_out]
-        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept, *cut))
+        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept_entries, *cut))
 
     def pinned(self) -> PromptPart:
         entries = tuple(self._message(seq, cut=False) for seq in expand(self.event.pinned))

@@ -94,7 +94,7 @@ class RowsAt:
     def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
         """Messages whose words are still stored, with the size counted at the time where it is known."""
         today = {message.seq: message for message in now}
-        found = []
+        copies = []
         for seq, past in self.messages.items():
             # 1. Words that were erased since stay erased in the past too.
             if past.added.content not in texts:
@@ -108,8 +108,8 @@ class RowsAt:
                 past.counter = row.counter
             # 3. Where it was, the log knows in any case.
             status = "archived" if past.place == "archived" else "active"
-            found.append(row.model_copy(update={"status": status, "flush": past.flush}))
-        return tuple(found)
+            copies.append(row.model_copy(update={"status": status, "flush": past.flush}))
+        return tuple(copies)
 
     def delivery_rows(self, seqs: set[int]) -> tuple[DeliveryCopy, ...]:
         due = sorted(self._past.deliveries.by_number.items())
@@ -122,14 +122,14 @@ class RowsAt:
 
     def fact_rows(self, now: Iterable[FactCopy]) -> tuple[FactCopy, ...]:
         """Facts with the words, state and history they had; user-scoped facts in their present state."""
-        found = []
+        copies = []
         for fact in now:
             past = self.facts.get(fact.id)
             if fact.owner == "user":
-                found.append(fact)
+                copies.append(fact)
             elif past is not None:
-                found.append(_fact_row(fact, past))
-        return tuple(found)
+                copies.append(_fact_row(fact, past))
+        return tuple(copies)
 
     def graph_rows(
         self, entities: Iterable[int], relations: Iterable[int], texts: Mapping[str, str]

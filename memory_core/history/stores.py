@@ -147,13 +147,13 @@ class _Folding:
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
         """Count a read of the record with this id, or without an id, of the one with identical words."""
-        found = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
-        if found is None:
+        record = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
+        if record is None:
             if id is None:  # without an id it cannot be matched with an earlier find
                 return
-            found = self._new(store, id)
-            found.found_words = words
-        found.found.append(search)
+            record = self._new(store, id)
+            record.found_words = words
+        record.found.append(search)
 
     def _new(self, store: Store, id: str | None) -> StoreRecord:
         made = StoreRecord(store.name, id)

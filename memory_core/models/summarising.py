@@ -86,7 +86,7 @@ def _user_statements(message: ChatMessage) -> Iterator[str]:
 
 def _worded(sentence: str) -> Iterator[str]:
     """A sentence as the facts it states; as a quotation where they would lose something; nothing for small talk."""
-    facts = [f"{found.text.rstrip('.')}." for found in facts_in(sentence)]
+    facts = [f"{fact.text.rstrip('.')}." for fact in facts_in(sentence)]
     if facts and not losses(sentence, " ".join(facts)):
         yield from facts
         return

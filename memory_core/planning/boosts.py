@@ -145,14 +145,14 @@ def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[in
     Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
     with no time belongs to the episode before it, unless it was stored long after.
     """
-    found: list[int] = []
+    result: list[int] = []
     for place, (written, time, stored) in enumerate(times):
         if place == 0:
-            found.append(0)
+            result.append(0)
             continue
         before = times[place - 1]
-        found.append(found[-1] + _begins_anew(before, (written, time, stored)))
-    return found
+        result.append(result[-1] + _begins_anew(before, (written, time, stored)))
+    return result
 
 
 def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:

@@ -173,14 +173,14 @@ def plan_context(
 
     # 3. Only uncuttable parts are left beside the queue, so the queue's oldest turns have to go.
     #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
-    kept = tuple(queue)
+    kept_messages = tuple(queue)
     if when_over == "shrink_queue" and (over := total(queue_asked) - token_limit) > 0:
-        gone, kept = _without_oldest_turns(kept, over)
+        gone, kept_messages = _without_oldest_turns(kept_messages, over)
         if gone:
             heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
             freed = sum(message.tokens for turn in gone for message in turn)
             cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
-    queue_granted = sum(message.tokens for message in kept)
+    queue_granted = sum(message.tokens for message in kept_messages)
 
     # 4. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
     sent = total(queue_granted)
@@ -190,7 +190,7 @@ def plan_context(
             Granted(part.name, part.priority, part.tokens, sizes[part.name], current[part.name].pieces)
             for part in parts
         ),
-        queue=kept,
+        queue=kept_messages,
         pinned_tokens=pinned_tokens,
         queue_asked=queue_asked,
         queue_granted=queue_granted,
@@ -199,7 +199,7 @@ def plan_context(
         total=sent,
         token_limit=token_limit,
         over_by=over_by,
-        over_because=_never_cut(list(current.values()), pinned_tokens, kept) if over_by else None,
+        over_because=_never_cut(list(current.values()), pinned_tokens, kept_messages) if over_by else None,
     )
 
 

@@ -412,7 +412,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
     `known` are all facts before the change; duplicates that existed before are ignored.
     """
     after = {change.before.id: change for change in plan.changed}
-    there: set[str] = set()
+    present: set[str] = set()
     fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
     gone = {fact.id for fact in plan.removed}
     for fact in known:
@@ -425,11 +425,11 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
         if change and (change.text != fact.text or fact.state != "active"):
             fresh.append(Clash(text, fact.key))
         else:
-            there.add(Clash(text, fact.key).same)
+            present.add(Clash(text, fact.key).same)
     for clash in fresh:
-        if clash.same in there:
+        if clash.same in present:
             return clash
-        there.add(clash.same)
+        present.add(clash.same)
     return None
 
 
@@ -564,7 +564,7 @@ def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
         if isinstance(value, str) and " ".join(value.split()) == fact.text:
             return text
         if isinstance(value, dict):
-            return {name: reworded(each) for name, each in value.items()}
+            return {name: reworded(item) for name, item in value.items()}
         return [reworded(each) for each in value] if isinstance(value, list) else value
 
     return {name: reworded(value) for name, value in fact.metadata.items()}

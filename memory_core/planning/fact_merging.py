@@ -304,7 +304,7 @@ def _refusal(
     max_facts: int,
 ) -> str | None:
     target = condense_target(max_facts)
-    left = len({*kept, *(sources[0] for sources, _ in merged)})
+    remaining = len({*kept, *(sources[0] for sources, _ in merged)})
     lost = [fact.text for fact in known if fact.protected and fact.id not in kept]
     if not shorter:
         return "it returned no fact at all"
@@ -312,8 +312,8 @@ def _refusal(
         return f"it returned {len(shorter)} facts, and at most {target} were asked for"
     if lost:
         return f"it lost {len(lost)} protected facts" if len(lost) > 1 else "it lost a protected fact"
-    if left < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
-        return f"it would leave {left} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
+    if remaining < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
+        return f"it would leave {remaining} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
     return None
 
 

@@ -225,11 +225,11 @@ def _open_calls(step: list[SizedMessage]) -> bool:
 
 def _plan(queue: Queue, leave: list[SizedMessage], rules: tuple[Rule, ...], history_budget: float) -> FlushPlan:
     tokens = sum(message.tokens for message in leave)
-    left = queue.tokens - tokens
+    remaining = queue.tokens - tokens
     return FlushPlan(
         leave=tuple(leave),
         rules=rules,
         tokens=tokens,
-        tokens_left=left,
-        over_by=max(0, math.ceil(left - history_budget)),
+        tokens_left=remaining,
+        over_by=max(0, math.ceil(remaining - history_budget)),
     )

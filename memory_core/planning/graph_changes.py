@@ -65,9 +65,9 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """
     draft = Draft(graph)
     merged = False
-    for each in found:
-        names = clean_name(each.subject), clean_name(each.object)
-        if clean_predicate(each.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
+    for relation in found:
+        names = clean_name(relation.subject), clean_name(relation.object)
+        if clean_predicate(relation.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
             continue
         one, other = draft.find(names[0]), draft.find(names[1])
         if one is not None and other is not None and one != other:
@@ -112,11 +112,11 @@ def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphP
     reasons = {index: Reason(code) for index, code in plan.fruitless}
     names = Names(graph)
     joined: set[frozenset[str]] = set()
-    for index, each in enumerate(found):
-        if index in reasons or clean_predicate(each.predicate) != SAME_AS:
+    for index, relation in enumerate(found):
+        if index in reasons or clean_predicate(relation.predicate) != SAME_AS:
             continue
-        pair = frozenset(normal_name(clean_name(name)) for name in (each.subject, each.object))
-        one, other = names.find(each.subject), names.find(each.object)
+        pair = frozenset(normal_name(clean_name(name)) for name in (relation.subject, relation.object))
+        one, other = names.find(relation.subject), names.find(relation.object)
         if pair in joined:
             reasons[index] = Reason("repeated")
         elif one is not None and one is other:
@@ -436,11 +436,11 @@ def describe_change_set(
 
     `former` is the name that an entity had before it; None where it is not known.
     """
-    own = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
+    own_relations = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
     if action in ("add", "import"):
         new = {id for id, before, _ in relations if before == 0}
-        own = [relation for relation in own if relation.id in new]
-        if action == "import" or len(own) != 1:
+        own_relations = [relation for relation in own_relations if relation.id in new]
+        if action == "import" or len(own_relations) != 1:
             joined = [_count(len(new), "relation")]
             joined += [_count(number, "entity") for number in [sum(not before for _, before, _ in entities)] if number]
             return f"{'Imported' if action == 'import' else 'Added'} {' and '.join(joined)}."
@@ -455,11 +455,11 @@ def describe_change_set(
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
         return f"Removed {what} with {_count(len(relations), 'relation')}."
     if action == "hold":
-        own = [relation for relation in own if relation.state == "active"] or own
+        own_relations = [relation for relation in own_relations if relation.state == "active"] or own_relations
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
     several = _count(len(relations), "relation")
-    one = len(own) == 1 or (action == "edit" and own)
-    return f"{verbs.get(action, 'Changed')} {graph.describe(own[0]) if one else several}."
+    one = len(own_relations) == 1 or (action == "edit" and own_relations)
+    return f"{verbs.get(action, 'Changed')} {graph.describe(own_relations[0]) if one else several}."
 
 
 def _count(number: int, what: str) -> str:

@@ -80,8 +80,8 @@ class GraphPlan:
         entities = {id: replace(one, merged_into=entity(one.merged_into)) for id, one in (changed | added).items()}
         relations = {new.id: settled(new, version=old.version + 1) for old, new in self.changed_relations}
         for id, sources in self.confirmed:
-            known = relations.get(id, graph.relations[id])
-            relations[id] = replace(known, sources=united(known.sources, sources), confirmed_at=inf)
+            known_relation = relations.get(id, graph.relations[id])
+            relations[id] = replace(known_relation, sources=united(known_relation.sources, sources), confirmed_at=inf)
         for new in self.added_relations:
             relations[relation_ids[new.id]] = settled(new, id=relation_ids[new.id], confirmed_at=inf)
         gone, gone_relations = ({one.id for one in each} for each in (self.removed_entities, self.removed_relations))
@@ -283,10 +283,10 @@ class Draft:
 
     def alike(self, subject: int, predicate: str, object: int) -> list[Relation]:
         normal = normal_predicate(predicate)
-        found = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
+        relations = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
         return [
             r
-            for r in found
+            for r in relations
             if _key(r.subject, normal_predicate(r.predicate), r.object) == _key(subject, normal, object)
         ]
 

@@ -121,8 +121,8 @@ class Graph:
 
     def name(self, entity: int) -> str:
         """An entity's name; a dash where its words were erased."""
-        known = self.entities.get(entity)
-        return known.name if known is not None and known.name else "\N{EN DASH}"
+        known_entity = self.entities.get(entity)
+        return known_entity.name if known_entity is not None and known_entity.name else "\N{EN DASH}"
 
     def describe(self, relation: Relation) -> str:
         """A relation in words: `Ana → lives in → Lisbon`."""
@@ -186,24 +186,24 @@ class Names:
 
     @cached_property
     def _by_name(self) -> dict[str, Entity]:
-        found: dict[str, Entity] = {}
+        result: dict[str, Entity] = {}
         active = [entity for _, entity in sorted(self._graph.entities.items()) if entity.state == "active"]
         for entity in active:
-            found.setdefault(normal_name(entity.name), entity)
+            result.setdefault(normal_name(entity.name), entity)
         for entity in active:  # a name goes before an alias
             for alias in entity.aliases:
-                found.setdefault(normal_name(alias), entity)
-        found.pop("", None)
-        return found
+                result.setdefault(normal_name(alias), entity)
+        result.pop("", None)
+        return result
 
     @cached_property
     def _by_words(self) -> dict[tuple[str, ...], int]:
-        found: dict[tuple[str, ...], int] = {}
+        result: dict[tuple[str, ...], int] = {}
         for name, entity in self._by_name.items():
             key = tuple(_bare(word) for word in words(name))
             if key and not (len(key) == 1 and key[0] in STOP_WORDS):
-                found.setdefault(key, entity.id)
-        return found
+                result.setdefault(key, entity.id)
+        return result
 
     @cached_property
     def _lengths(self) -> list[int]:
@@ -215,16 +215,16 @@ def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int,
     """Active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
     edges = _edges(graph)
     reached = set(entities)
-    border, found = reached, dict[int, int]()
+    border, result = reached, dict[int, int]()
     for distance in range(1, hops + 1):
         ends = set()
         for entity in border:
             for relation in edges.get(entity, ()):
-                found.setdefault(relation.id, distance)
+                result.setdefault(relation.id, distance)
                 ends |= {relation.subject, relation.object}
         border = ends - reached
         reached = reached | border
-    return found
+    return result
 
 
 def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> list[Path]:
@@ -251,11 +251,11 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
                 step = Step(relation.id, forward=relation.subject == entity)
                 yield from ((step, *rest) for rest in walks(other, left - 1, visited | {other}))
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for length in range(away.get(start, hops + 1) or hops + 1, hops + 1):
-        some = islice(walks(start, length, frozenset((start,))), most - len(found))
-        found += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
-    return found
+        some = islice(walks(start, length, frozenset((start,))), most - len(paths))
+        paths += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
+    return paths
 
 
 def _edges(graph: Graph) -> dict[int, list[Relation]]:

@@ -101,7 +101,7 @@ def plan_retrieval(
         ConfigError: `top_k` is below 1, the threshold outside 0 to 1, a weight negative or both 0.
     """
     _check(top_k, threshold, vector_weight, keyword_weight)
-    merged = {found.number: found for found in _merged(signals)}
+    merged = {found_signals.number: found_signals for found_signals in _merged(signals)}
     matches = {number: _match(found, vector_weight, keyword_weight) for number, found in merged.items()}
     added = boosts(matches) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
@@ -153,21 +153,21 @@ def fill(
     `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
     candidate, which takes its tokens once for all candidates under it.
     """
-    left = token_budget
-    there: set[Head] = set()
+    remaining = token_budget
+    present: set[Head] = set()
     candidates = []
     for candidate in plan.candidates:
         if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
             size = sizes.get(candidate.number, token_budget + 1)
-            if head is not None and head not in there:
+            if head is not None and head not in present:
                 size += (head_sizes or {})[head]
-            if size > left:
+            if size > remaining:
                 c = candidate
                 candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.boosts)
             else:
-                left -= size
-                there |= {head} if head is not None else set()
+                remaining -= size
+                present |= {head} if head is not None else set()
         candidates.append(candidate)
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 

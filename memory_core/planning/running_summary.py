@@ -271,14 +271,14 @@ def _content_keys(text: str) -> set[tuple[str, ...]]:
 
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     """The dates of a text: places of their first and last word, and the day with the month."""
-    found: list[tuple[int, int, tuple[str, ...]]] = []
+    result: list[tuple[int, int, tuple[str, ...]]] = []
     said = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
     for (first, one), (last, two) in pairwise(said):
         day, month = (one, two.month) if one.number else (two, one.month)
         together = _BETWEEN.fullmatch(text[one.end : two.start])
         if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):
-            found.append((first, last, (day.key, month)))
+            result.append((first, last, (day.key, month)))
     for place, token in enumerate(tokens):
         if "-" in token.key and 1 <= int(token.key[5:7]) <= 12:
-            found.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
-    return found
+            result.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
+    return result

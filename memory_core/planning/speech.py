@@ -92,14 +92,14 @@ def parse_message(message: ChatMessage) -> ParsedMessage:
     words = text
     spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)  # a tool's output is no chat
     for form in _EXPORTED if spoken and text.startswith(_BEGINS) else ():
-        found = form.match(text)
+        match = form.match(text)
         if (
-            found
-            and _DATED.search(found["when"])
-            and read_time(found["when"]) is not None
-            and text[found.end() :].strip()
+            match
+            and _DATED.search(match["when"])
+            and read_time(match["when"]) is not None
+            and text[match.end() :].strip()
         ):
-            speaker, when, words = speaker or _name(found["who"]), when or found["when"], text[found.end() :]
+            speaker, when, words = speaker or _name(match["who"]), when or match["when"], text[match.end() :]
             break
     return ParsedMessage(speaker, when, None if when is None else read_time(when), words)
 

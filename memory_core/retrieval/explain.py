@@ -125,14 +125,14 @@ class Search:
         Empty if it is requested already, or if no such change would help: it is not a candidate, is in the queue, or
         has no score.
         """
-        found = self.one(number)
-        if found is None or found.score <= 0 or found.outcome not in ("below_threshold", "beyond_top_k"):
+        turn = self.one(number)
+        if turn is None or turn.score <= 0 or turn.outcome not in ("below_threshold", "beyond_top_k"):
             return {}
         changes: dict[str, Any] = {}
-        if found.outcome == "below_threshold":
-            changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
+        if turn.outcome == "below_threshold":
+            changes["similarity_threshold"] = floor(round(turn.score * 100, 6)) / 100
         ahead = sum(
-            (-other.score, other.number) < (-found.score, found.number)
+            (-other.score, other.number) < (-turn.score, turn.number)
             for other in self.found.candidates
             if other.outcome not in ("in_queue", "not_proposed")
         )
@@ -302,7 +302,7 @@ def _rank_turns(
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
         candidates.append(RankedTurn(each.number, 0, 0, "", nodes[each.number].tokens, *own, outcome, each.boosts))
-    rest = ~np.isin(numbers, [each.number for each in candidates])
+    rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
     return _ranked(reading, nodes, candidates, others), unknown
@@ -315,22 +315,22 @@ def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, N
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
     """Return the best results from other sessions of the user; none of these can be opened from here."""
-    found = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
-    texts = _texts(reading, [recall.nodes[each.number] for each in found])
+    candidates = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
+    texts = _texts(reading, [recall.nodes[each.number] for each in candidates])
     plan = context.plan if context is not None else None
     cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
     parts = [part for part in plan.granted if part.name == name] if plan is not None else []
     asked = _text_outcomes(cut, [piece.ref for part in parts for piece in part.pieces])
     stored = recall.laid_out.borrowed(recall.plan.granted)
     listed = []
-    for each in found:
-        outcome: CandidateOutcome = each.outcome
+    for candidate in candidates:
+        outcome: CandidateOutcome = candidate.outcome
         if outcome == "granted":
-            text = stored.get(each.number)
+            text = stored.get(candidate.number)
             outcome = asked.get(content_hash(text), "no_prompt") if text is not None else "no_prompt"
-        turn, words = texts.get(each.number, (0, ""))
-        session_id = recall.nodes[each.number].session_id
-        listed.append(Elsewhere(session_id, turn, words, each.score, outcome))
+        turn, words = texts.get(candidate.number, (0, ""))
+        session_id = recall.nodes[candidate.number].session_id
+        listed.append(Elsewhere(session_id, turn, words, candidate.score, outcome))
     return tuple(listed)
 
 
@@ -392,10 +392,10 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
     if number not in nodes:
         raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)
-    own = source.some([number])
-    if not own:  # another embedding model made its vector
+    own_vectors = source.some([number])
+    if not own_vectors:  # another embedding model made its vector
         return ()
-    hits = reading.services.exact.search(source, own[0].vector, limit=limit + 1)
+    hits = reading.services.exact.search(source, own_vectors[0].vector, limit=limit + 1)
     near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
     texts = _texts(reading, [nodes[hit.number] for hit in near])
     return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
@@ -421,7 +421,7 @@ class _Map:
                 stored = list(source.vectors())
                 self._projection, self._points = None, {}
                 if stored:
-                    rows = np.stack([each.vector for each in stored])
+                    rows = np.stack([vector.vector for vector in stored])
                     places = thin(range(len(rows)), MAX_DRAWN)
                     self._projection = fit(rows[places])
                     points = self._projection.points(rows).tolist()
@@ -494,15 +494,15 @@ def _recorded(
     if built is not None:
         cut = [ref for each in built.cuts if each["part"] == event.block for ref in each["refs"]]
         outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
-    found = []
+    turns = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
-        outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == recorded)
+        outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == recorded)
         if outcome == "granted":
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
-        found.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
+        turns.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
     counts: dict[CandidateOutcome, int] = {
         outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
     }
@@ -523,7 +523,7 @@ def _recorded(
             **{field: weights.get(field, 0.0) for field in BOOST_FIELDS.values()},
         ),
         weights=event.weights,
-        found=Ranked(found),
+        found=Ranked(turns),
         counts=counts,
         stored=None,
         proposed=0,
@@ -568,6 +568,6 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:
     """Stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
-    was = {found.number: found for found in before.found.some(either)}
+    was = {turn.number: turn for turn in before.found.some(either)}
     pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)
     return tuple((one, other) for one, other in pairs if one.outcome != other.outcome)

@@ -51,7 +51,7 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
     for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
         if candidate == number:
-            outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == ended)
+            outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == ended)
             if outcome == "granted":
                 outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
             return FoundBy(turn, place, event.query, outcome, rank, score)

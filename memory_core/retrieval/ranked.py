@@ -157,9 +157,9 @@ class Ranked(Sequence[RankedTurn]):
     @property
     def counts(self) -> Counter[CandidateOutcome]:
         """Number of turns by outcome, over all turns."""
-        found: Counter[CandidateOutcome] = Counter(one.outcome for one in self._found.values())
-        found["not_proposed"] += len(self._numbers) - len(self._found)
-        return found
+        result: Counter[CandidateOutcome] = Counter(one.outcome for one in self._found.values())
+        result["not_proposed"] += len(self._numbers) - len(self._found)
+        return result
 
     def _part(self, picked: NDArray[np.bool_]) -> "Ranked":
         part = Ranked.__new__(Ranked)
@@ -169,14 +169,14 @@ class Ranked(Sequence[RankedTurn]):
     def _made(self, places: NDArray[np.intp]) -> list[RankedTurn]:
         numbers = self._numbers[places].tolist()
         texts = self._texts(numbers) if self._texts is not None and numbers else {}
-        found = []
+        turns = []
         for place, number in zip(places.tolist(), numbers, strict=True):
             one = self._found.get(number)
             turn, words = texts.get(number, (0, ""))
             if one is None:
                 one = self._not_proposed(number, int(self._rows[place]))
-            found.append(one if self._texts is None else replace(one, rank=place + 1, turn=turn, words=words))
-        return found
+            turns.append(one if self._texts is None else replace(one, rank=place + 1, turn=turn, words=words))
+        return turns
 
     def _not_proposed(self, number: int, row: int) -> RankedTurn:
         assert self._rest is not None, "only what is no candidate has a row"

@@ -41,8 +41,8 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
         heard = _not_stored_yet(session, connection, found_in.name)
     nodes = found_in.stored(reading).nodes
     # A delivery may have stored some of these messages in between.
-    own = [node for node in nodes.values() if node.session_id in ("", session.id)]
-    known = {seq for node in own for seq in expand(node.seqs)} if heard else set()
+    own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
+    known = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
     units = searchable([message for message in heard if message.seq not in known], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:

@@ -99,8 +99,8 @@ class SessionRetrieval:
             nodes = read_nodes(connection, self._session.id, block)
             nodes = [node for node in nodes if numbers is None or node.number in numbers]
             seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-            found = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
-        by_seq = {message.seq: message for message in found}
+            found_messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
+        by_seq = {message.seq: message for message in found_messages}
         turns = []
         for node in nodes:
             messages = tuple(by_seq[seq] for seq in expand(node.seqs) if seq in by_seq)

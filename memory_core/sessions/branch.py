@@ -165,17 +165,17 @@ def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | Relat
 
 def _needed(rows: Rows) -> set[str]:
     """Hashes of the session's words that these rows refer to."""
-    found = {message.content for message in rows.messages}
-    found |= {key for block in rows.blocks for key in (block.state, block.text) if key}
-    found |= {text.content for block in rows.blocks for text in block.texts}
-    found |= {key for fact in rows.facts if fact.owner == "session" for key in hashes_of(fact)}
-    found |= {key for entity in rows.entities for key in (entity.name, *entity.aliases)}
-    found |= {relation.predicate for relation in rows.relations}
+    result = {message.content for message in rows.messages}
+    result |= {key for block in rows.blocks for key in (block.state, block.text) if key}
+    result |= {text.content for block in rows.blocks for text in block.texts}
+    result |= {key for fact in rows.facts if fact.owner == "session" for key in hashes_of(fact)}
+    result |= {key for entity in rows.entities for key in (entity.name, *entity.aliases)}
+    result |= {relation.predicate for relation in rows.relations}
     if rows.session.recording:
-        found.add(rows.session.recording)
+        result.add(rows.session.recording)
     for event in rows.events:
-        found |= hashes_in(json.dumps(event.data))
-    return found
+        result |= hashes_in(json.dumps(event.data))
+    return result
 
 
 # -- blocks -----------------------------------------------------------------------------------------
@@ -204,16 +204,16 @@ def _blocks_at(
         elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts are deleted with it
             had_texts = texts.get(event.block, {})
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
-    found = []
+    copies = []
     lost = 0
     for position, block in enumerate(history_of(log).blocks_at(log[-1].position) if log else ()):
         had = sorted(texts.get(block.name, {}).items())
-        kept = tuple(text for _, text in had if text.content in words)
+        kept_copies = tuple(text for _, text in had if text.content in words)
         constructor = _constructor_at(block, given.get(block.name), today.get(block.name), words)
         state = _state_at(block, past.states.get(block.name), constructor)
         gone = {key for key in (block.text, state) if key is not None and key not in words}
-        lost += len(had) - len(kept) + len(gone & {state})
-        found.append(
+        lost += len(had) - len(kept_copies) + len(gone & {state})
+        copies.append(
             BlockCopy(
                 name=block.name,
                 position=position,
@@ -223,10 +223,10 @@ def _blocks_at(
                 state=None if state in gone else state,
                 revision=block.revision,
                 text=None if block.text in gone else block.text,
-                texts=kept,
+                texts=kept_copies,
             )
         )
-    return tuple(found), lost
+    return tuple(copies), lost
 
 
 def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:

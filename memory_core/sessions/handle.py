@@ -80,10 +80,10 @@ class SessionHandle:
             session.config = config.changed(token_limit=MAX_TOKENS, chat_history_token_ratio=1.0, queue_turns=None)
         if "condensing" in what:
             session.blocks = tuple(
-                replace(each, block=each.block.model_copy(update={"max_facts": MAX_TOKENS}))
-                if each.kind == "facts" and each.block is not None
-                else each
-                for each in blocks
+                replace(block, block=block.block.model_copy(update={"max_facts": MAX_TOKENS}))
+                if block.kind == "facts" and block.block is not None
+                else block
+                for block in blocks
             )
         try:
             yield
@@ -168,7 +168,7 @@ class SessionHandle:
         with a model for them.
         """
         self._session.open()
-        waits = {each.name for each in self._session.blocks if each.waits_for(self._session.services) is not None}
+        waits = {block.name for block in self._session.blocks if block.waits_for(self._session.services) is not None}
         delivery.free(self._session, waits if blocks is None else waits & set(blocks))
         return deliver(self._session)
 

@@ -313,7 +313,7 @@ def _list_models(endpoint: Endpoint) -> frozenset[str]:
     import openai
 
     try:
-        return frozenset(str(each.id) for each in client.models.list().data or ())
+        return frozenset(str(item.id) for item in client.models.list().data or ())
     except openai.NotFoundError:
         return frozenset()
     except openai.APITimeoutError as error:

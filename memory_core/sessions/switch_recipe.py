@@ -124,8 +124,8 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         before = session.config.recipe
         named = {"recipe": key, "recipe_parameters": dict(plan.parameters)}
         editing.write_configuration(session, w, {n: v for n, (_, v) in plan.settings.items()} | named, actor)
-        for left in plan.removed:
-            editing.remove_block(session, w, left.name, actor)
+        for removed in plan.removed:
+            editing.remove_block(session, w, removed.name, actor)
         for name, changes in plan.changed.items():
             editing.write_settings(session, w, name, {n: after for n, (_, after) in changes.items()}, actor)
         for block in plan.blocks:

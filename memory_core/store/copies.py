@@ -296,7 +296,7 @@ class Rows:
         return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
 
     def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
-        return ((each.name, getattr(self, each.name)) for each in fields(self)[2:])
+        return ((field.name, getattr(self, field.name)) for field in fields(self)[2:])
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
@@ -309,8 +309,8 @@ def hashes_of(fact: FactCopy) -> set[str]:
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
     """Return the rows with only these texts of the session."""
-    kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
-    return replace(rows, words=kept)
+    kept_copies = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
+    return replace(rows, words=kept_copies)
 
 
 def moved(rows: Rows, seconds: float) -> Rows:
@@ -329,7 +329,7 @@ def _moved(copy: Copy, seconds: float) -> Copy:
         if name == "at" or name.endswith("_at"):
             later[name] = old if old is None else old + seconds
         elif isinstance(old, tuple) and old and isinstance(old[0], _Copy):
-            later[name] = tuple(_moved(each, seconds) for each in old)
+            later[name] = tuple(_moved(item, seconds) for item in old)
     return copy.model_copy(update=later)
 
 

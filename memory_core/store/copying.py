@@ -183,10 +183,10 @@ def _read_facts(
 
 
 def _by_first(pairs: Iterable[Any]) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {}
+    result: dict[int, list[Any]] = {}
     for first, second in pairs:
-        found.setdefault(first, []).append(second)
-    return found
+        result.setdefault(first, []).append(second)
+    return result
 
 
 def _read_entities(connection: Connection, state: SessionState) -> Iterator[EntityCopy]:

@@ -73,8 +73,8 @@ def read_deliveries(
     query = select(delivery_table).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
     if states is not None:
         query = query.where(_d.state.in_(list(states)))
-    found = [Delivery(**row._mapping) for row in connection.execute(query.limit(last) if last else query)]
-    return found[::-1] if last else found
+    deliveries = [Delivery(**row._mapping) for row in connection.execute(query.limit(last) if last else query)]
+    return deliveries[::-1] if last else deliveries
 
 
 def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[Delivery]]:
@@ -102,8 +102,8 @@ def delivered_messages(connection: Connection, delivery: Delivery, cache: Messag
     if delivery.flush is not None:
         return read_messages(connection, delivery.session_id, cache, flush=delivery.flush)
     first, last = delivery.first_seq - 1, delivery.last_seq
-    found = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
-    return [message for message in found if not message.pinned]
+    messages = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
+    return [message for message in messages if not message.pinned]
 
 
 def covers() -> ColumnElement[bool]:

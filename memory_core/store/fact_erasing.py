@@ -56,35 +56,35 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
 
 
 def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
-    found: dict[tuple[str, str], list[Fact]] = {}
+    result: dict[tuple[str, str], list[Fact]] = {}
     for fact in facts:
-        found.setdefault((fact.scope, fact.block), []).append(fact)
-    return found
+        result.setdefault((fact.scope, fact.block), []).append(fact)
+    return result
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
     """Hashes of suppressed finds, with the rejected facts that each resembles."""
-    found: dict[str, set[int]] = {}
+    result: dict[str, set[int]] = {}
     for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
         if isinstance(record.event, FactHeldBack):
-            found.setdefault(record.event.content, set()).add(record.event.near)
-    return found
+            result.setdefault(record.event.content, set()).add(record.event.near)
+    return result
 
 
 def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str]:
     """Hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
-    found: set[str] = set()
+    result: set[str] = set()
     last: dict[str, str] = {}
     for record in reversed(read_scope_events(w.connection, scope, block, (FactDecided.kind, FactAdded.kind))):
         event = record.event
         if isinstance(event, FactDecided):
             last[record.session_id] = event.content
             if event.fact in ids:
-                found.add(event.content)
+                result.add(event.content)
         elif isinstance(event, FactAdded) and event.origin == "extracted":
             content = last.pop(record.session_id, None)  # the decision that added it is right before it
-            found |= {content} if content is not None and event.fact in ids else set()
-    return found
+            result |= {content} if content is not None and event.fact in ids else set()
+    return result
 
 
 def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
@@ -92,12 +92,12 @@ def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
 
     Such a remark may quote any fact of the block ("says again that ..."), in any words.
     """
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for record in read_scope_events(w.connection, scope, block, (NothingLearned.kind,)):
         if isinstance(record.event, NothingLearned):
             said = {said for *_, said in record.event.reasons if said}
-            found.setdefault(session_scope(record.session_id), set()).update(said)
-    return found
+            result.setdefault(session_scope(record.session_id), set()).update(said)
+    return result
 
 
 def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:

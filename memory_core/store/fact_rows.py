@@ -411,8 +411,8 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
 
 
 def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    found: dict[int, list[tuple[str, int]]] = {}
+    result: dict[int, list[tuple[str, int]]] = {}
     for chunk in chunks(ids):
         for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
-            found.setdefault(fact_id, []).append((session_id, seq))
-    return found
+            result.setdefault(fact_id, []).append((session_id, seq))
+    return result

@@ -81,17 +81,17 @@ class MessageCache:
     def load(self, connection: Connection, session_id: str, hashes: Sequence[str]) -> dict[str, ChatMessage]:
         """Messages with these hashes, by hash; erased ones are missing."""
         with self._lock:
-            found = {key: self._messages[key] for key in hashes if key in self._messages}
-        missing = [key for key in hashes if key not in found]
+            result = {key: self._messages[key] for key in hashes if key in self._messages}
+        missing = [key for key in hashes if key not in result]
         if missing:
             texts = read_texts(connection, session_scope(session_id), missing)
             fresh = {key: ChatMessage.from_json(text) for key, text in texts.items()}
-            found.update(fresh)
+            result.update(fresh)
             with self._lock:
                 self._messages.update(fresh)
                 while len(self._messages) > self._size:
                     self._messages.popitem(last=False)
-        return found
+        return result
 
 
 def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, opening: bool = False) -> list[int]:
@@ -161,10 +161,10 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
 
 def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
     """Sequence numbers by message id, for those of these ids that the session already has."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for chunk in chunks(ids):
-        found.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
-    return found
+        result.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
+    return result
 
 
 def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:

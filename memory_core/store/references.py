@@ -70,7 +70,7 @@ def _named(means: Any) -> Walk:
 
 def _walks(event: type[Event]) -> dict[str, Walk]:
     hints = get_type_hints(event, include_extras=True)
-    return {each.name: walk for each in fields(event) if (walk := _walk(hints[each.name])) is not None}
+    return {field.name: walk for field in fields(event) if (walk := _walk(hints[field.name])) is not None}
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.items() if (walks := _walks(event))}

@@ -180,5 +180,5 @@ class Staging:
 
     def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
         """Present messages by number."""
-        found = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
-        return {message.seq: message for message in found}
+        found_messages = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
+        return {message.seq: message for message in found_messages}

@@ -305,14 +305,14 @@ class DatabaseVectors:
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
         """The vectors with these ids, by ascending id."""
-        found: list[StoredVector] = []
+        vectors: list[StoredVector] = []
         with self._database.read() as connection:
             for chunk in chunks(numbers):
                 where = _v.collection.in_(self._of) & _v.id.in_(chunk)
-                found += self._all_stored(
+                vectors += self._all_stored(
                     connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
                 )
-        return found
+        return vectors
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
         """Decode rows into vectors, all at once where they are sound."""

@@ -15,12 +15,12 @@ _v = word_vector_table.c
 
 def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
     """Vectors of one embedder by hash of the text; those not stored are missing."""
-    found: dict[str, Vector] = {}
+    result: dict[str, Vector] = {}
     for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
         for key, embedding in connection.execute(select(_v.hash, _v.embedding).where(where)):
-            found[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
-    return found
+            result[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
+    return result
 
 
 def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:

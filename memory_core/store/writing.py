@@ -245,8 +245,8 @@ def create_session(database: Database, connection: Connection, state: SessionSta
 
 def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
     """Texts by hash; erased ones are missing."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):
         rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})
-        found.update((key, data) for key, data in rows)
-    return found
+        result.update((key, data) for key, data in rows)
+    return result

@@ -131,13 +131,13 @@ class ConsolidatingMemory:
             MessageError: there is no text, or a message cannot be stored.
             ModelError: the model failed; the messages are kept, and learned from at the next attempt.
         """
-        given = _messages(messages)
-        if not any(message_text(message).strip() for message in given):
+        given_messages = _messages(messages)
+        if not any(message_text(message).strip() for message in given_messages):
             raise MessageError("There is no text to learn from.")
         if not infer:
-            return [change for message in given for change in self._keep(message, categories)]
+            return [change for message in given_messages for change in self._keep(message, categories)]
         before = self.memory.session.status().position
-        receipt = self.memory.put_messages(given, end_turn=True)
+        receipt = self.memory.put_messages(given_messages, end_turn=True)
         served = receipt.served.get(self.block)
         if served is not None and served.outcome != "done":
             why = served.error or "The model has not answered in time."
@@ -235,19 +235,19 @@ class ConsolidatingMemory:
 
     @staticmethod
     def _fact(id: int, facts: Iterable[Fact]) -> Fact:
-        found = next((fact for fact in facts if fact.id == id), None)
-        if found is None:
+        found_fact = next((fact for fact in facts if fact.id == id), None)
+        if found_fact is None:
             raise NotFoundError(f"There is no fact with the id {id}.")
-        return found
+        return found_fact
 
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
         """A message as a fact in its own words, unless a fact has them already."""
         text = " ".join(message_text(message).split())
         if not text or message.role is MessageRole.SYSTEM:
             return []
-        known = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
-        if known is not None:
-            return [Change("NONE", known.id, known.text)]
+        known_fact = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
+        if known_fact is not None:
+            return [Change("NONE", known_fact.id, known_fact.text)]
         category = category_among("other", text, self.categories if categories is None else categories)
         applied = self._desk().apply(curation.add(text, category=category))
         return [Change("ADD", applied.ids("fact")[0], text)]
@@ -291,7 +291,7 @@ def _messages(given: Messages) -> list[ChatMessage]:
         return [ChatMessage(role=MessageRole.USER, content=given)]
     one = isinstance(given, ChatMessage | Mapping)
     listed: list[Any] = [given] if one else list(given)
-    return [_message(each) for each in listed]
+    return [_message(item) for item in listed]
 
 
 def _message(given: Any) -> ChatMessage:

@@ -174,15 +174,15 @@ class KnowledgeGraph:
         rows = {id: row for id, row in there.rows() if only is None or id in only}
         relations: list[Row] = [
             {
-                "from": there.graph.name(each.subject),
-                "to": there.graph.name(each.object),
-                "relationType": each.predicate,
+                "from": there.graph.name(relation.subject),
+                "to": there.graph.name(relation.object),
+                "relationType": relation.predicate,
             }
-            for each in there.graph.active()
-            if only is None or {each.subject, each.object} & rows.keys()
+            for relation in there.graph.active()
+            if only is None or {relation.subject, relation.object} & rows.keys()
         ]
-        given = [fact for id in rows for fact in there.facts_of(id)]
-        self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given, query=query)])
+        given_facts = [fact for id in rows for fact in there.facts_of(id)]
+        self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given_facts, query=query)])
         return {"entities": list(rows.values()), "relations": relations}
 
 

@@ -307,10 +307,10 @@ class UserMemories:
         return self.memory.facts.desk(self._facts.name)
 
     def _memory(self, id: int) -> Fact:
-        found = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
-        if found is None:
+        found_fact = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
+        if found_fact is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
-        return found
+        return found_fact
 
     def _check_on(self) -> None:
         if not self.enabled:
@@ -319,7 +319,7 @@ class UserMemories:
 
 def _messages(given: Messages) -> list[ChatMessage]:
     several = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else given
-    messages = [message for given in several for message in as_messages(given)]
+    messages = [message for given_message in several for message in as_messages(given_message)]
     for message in messages:
         message.to_json()  # refused before anything is stored
     return messages

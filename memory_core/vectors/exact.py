@@ -142,8 +142,8 @@ class _Copy:
             return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
 
     def _follow(self, source: VectorSource, revision: Revision) -> None:
-        known, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
-        if known == _EMPTY or not only_grew(known, revision):
+        known_revision, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
+        if known_revision == _EMPTY or not only_grew(known_revision, revision):
             self._clear()
         self._append(source)
         if self._count != revision.count:  # another version, or written to meanwhile: read all of it again

@@ -40,11 +40,11 @@ class PackedUnits:
         # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
-        filled, left = self._fill(plan, token_budget, sized)
+        filled, remaining = self._fill(plan, token_budget, sized)
         # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
         #    is filled once more from the beginning, as a better unit goes before one that was in already.
-        small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
-        if left < MIN_UNIT or not small:
+        small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= remaining + UNSAID]
+        if remaining < MIN_UNIT or not small:
             return filled
         return self._fill(plan, token_budget, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 
@@ -55,8 +55,8 @@ class PackedUnits:
         any_of = {head: number for number, head in heads.items()}
         head_sizes = {head: self._tokens(self._day(number)) for head, number in any_of.items()}
         filled = fill(plan, token_budget, sizes, heads, head_sizes)
-        there = {heads[number] for number in filled.granted if number in heads}
-        return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
+        present = {heads[number] for number in filled.granted if number in heads}
+        return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in present)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
         """Items of the granted units in prompt order, and their indexes in the order of cutting."""
@@ -111,13 +111,13 @@ class PackedUnits:
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
         """The best units whose stored sizes fit together."""
-        found, left = [], token_budget
+        result, remaining = [], token_budget
         for number in plan.granted:
             tokens = self._stored.nodes[number].tokens
-            if tokens <= left:
-                found.append(number)
-                left -= tokens
-        return found
+            if tokens <= remaining:
+                result.append(number)
+                remaining -= tokens
+        return result
 
     def _tokens(self, item: Item) -> int:
         return item_tokens(item, self._reading.counter, self._reading.accounting)

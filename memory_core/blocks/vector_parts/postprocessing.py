@@ -34,9 +34,9 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
     Raises:
         ConfigError: one of them is none.
     """
-    for each in postprocessors:
-        if isinstance(each, type) or not callable(getattr(each, "postprocess_nodes", None)):
-            name = each.__name__ if isinstance(each, type) else type(each).__name__
+    for item in postprocessors:
+        if isinstance(item, type) or not callable(getattr(item, "postprocess_nodes", None)):
+            name = item.__name__ if isinstance(item, type) else type(item).__name__
             raise ConfigError(f"node_postprocessors must be postprocessors of LlamaIndex, not {name}")
     return [type(each).__name__ for each in postprocessors]
 
@@ -48,10 +48,10 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
     known = {str(node.number): node for node in nodes}
     passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in known.items()]
     problem = None
-    for each in postprocessors:
-        name = type(each).__name__
+    for item in postprocessors:
+        name = type(item).__name__
         try:
-            passed = list(each.postprocess_nodes(passed, query_str=question))
+            passed = list(item.postprocess_nodes(passed, query_str=question))
             reworded = any(
                 known.get(one.node.node_id) is None or one.node.get_content() != known[one.node.node_id].words
                 for one in passed

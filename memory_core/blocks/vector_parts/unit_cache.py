@@ -39,10 +39,10 @@ class Rendered:
 
     def get(self, key: tuple[Hashable, ...]) -> tuple[Item, str] | None:
         with self._lock:
-            found = self._items.get(key)
-            if found is not None:
+            result = self._items.get(key)
+            if result is not None:
                 self._items.move_to_end(key)
-            return found
+            return result
 
     def keep(self, key: tuple[Hashable, ...], item: Item, text: str = "") -> None:
         with self._lock:
@@ -122,17 +122,17 @@ class Stored:
 
     def _episodes(self, new: Sequence[tuple[Node, UnitMetadata]]) -> list[int]:
         """Episodes of new units, counted from the last one's; units of two sessions are never of one."""
-        found: list[int] = []
+        result: list[int] = []
         before = self.nodes[self.order[-1]].session_id if self.order else None
         last = self.last
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             heard = [one for _, one in several]
             known = [last] if last is not None and session == before else []
             counted = episodes([(one.when, one.time, one.stored) for one in (*known, *heard)])[len(known) :]
-            begun = (found[-1] if found else 0) + (0 if known or before is None else 1)
-            found += [begun + episode for episode in counted]
+            begun = (result[-1] if result else 0) + (0 if known or before is None else 1)
+            result += [begun + episode for episode in counted]
             before, last = session, heard[-1]
-        return found
+        return result
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """A copy with unsaved units appended. For previews."""

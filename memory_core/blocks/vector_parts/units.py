@@ -55,16 +55,16 @@ HEARD_VERSION = 1
 
 def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
     """Parse stored metadata; None where there is none, or of another version."""
-    found: list[UnitMetadata | None] = []
+    result: list[UnitMetadata | None] = []
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
-            found.append(None)
+            result.append(None)
             continue
         _, stemmed, names, others, person, when, time, stored, day, informativeness = values
         speakers = frozenset((*names, *others))
         stems = tuple(stemmed.split(" ")) if stemmed else ()
-        found.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
-    return found
+        result.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
+    return result
 
 
 def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:

@@ -91,9 +91,9 @@ class Deliveries:
 
     def forget(self) -> None:
         """After a reset, drop deliveries without remaining messages, and errors, which may quote forgotten text."""
-        there = {seq for seq, message in self._messages.by_seq.items() if message.here}
+        present = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
-            state.dropped |= there.isdisjoint(state.seqs)
+            state.dropped |= present.isdisjoint(state.seqs)
         self._leave_dropped()
         self.errors.clear()
 

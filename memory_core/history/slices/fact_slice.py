@@ -94,8 +94,8 @@ class Facts:
             self._hand_on(event)
         elif isinstance(event, FactsCurated):
             self._support(record.session_id, event)
-        elif not isinstance(event, FactDecided) and (known := self.by_id.get(getattr(event, "fact", None) or 0)):
-            self._change(known, record)
+        elif not isinstance(event, FactDecided) and (known_state := self.by_id.get(getattr(event, "fact", None) or 0)):
+            self._change(known_state, record)
 
     @property
     def ever_worded(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:

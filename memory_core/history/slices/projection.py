@@ -3,14 +3,7 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
-from memory_core.history.slices import (
-    block_slice,
-    delivery_slice,
-    fact_slice,
-    graph_slice,
-    message_slice,
-    vector_slice,
-)
+from memory_core.history.slices import block_slice, delivery_slice, fact_slice, graph_slice, message_slice, vector_slice
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.history.slices.delivery_slice import Deliveries
 from memory_core.history.slices.fact_slice import Facts

@@ -74,26 +74,26 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
     """Each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
-    kept: list[_Entry] = []
+    kept_entries: list[_Entry] = []
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}
     for entry in entries:
         agreement = agreement_key(entry.text)
         keys = [(agreement, stem) for stem in {*stems(entry.text)} or {""}]
         candidates = sorted(set().union(*(places.get(key, ()) for key in keys)))
-        twin = next((i for i in candidates if similarity(entry.text, kept[i].text) >= SAME), None)
-        if twin is None or (entry.pinned and kept[twin].pinned):
-            kept.append(entry)
+        twin = next((i for i in candidates if similarity(entry.text, kept_entries[i].text) >= SAME), None)
+        if twin is None or (entry.pinned and kept_entries[twin].pinned):
+            kept_entries.append(entry)
             for key in keys:
-                places.setdefault(key, set()).add(len(kept) - 1)
+                places.setdefault(key, set()).add(len(kept_entries) - 1)
             continue
         for key in keys:
             places.setdefault(key, set()).add(twin)
-        other = kept[twin]
+        other = kept_entries[twin]
         newer = not other.pinned and (entry.pinned or len(stems(entry.text)) >= len(stems(other.text)))
         winner = entry if newer else other
-        kept[twin] = _Entry(winner.text, other.stands_for + entry.stands_for, winner.pinned)
-    return kept
+        kept_entries[twin] = _Entry(winner.text, other.stands_for + entry.stands_for, winner.pinned)
+    return kept_entries
 
 
 def _joined(entries: list[_Entry], target: int) -> list[_Entry]:

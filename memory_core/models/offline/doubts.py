@@ -47,10 +47,10 @@ def doubt(text: str) -> str | None:
         return f"An opinion on {praised['of']}, told as a fact."
     if _AHEAD.search(text):
         return "A plan for a time that is past."
-    found = _SOME_PLACE.search(text)
-    if found is None and _NAMED.search(text):
+    match = _SOME_PLACE.search(text)
+    if match is None and _NAMED.search(text):
         return None
-    found = found or _WHICH.search(text) or _THE_GROUP.search(text)
-    if found is not None:
-        return f"Does not say which {found['what'].lower()}."
+    match = match or _WHICH.search(text) or _THE_GROUP.search(text)
+    if match is not None:
+        return f"Does not say which {match['what'].lower()}."
     return "Does not say what is played." if _PLAYED.search(text) else None

@@ -125,8 +125,8 @@ def facts_in(text: str) -> Iterator[StatedFact]:
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
     """Facts of one clause: by its fixed shape, else by its statement."""
     for rule in (budget, _remembered, standing_instruction, called):
-        if (found := rule(clause)) is not None:
-            yield found
+        if (fact := rule(clause)) is not None:
+            yield fact
             return
     if statement is None:
         if _BARE_LIMIT.fullmatch(clause) and NUMBER.search(clause) and not YOU.search(clause):
@@ -138,9 +138,9 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[State
         # what all of them do, each of them does, but not together
         statement = replace(statement, subject=USER, rest=_TOGETHER.sub("", statement.rest).strip())
     for judge in (naming, being, having, tasting, living, aiming, doing):
-        if (found := judge(statement)) is not None:
-            if len(found.text) <= FACT_CHARACTERS:
-                yield found
+        if (fact := judge(statement)) is not None:
+            if len(fact.text) <= FACT_CHARACTERS:
+                yield fact
             return
 
 

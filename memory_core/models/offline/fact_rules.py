@@ -63,10 +63,10 @@ def being(said: Statement) -> StatedFact | None:
         return _arrangement(said)
     if said.subject == GROUP:
         return fact(said, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
-    own = re.fullmatch(rf"{USER}'s (.+)", said.subject)
-    if own and FAVOURITE.fullmatch(own[1]):
-        return fact(said, "preference", f"user.{own[1].lower()}")
-    if own and not OWN_NOUN.fullmatch(own[1]):
+    possession = re.fullmatch(rf"{USER}'s (.+)", said.subject)
+    if possession and FAVOURITE.fullmatch(possession[1]):
+        return fact(said, "preference", f"user.{possession[1].lower()}")
+    if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
     if CONDITION.match(rest):
         return fact(said, "health")
@@ -78,7 +78,7 @@ def being(said: Statement) -> StatedFact | None:
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
         return fact(said, "personal", slot_of(said, "birthday" if dated else "origin"))
     if said.kind == "was":
-        return fact(said, "plan") if own and DATE.search(rest) else None
+        return fact(said, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
         return fact(said, "preference")
     if STATUS.match(rest):
@@ -93,11 +93,11 @@ def being(said: Statement) -> StatedFact | None:
         return fact(replace(said, rest=f"{age[1]} years old"), "personal", slot_of(said, "age"))
     if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
         return fact(said, "relationship")
-    if own and re.fullmatch(r"birthday|anniversary", own[1], re.I) and DATE.search(rest):
-        return fact(said, "personal", f"user.{own[1].lower()}")
+    if possession and re.fullmatch(r"birthday|anniversary", possession[1], re.I) and DATE.search(rest):
+        return fact(said, "personal", f"user.{possession[1].lower()}")
     if re.search(r"'s (?:birthday|anniversary)$", said.subject) and DATE.search(rest):
         return fact(said, "relationship", f"{slug(said.subject)}")
-    if own and re.search(r"\b(?:budget|limit)$", own[1], re.I):
+    if possession and re.search(r"\b(?:budget|limit)$", possession[1], re.I):
         amount = fact(replace(said, subject="The budget"), "constraint", "budget")
         return amount if MONEY.search(rest) else None
     if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
@@ -106,8 +106,8 @@ def being(said: Statement) -> StatedFact | None:
         r"(?:coming|arriving|leaving|on|at|in|away|due|open|closed|booked|scheduled|called|named|now) ?", rest
     ) and (DATE.search(rest) or TIME.search(rest)):
         return fact(said, "plan", dated_slot(said))
-    if own:
-        return fact(said, "personal" if not re.search(RELATION, own[1]) else "relationship")
+    if possession:
+        return fact(said, "personal" if not re.search(RELATION, possession[1]) else "relationship")
     return None
 
 
@@ -151,10 +151,10 @@ def having(said: Statement) -> StatedFact | None:
         whose = "the user's" if said.subject == USER else f"{said.subject}'s"
         return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
     if said.said.startswith("had"):
-        known = re.match(
+        known_match = re.match(
             r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
         )
-        return fact(said, "other") if known else None
+        return fact(said, "other") if known_match else None
     if ILLNESS.match(rest):
         return fact(said, "health")
     if re.match(

@@ -115,17 +115,17 @@ def thing(text: str, *, article: bool = False) -> str | None:
 
 def things(text: str) -> list[str]:
     """Split a list: `jazz, blues and tango`. Empty if its first item is no thing."""
-    found: list[str] = []
+    result: list[str] = []
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
         if name is None or (
-            found and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != found[0].istitle())
+            result and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != result[0].istitle())
         ):
             break
-        found.append(name)
+        result.append(name)
         if thing(part) is None or len(part.split()) > len(name.split()) + 1:
             break
-    return found
+    return result
 
 
 def date(text: str) -> str | None:

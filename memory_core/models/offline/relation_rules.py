@@ -94,8 +94,8 @@ def _kin(clause: str) -> Iterator[Triple]:
     """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
         return  # "my girlfriend, Toby and I": Toby may be another one
-    for found in relatives(clause):
-        yield from _relation_in_fact(found.text)
+    for fact in relatives(clause):
+        yield from _relation_in_fact(fact.text)
 
 
 def _relation_in_fact(fact: str) -> Iterator[Triple]:
@@ -116,8 +116,8 @@ def _relation_in_fact(fact: str) -> Iterator[Triple]:
 
 
 def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
-    if (found := called(clause)) is not None:
-        yield from _relation_in_fact(found.text)
+    if (fact := called(clause)) is not None:
+        yield from _relation_in_fact(fact.text)
         return
     for shape in (_OWNED, _OF):
         if match := shape.fullmatch(clause):
@@ -128,8 +128,8 @@ def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -
         return
     if said is None or said.subject == GROUP or YOU.search(said.rest):
         return
-    if (found := naming(said)) is not None:
-        yield from _relation_in_fact(found.text)
+    if (fact := naming(said)) is not None:
+        yield from _relation_in_fact(fact.text)
         return
     subject = _subject(said.subject)
     if subject is not None:
@@ -161,8 +161,8 @@ def _attribute(match: re.Match[str]) -> Iterator[Triple]:
             kind = "person" if what in ("birthday", "anniversary") else type_of(owner, "thing")
             yield Triple(owner, predicate, when, kind, "date")
     elif what == "budget":
-        if found := _MONEY.match(value):
-            yield Triple(owner, "budget", found["sum"], type_of(owner, "thing"), "other")
+        if money := _MONEY.match(value):
+            yield Triple(owner, "budget", money["sum"], type_of(owner, "thing"), "other")
     elif what != "name":
         name = proper(value)
         if name is None:
@@ -224,8 +224,8 @@ def _living(subject: str, said: Statement, employers: dict[str, str]) -> Iterato
     if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
         here = re.match(r"(?:back )?(?:here )?(?:from (?P<old>.+?) )?(?:back )?to (?P<new>.+)", said.rest)
         old = proper(here["old"] + ",") if here and here["old"] else None
-        if here is None and (left := re.match(r"(?:here |away )?from (.+)", said.rest)):
-            old = proper(left[1])
+        if here is None and (origin := re.match(r"(?:here |away )?from (.+)", said.rest)):
+            old = proper(origin[1])
         if old is not None:
             yield Triple(subject, "lives in", old, "person", "place", ended=True)
         if here and (new := proper(here["new"])) is not None:

@@ -223,8 +223,8 @@ def _is_question(sentence: str) -> bool:
 
 def _name_of_user(known: Sequence[_Known]) -> str:
     for item in reversed(known):
-        if found := re.match(r"The user's name is (.+?)\.?$", item.text):
-            return f", {found[1]}"
+        if match := re.match(r"The user's name is (.+?)\.?$", item.text):
+            return f", {match[1]}"
     return ""
 
 
@@ -295,13 +295,13 @@ class _Asked:
     @staticmethod
     def _relatives(question: str, known: Sequence[_Known]) -> dict[str, str]:
         """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
-        found = {}
+        result = {}
         for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
             for item in known:
                 named = re.match(rf"(\w+) is the user's (?:\w+ )?{re.escape(what)}\b", item.text, re.IGNORECASE)
                 if named:
-                    found[what] = named[1]
-        return found
+                    result[what] = named[1]
+        return result
 
     def score(self, item: _Known, place: int) -> float | None:
         """Score how well `item`, at index `place`, answers the question; None if it does not."""

@@ -102,8 +102,8 @@ def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     element = pattern(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
     for message in messages:
         for section in MEMORY.finditer(message.content or ""):
-            if found := element.search(section[1]):
-                return tuple(line for line in found[1].splitlines() if line.strip())
+            if match := element.search(section[1]):
+                return tuple(line for line in match[1].splitlines() if line.strip())
     return ()
 
 
@@ -112,14 +112,14 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
     if block is None:
         return ()
     message = ChatMessage(role=MessageRole.USER, content=said)
-    found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
+    facts = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
     lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
-    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in found])
+    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in facts])
     calls: list[ToolCallPart] = []
     new: list[str] = []
     gone: set[int] = set()
     for addition in plan.add:
-        fact = found[addition.index]
+        fact = facts[addition.index]
         old = [*addition.conflicts_with, *_outdated(fact, lines)] if replacing else []
         place = next((place for place in old if place not in gone and _once(block.lines, place)), None)
         if place is None:
@@ -146,11 +146,11 @@ def _once(lines: Sequence[str], place: int) -> bool:
 
 
 def _found_in_conversation(result: str) -> str:
-    found = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
-    theirs = [match for match in found if match["role"] == "user"]
+    matches = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
+    theirs = [match for match in matches if match["role"] == "user"]
     said = [
         f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"
-        for match in theirs or found
+        for match in theirs or matches
     ]
     if not said:
         return "I searched our conversation and found nothing about that."
