@@ -110,7 +110,7 @@ def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Answer:
     text: str
     calls: tuple[ToolCallPart, ...]
 
@@ -123,7 +123,7 @@ def _stream(
     watch: Watch,
     *,
     recorded: bool = True,
-) -> _Said:
+) -> _Answer:
     started = time.monotonic()
     stream = model.stream(messages, tools)
     pieces: list[str] = []
@@ -147,7 +147,7 @@ def _stream(
                 cost=call.cost if call else None,
             )
         )
-    return _Said("".join(pieces), stream.tool_calls if tools else ())
+    return _Answer("".join(pieces), stream.tool_calls if tools else ())
 
 
 class _Made:

@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Wished(Generic[Result]):
+class RequestedChange(Generic[Result]):
     """Change sets for the graph and the facts, and the value to return."""
 
     result: Result
@@ -45,7 +45,7 @@ class GraphAndFacts:
             known_facts = read_facts(connection, facts.scope, facts.block, states=None)
             return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known_facts}
 
-    def change(self, wish: Callable[[Graph, Known], Wished[Result]], *, actor: Actor = "agent") -> Result:
+    def change(self, wish: Callable[[Graph, Known], RequestedChange[Result]], *, actor: Actor = "agent") -> Result:
         """Change both as `wish` decides from their present state; all or nothing.
 
         Raises:

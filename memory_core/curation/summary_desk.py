@@ -12,7 +12,7 @@ from memory_core.engine.delivery import MAX_CONFLICTS, call_events
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, user_message
 from memory_core.events import Actor, ModelCalled
-from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
+from memory_core.history.summaries import KINDS, RecordedRevision, recorded_revisions
 from memory_core.messages import MessageStatus
 from memory_core.models.protocols import Summariser
 from memory_core.planning.running_summary import losses
@@ -221,9 +221,11 @@ class SummaryDesk:
             raise NotFoundError(f'This session has no block called "{self.block}".')
         return summary
 
-    def _logged(self) -> list[ToldRevision]:
+    def _logged(self) -> list[RecordedRevision]:
         with self._session.database.read() as connection:
-            return told_revisions(read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block)
+            return recorded_revisions(
+                read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block
+            )
 
     def _messages(self) -> Sequence[StoredMessage]:
         """Source messages: those delivered to the block, and those flushed before it was added."""

@@ -186,8 +186,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
-    """Deliveries waiting for a block, with its lease claimed if one is due; None while another process holds the
-    lease."""
+    """Deliveries waiting for a block; claims its lease if one is due; None while another process holds it."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
         if _due(waiting, session.clock(), force) and not claim(

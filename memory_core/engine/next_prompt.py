@@ -22,8 +22,7 @@ from memory_core.store.message_rows import QueueRow, plain_message, read_message
 from memory_core.store.writing import SessionState, read_session
 
 MAX_LEARNED = 200
-"""Maximum number of messages a block learns from in a preview: embedding more takes seconds, too slow while a slider is
-moved."""
+"""Maximum messages a block learns from in a preview: embedding more is too slow while a slider moves."""
 
 NOT_STORED = 2**40
 """First id for facts, relations and units that exist only in a preview."""

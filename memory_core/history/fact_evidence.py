@@ -179,8 +179,7 @@ class _Profile:
         return stem in _NUMBERS or any(character.isdigit() for character in stem)
 
     def bound(self, other: "_Profile", shared: int) -> float:
-        """Upper bound, weighted as in `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its
-        own."""
+        """Upper bound, weighted as `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its own."""
         weight = len(self.marks) + len(other.marks) + 0.25 * (self.stops + other.stops)
         dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
         return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)

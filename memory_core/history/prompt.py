@@ -151,8 +151,7 @@ class Prompt:
 
     @property
     def around(self) -> int:
-        """Tokens of the total that belong to no part: the surrounding markup, and the message added to carry it, where
-        they count."""
+        """Tokens that belong to no part: the surrounding markup, and the message added to carry it, if counted."""
         return self.built.total - sum(part.granted for part in self.parts)
 
     @property

@@ -55,7 +55,7 @@ class RebuiltFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
+class MessageDelivery:
     """Delivery that included a message."""
 
     delivery: int
@@ -72,7 +72,7 @@ class MessageOutcome:
     place: MessagePlace
     flush: int | None
     """Number of the flush in which it left the queue."""
-    handed: tuple[Handed, ...]
+    handed: tuple[MessageDelivery, ...]
     facts: tuple[int, ...]
     """Facts learned from it, in any state; erased ones are omitted."""
     vectors: tuple[int, ...]
@@ -201,9 +201,9 @@ class Past:
         )
 
     def _outcomes(self, facts: dict[int, FactState]) -> dict[int, MessageOutcome]:
-        handed: dict[int, list[Handed]] = {}
+        handed: dict[int, list[MessageDelivery]] = {}
         for number, due in self._past.deliveries.by_number.items():
-            delivery = Handed(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
+            delivery = MessageDelivery(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
             for seq in due.seqs:
                 handed.setdefault(seq, []).append(delivery)
         learned: dict[int, list[int]] = {}

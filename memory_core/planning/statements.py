@@ -52,8 +52,7 @@ _CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|instead)\b|; ", re.IGNORECASE)
 _CONNECTING = STOP_WORDS | _listed(
     "every during named called especially near since until before after twice daily often always again"
 )
-"""Words that may follow a statement's last word where another one goes on: after any other, "a cat" may be "a cat
-allergy"."""
+"""Words that may continue a statement's last word: "a cat" may become "a cat allergy"."""
 _LISTING = frozenset(("and", "or"))
 _PERSONS = _listed("he him his she her hers they them their theirs")
 _COUNTED = re.compile(r"(?P<before>.*\b(?:has|have|owns?)) (?P<number>\w+) (?P<after>.+)", re.IGNORECASE)

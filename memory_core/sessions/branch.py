@@ -59,8 +59,7 @@ class AsOf:
 
     rows: Rows
     missing: int
-    """Number of messages, facts, entities, relations, stored turns and texts that existed then but were erased
-    since."""
+    """Number of messages, facts, entities, relations, units and texts that were erased since."""
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:

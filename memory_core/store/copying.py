@@ -395,8 +395,7 @@ def _state(session: SessionCopy, session_id: str, title: str, user_id: str | Non
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
-    """Map facts the user already has to their ids in this database: same block name and key, or text without one, in
-    any state."""
+    """Map facts that the user has to their ids in this database: same block and key, or text without one."""
     if user_id is None or not users:
         return {}
     f = fact_table.c

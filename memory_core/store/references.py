@@ -74,8 +74,7 @@ def _walks(event: type[Event]) -> dict[str, Walk]:
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.items() if (walks := _walks(event))}
-"""References by kind of event and field, derived from the fields' types. Fields of newer versions are unknown here and
-keep their ids."""
+"""References by kind of event and field, derived from the fields' types; newer versions' fields are unknown."""
 
 
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:

@@ -124,8 +124,7 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 def read_heard(
     connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
 ) -> list[tuple[Node, str | None]]:
-    """Stored units of a block of these sessions with an id above `after`, oldest first, each with its metadata, where
-    that is stored."""
+    """Return stored units of a block with an id above `after`, oldest first, each with its stored metadata."""
     query = _NODE.add_columns(_v.heard).where(_v.session_id.in_(sessions), _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))

@@ -11,7 +11,7 @@ from typing import Any
 
 from memory_core.blocks import FactExtractionMemoryBlock
 from memory_core.curation.fact_change_sets import Known
-from memory_core.curation.graph_and_facts import Wished
+from memory_core.curation.graph_and_facts import RequestedChange
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.memory import Memory
@@ -50,32 +50,32 @@ class KnowledgeGraph:
     # -- changing ---------------------------------------------------------------------------------
 
     def create_entities(self, entities: Sequence[Row]) -> list[Row]:
-        """Add entities, each with `name`, `entityType` and `observations`; return those that were not there.
+        """Add entities, each with `name`, `entityType` and `observations`; return those that were new.
 
         Raises:
             MessageError: a name cannot be kept.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
-            there, created = _There(graph, facts), list[Row]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
+            state, created = _State(graph, facts), list[Row]()
             for new in entities:
-                id = there.draft.find(_checked(new["name"], "A name"))
-                if id is None or id not in there.entities:
-                    there.declare(new["name"], new["entityType"])
-                    there.observe(new["name"], new["observations"])
+                id = state.draft.find(_checked(new["name"], "A name"))
+                if id is None or id not in state.entities:
+                    state.declare(new["name"], new["entityType"])
+                    state.observe(new["name"], new["observations"])
                     created.append(new)
-            return Wished(created, there.draft.plan(), "add", there.kept)
+            return RequestedChange(created, state.draft.plan(), "add", state.kept)
 
         return self._both.change(wish)
 
     def create_relations(self, relations: Sequence[Row]) -> list[Row]:
-        """Add relations, each with `from`, `to` and `relationType`; return those that were not there.
+        """Add relations, each with `from`, `to` and `relationType`; return those that were new.
 
         Raises:
             MessageError: a name or a relation's type cannot be kept, or both ends are one entity.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
             draft, created = Draft(graph), list[Row]()
             for new in relations:
                 type = _checked(new["relationType"], "A relation's type")
@@ -88,7 +88,7 @@ class KnowledgeGraph:
                 ):
                     draft.add_relation(ends[0], type, ends[1], origin="written", contradicts=False)
                     created.append(new)
-            return Wished(created, draft.plan() if created else GraphPlan())
+            return RequestedChange(created, draft.plan() if created else GraphPlan())
 
         return self._both.change(wish)
 
@@ -99,52 +99,52 @@ class KnowledgeGraph:
             NotFoundError: there is no such entity; nothing was added.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
-            there, results = _There(graph, facts), list[Row]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
+            state, results = _State(graph, facts), list[Row]()
             for given in observations:
                 name = given["entityName"]
-                known = there.observed(name)
+                known = state.observed(name)
                 if known is None:
                     raise NotFoundError(f"Entity with name {name} not found")
                 added = [content for content in given["contents"] if content not in known]
-                there.observe(name, added)
+                state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
-            return Wished(results, kept=there.kept)
+            return RequestedChange(results, kept=state.kept)
 
         return self._both.change(wish)
 
     def delete_entities(self, names: Sequence[str]) -> None:
         """Retire entities with their observations and relations; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
-            there = _There(graph, facts)
-            ids = {id for name in names if (id := there.draft.find(name)) is not None}
-            gone = [fact for id in ids for fact in there.facts_of(id)]
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
+            state = _State(graph, facts)
+            ids = {id for name in names if (id := state.draft.find(name)) is not None}
+            gone = [fact for id in ids for fact in state.facts_of(id)]
             plan = graph_changes.remove(graph, [graph.entities[id] for id in ids]) if ids else GraphPlan()
-            return Wished(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
+            return RequestedChange(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
 
         self._both.change(wish)
 
     def delete_observations(self, deletions: Sequence[Row]) -> None:
         """Retire `observations` of each `entityName`; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
-            there, gone = _There(graph, facts), dict[str, Kept | None]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
+            state, gone = _State(graph, facts), dict[str, Kept | None]()
             for given in deletions:
-                of = there.observations.get(there.draft.find(given["entityName"]) or 0, ())
+                of = state.observations.get(state.draft.find(given["entityName"]) or 0, ())
                 gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in given["observations"]}
-            return Wished(None, kept=gone)
+            return RequestedChange(None, kept=gone)
 
         self._both.change(wish)
 
     def delete_relations(self, relations: Sequence[Row]) -> None:
         """Retire relations by `from`, `to` and `relationType`; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             draft = Draft(graph)
             wanted = {(draft.find(each["from"]), each["relationType"], draft.find(each["to"])) for each in relations}
             gone = [each for each in graph.active() if (each.subject, each.predicate, each.object) in wanted]
-            return Wished(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
+            return RequestedChange(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
 
         self._both.change(wish)
 
@@ -152,42 +152,42 @@ class KnowledgeGraph:
 
     def read_graph(self) -> dict[str, list[Row]]:
         """Everything: `entities` and `relations`."""
-        return self._shown(_There(*self._both.read()))
+        return self._shown(_State(*self._both.read()))
 
     def search_nodes(self, query: str) -> dict[str, list[Row]]:
         """Entities whose name, type or observations hold the query, ignoring case, and relations that touch them."""
-        sought, there = query.lower(), _There(*self._both.read())
+        sought, state = query.lower(), _State(*self._both.read())
         found = {
             id
-            for id, row in there.rows()
+            for id, row in state.rows()
             if any(sought in text.lower() for text in (row["name"], row["entityType"], *row["observations"]))
         }
-        return self._shown(there, found, query)
+        return self._shown(state, found, query)
 
     def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
         """Entities of these names, and the relations that touch them."""
-        there = _There(*self._both.read())
-        found = {id for name in names if (id := there.draft.find(name)) in there.entities}
-        return self._shown(there, {id for id in found if id is not None}, ", ".join(names))
+        state = _State(*self._both.read())
+        found = {id for name in names if (id := state.draft.find(name)) in state.entities}
+        return self._shown(state, {id for id in found if id is not None}, ", ".join(names))
 
-    def _shown(self, there: "_There", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
-        rows = {id: row for id, row in there.rows() if only is None or id in only}
+    def _shown(self, state: "_State", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
+        rows = {id: row for id, row in state.rows() if only is None or id in only}
         relations: list[Row] = [
             {
-                "from": there.graph.name(relation.subject),
-                "to": there.graph.name(relation.object),
+                "from": state.graph.name(relation.subject),
+                "to": state.graph.name(relation.object),
                 "relationType": relation.predicate,
             }
-            for relation in there.graph.active()
+            for relation in state.graph.active()
             if only is None or {relation.subject, relation.object} & rows.keys()
         ]
-        given_facts = [fact for id in rows for fact in there.facts_of(id)]
+        given_facts = [fact for id in rows for fact in state.facts_of(id)]
         self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given_facts, query=query)])
         return {"entities": list(rows.values()), "relations": relations}
 
 
 @dataclass(slots=True)
-class _There:
+class _State:
     """Present graph and facts, with the changes to store."""
 
     graph: Graph

@@ -10,7 +10,7 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.history.rebuild import Handed, rebuild
+from memory_core.history.rebuild import MessageDelivery, rebuild
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
 from memory_core.models.protocols import (
     Condensation,
@@ -311,7 +311,7 @@ def test_the_outcome_of_every_message_is_known(tmp_path, elsewhere):
         )
         for handed in outcome.handed:
             row = done[handed.delivery]
-            assert handed == Handed(row.id, row.block, row.trigger, row.state, row.attempts, row.error)
+            assert handed == MessageDelivery(row.id, row.block, row.trigger, row.state, row.attempts, row.error)
     queue = {seq for seq, outcome in outcomes.items() if outcome.in_context}
     assert queue == {m.seq for m in memory.session.messages("active")}
 
@@ -332,9 +332,9 @@ def test_what_failed_is_part_of_a_messages_outcome(tmp_path, elsewhere):
     remains = Remains(memory.session.database, elsewhere)
     handed = [remains.at(position, "s").outcomes[1].handed for position in (waiting, parked, None)]
     assert handed == [
-        (Handed(1, "facts", "flush", "pending", 1, "ValueError: no"),),
-        (Handed(1, "facts", "flush", "parked", 2, "ValueError: no"),),
-        (Handed(1, "facts", "flush", "skipped", 2, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "pending", 1, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "parked", 2, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "skipped", 2, "ValueError: no"),),
     ]
 
 

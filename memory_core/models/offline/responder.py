@@ -147,7 +147,7 @@ class OfflineStream:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Sentence:
     """Candidate sentence for an answer."""
 
     text: str
@@ -164,7 +164,7 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
     questions = [sentence for sentence in said if _is_question(sentence)]
     statements = [sentence for sentence in said if sentence not in questions]
     if questions:
-        known += [_Known(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
+        known += [_Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
         return _answer(questions[-1], known)
     content = [
         sentence for sentence in statements if not _GREETING.fullmatch(sentence) and not _THANKS.fullmatch(sentence)
@@ -176,10 +176,10 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
     return _acknowledge(content)
 
 
-def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
+def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
     """Known statements, oldest first (memory before recent messages), and the last user message without its memory."""
-    memory: list[_Known] = []
-    recent: list[_Known] = []
+    memory: list[_Sentence] = []
+    recent: list[_Sentence] = []
     last = ""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     for index, message in enumerate(messages):
@@ -192,28 +192,28 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
         if users and index == users[-1]:
             last = text[:MANY_CHARACTERS]
         elif message.role is MessageRole.USER:
-            recent += [_Known(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
+            recent += [_Sentence(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
     known = [item for item in memory + recent if not (item.said and _is_question(item.text))]
     return known[-2000:], last
 
 
-def _remembered(section: str) -> Iterator[_Known]:
+def _remembered(section: str) -> Iterator[_Sentence]:
     """The sentences of a memory section: facts, relations, what the user said, and lines that are no instructions."""
     items = list(_ITEM.finditer(section))
     related = [item["relation"].strip() for item in items if item["relation"] is not None]
-    yield from (_Known(text, said=False) for text in joined(related))
+    yield from (_Sentence(text, said=False) for text in joined(related))
     for item in items:
         if item["fact"] is not None:
-            yield _Known(item["fact"].strip(), said=False)
+            yield _Sentence(item["fact"].strip(), said=False)
         elif item["relation"] is not None:
-            yield _Known(item["relation"].strip(), said=False)
+            yield _Sentence(item["relation"].strip(), said=False)
         elif item["role"] is not None:
             if item["role"] == "user":
-                yield from (_Known(sentence, said=True) for sentence in sentences(item["said"]))
+                yield from (_Sentence(sentence, said=True) for sentence in sentences(item["said"]))
         else:
             for sentence in sentences(item["line"]):
                 if re.search(r"\w", sentence) and not _TOLD_TO_ASSISTANT.match(sentence):
-                    yield _Known(sentence, said=False)
+                    yield _Sentence(sentence, said=False)
 
 
 def _is_question(sentence: str) -> bool:
@@ -221,7 +221,7 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"”') ").endswith("?") or bool(_QUESTION.match(bare) or _ORDER.match(bare))
 
 
-def _name_of_user(known: Sequence[_Known]) -> str:
+def _name_of_user(known: Sequence[_Sentence]) -> str:
     for item in reversed(known):
         if match := re.match(r"The user's name is (.+?)\.?$", item.text):
             return f", {match[1]}"
@@ -231,7 +231,7 @@ def _name_of_user(known: Sequence[_Known]) -> str:
 # --- answering
 
 
-def _answer(question: str, known: Sequence[_Known]) -> str:
+def _answer(question: str, known: Sequence[_Sentence]) -> str:
     chosen = _choose(question, known)
     if not chosen:
         if _ORDER.match(strip_lead_in(question)):
@@ -247,7 +247,7 @@ def _answer(question: str, known: Sequence[_Known]) -> str:
     return " ".join(parts)
 
 
-def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
+def _choose(question: str, known: Sequence[_Sentence]) -> list[_Sentence]:
     """The one to three sentences that answer `question`; none when nothing matches well enough."""
     asked = _Asked(question, known)
     scored = [(score, place) for place, item in enumerate(known) if (score := asked.score(item, place)) is not None]
@@ -256,7 +256,7 @@ def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
     scored.sort(key=lambda pair: (-pair[0], -pair[1]))
     most = 3 if asked.open else 2
     margin = 1.0 if asked.open else 0.12
-    chosen: list[_Known] = []
+    chosen: list[_Sentence] = []
     for score, place in scored:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
@@ -274,7 +274,7 @@ def _repeats(text: str, other: str) -> bool:
 class _Asked:
     """A question taken apart, to score sentences against."""
 
-    def __init__(self, question: str, known: Sequence[_Known]) -> None:
+    def __init__(self, question: str, known: Sequence[_Sentence]) -> None:
         self._question = question
         bags = [_concepts(set(stems(item.text))) for item in known]
         self._bags = bags
@@ -293,7 +293,7 @@ class _Asked:
         self._number = max(1, len(known))
 
     @staticmethod
-    def _relatives(question: str, known: Sequence[_Known]) -> dict[str, str]:
+    def _relatives(question: str, known: Sequence[_Sentence]) -> dict[str, str]:
         """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
         result = {}
         for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
@@ -303,7 +303,7 @@ class _Asked:
                     result[what] = named[1]
         return result
 
-    def score(self, item: _Known, place: int) -> float | None:
+    def score(self, item: _Sentence, place: int) -> float | None:
         """Score how well `item`, at index `place`, answers the question; None if it does not."""
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
