@@ -117,7 +117,7 @@ class Bounds:
 
 
 def bounds(model: type[BaseModel], field: str) -> Bounds:
-    """The bounds of a model's field; each None where the field declares none."""
+    """Return the bounds of a model's field; each None where the field declares none."""
     found: dict[str, float] = {}
     for rule in model.model_fields[field].metadata:
         found |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}

@@ -141,7 +141,7 @@ class MemoryConfig(BaseModel):
         return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
 
     def counting(self, counter: TokenCounter) -> TokenCounter:
-        """The counter with the flat estimates of this configuration."""
+        """Return the counter with the flat estimates of this configuration."""
         return counter.with_estimates(
             image=self.image_token_size_estimate,
             audio=self.audio_token_size_estimate,
@@ -150,7 +150,7 @@ class MemoryConfig(BaseModel):
         )
 
     def changed(self, **values: Any) -> "MemoryConfig":
-        """The configuration with some values replaced, checked like a new one."""
+        """Return the configuration with some values replaced, checked like a new one."""
         return MemoryConfig(**{**self.model_dump(), **values})
 
 
@@ -174,7 +174,7 @@ class Settings:
 
     @classmethod
     def of_the_app(cls) -> "Settings":
-        """The app's, which always has a home folder."""
+        """Return the app's, which always has a home folder."""
         settings = cls.from_environment()
         return settings if settings.home else replace(settings, home=_folder_of_the_app())
 

@@ -163,7 +163,7 @@ FORMER_SETTINGS = {"sitting_weight": "episode_weight", "substance_weight": "info
 
 
 def current_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """A block's settings, stored by whichever version, under their present names."""
+    """Return a block's settings, stored by whichever version, under their present names."""
     return _renamed(settings, FORMER_SETTINGS)
 
 
@@ -192,7 +192,7 @@ def ranges(numbers: Iterable[int]) -> Ranges:
 
 
 def expand(spans: Ranges) -> list[int]:
-    """The numbers of ranges, in order."""
+    """Return the numbers of ranges, in order."""
     return [number for first, last in spans for number in range(first, last + 1)]
 
 
@@ -232,7 +232,7 @@ class Ref(str):
 
     @classmethod
     def of_cut(cls, position: int, number: int) -> "Ref":
-        """Name of a cut: the position of its prompt in the log, and the number of the cut in it, from 1."""
+        """Return the name of a cut: the position of its prompt in the log, and the number of the cut in it, from 1."""
         return cls.of("cut", f"{position}.{number}")
 
     @property
@@ -282,7 +282,7 @@ def runs(refs: Iterable[str]) -> Iterator[tuple[RefKind, int, int]]:
 
 
 def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
-    """Numbers of the refs of one kind, in order; runs are spread.
+    """Return the numbers of the refs of one kind, in order; runs are spread.
 
     >>> numbers(["f1-f3", "v9"], "fact")
     [1, 2, 3]
@@ -311,7 +311,7 @@ def compact(refs: Iterable[str]) -> tuple[str, ...]:
 
 
 def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
-    """The single refs that `compact` joined.
+    """Return the single refs that `compact` joined.
 
     >>> spread(compact(["f1", "f2", "f3", "v9"]))
     ('f1', 'f2', 'f3', 'v9')

@@ -203,7 +203,7 @@ class Memory:
         services: Services | None = None,
         **given: Any,
     ) -> "Memory":
-        """A memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
+        """Return a memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
 
         `given` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win
@@ -392,7 +392,7 @@ class Memory:
         record: bool = True,
         **arguments: Any,
     ) -> Context:
-        """The messages for the model with the plan that produced them.
+        """Return the messages for the model with the plan that produced them.
 
         `record=False` leaves no event: for looking only.
 
@@ -451,7 +451,7 @@ class Memory:
         return [attached.block for attached in self._session.blocks if attached.block is not None]
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
-        """Every message of the session in order, or those in the queue or the archive only."""
+        """Return every message of the session in order, or those in the queue or the archive only."""
         return [independent(stored.message) for stored in self.session.messages(status)]
 
     def events(

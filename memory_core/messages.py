@@ -178,7 +178,7 @@ class ChatMessage(BaseModel):
         return None if value is None else str(value)
 
     def with_parts(self, parts: Sequence[Part]) -> "ChatMessage":
-        """A copy of the message with other parts."""
+        """Return a copy of the message with other parts."""
         return self.model_copy(update={"parts": tuple(parts)})
 
     def to_json(self) -> str:
@@ -241,7 +241,7 @@ def content_hash(text: str) -> str:
 
 
 def independent(message: ChatMessage) -> ChatMessage:
-    """A copy that shares no mutable state with the message; the message itself if it has none."""
+    """Return a copy that shares no mutable state with the message; the message itself if it has none."""
     changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
     if not changeable and not message.additional_kwargs:
         return message
@@ -253,7 +253,7 @@ def independent(message: ChatMessage) -> ChatMessage:
 
 
 def message_text(message: ChatMessage) -> str:
-    """All words of a message as one plain text, for extraction and search."""
+    """Return all words of a message as one plain text, for extraction and search."""
     lines = [part.text for part in message.parts if isinstance(part, TextPart)]
     lines += [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(line for line in lines if line)
@@ -320,7 +320,7 @@ def unstorable(name: str) -> str | None:
 
 
 def storable(value: Any) -> tuple[Any, int]:
-    """The value with every unstorable character replaced by U+FFFD, and the number of replacements.
+    """Return the value with every unstorable character replaced by U+FFFD, and the number of replacements.
 
     >>> storable({"text": "a\\x00b"})
     ({'text': 'a\ufffdb'}, 1)

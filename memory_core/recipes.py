@@ -87,12 +87,12 @@ _PLAIN: dict[str, Any] = {"queue_turns": None}
 
 
 def _as_json(value: Any) -> Any:
-    """A parameter in its stored form."""
+    """Return a parameter in its stored form."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def recipe(key: str) -> Recipe:
-    """The recipe of that name.
+    """Return the recipe of that name.
 
     Raises:
         ConfigError: there is none; the message lists the existing ones.

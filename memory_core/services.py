@@ -51,14 +51,14 @@ class Services:
         """Searches the database's own vectors when the index does not respond."""
 
     def with_extractor(self, extractor: FactExtractor) -> "Services":
-        """A copy of these services with another extractor; everything loaded is shared."""
+        """Return a copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other.extractor = extractor
         other._base = self._base or self
         return other
 
     def with_chat(self, chat: ChatModel) -> "Services":
-        """A copy of these services that learns with a chat model: facts, decisions, summaries and relations."""
+        """Return a copy of these services that learns with a chat model: facts, decisions, summaries and relations."""
         from memory_core.models.deciding import ModelDecider
         from memory_core.models.extraction import ModelExtractor
         from memory_core.models.relating import ModelRelations
@@ -133,7 +133,7 @@ class Services:
         return RuleRelations()
 
     def cached(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
-        """The object cached in this process under a key, created on first use.
+        """Return the object cached in this process under a key, created on first use.
 
         The first item of a key is its type (`"history"`), the others its owner; a tuple, since names joined into one
         text could collide with another owner's.

@@ -182,7 +182,7 @@ class _Made:
         return [ChatMessage(role=MessageRole.ASSISTANT, parts=parts, additional_kwargs={"model": model.name}), *told]
 
     def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
-        """With an id that no other call of the reply has: not every endpoint gives one."""
+        """Return the call with an id unique in the reply: not every endpoint gives one."""
         id = call.tool_call_id
         if not id or id in self._ids:
             id = f"call_{content_hash(f'{self._reply_id}/{number}/{place}')[:24]}"

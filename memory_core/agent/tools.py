@@ -250,7 +250,7 @@ class MemoryTools:
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
-        """Messages of earlier turns that say something like it, best first."""
+        """Return the messages of earlier turns that say something like it, best first."""
         memory = self._memory
         turn = memory.session.status().turns
         said = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
@@ -288,7 +288,7 @@ class MemoryTools:
         return exact or (alike[0] if len(alike) == 1 else None)
 
     def _core(self, label: str) -> str:
-        """The name of the core block that is meant; whether it may be edited is the editor's to say."""
+        """Return the name of the core block that is meant; the editor checks whether it may be edited."""
         attached = self._named(label)
         if attached is None or not isinstance(attached.block, StaticMemoryBlock) or not attached.settings["enabled"]:
             names = ", ".join(attached.name for attached in self.core_blocks) or "none"
@@ -331,7 +331,7 @@ def definition_tokens(specs: Sequence[ToolSpec], count: Callable[[str], int]) ->
 
 
 def storable(call: ToolCallPart) -> ToolCallPart:
-    """The call as it can be stored and sent back: no half characters, a name of bounded length."""
+    """Return the call as it can be stored and sent back: no half characters, a name of bounded length."""
     kwargs: dict[str, Any] | str
     try:
         written = _whole(call.arguments)
@@ -378,7 +378,7 @@ def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequ
 
 
 def _described(name: str, settings: Mapping[str, Any], text: str) -> str:
-    """A core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
+    """Return a core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
     about = f": {' '.join(settings['description'].split())}" if settings["description"] else ""
     return f"- {name}{about} ({_characters(len(text), settings['limit'])})"
 
@@ -399,7 +399,7 @@ def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
 
 
 def _spoken(message: StoredMessage) -> str:
-    """Words of the user or the assistant: no tool's result, no call, no instructions."""
+    """Return the words of the user or the assistant: no tool's result, no call, no instructions."""
     if message.message.role not in (MessageRole.USER, MessageRole.ASSISTANT):
         return ""
     words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))

@@ -73,7 +73,7 @@ class Item:
 
 
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
-    """Size of an item in tokens.
+    """Return the size of an item in tokens.
 
     By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the break after
     each (`billed`).
@@ -145,7 +145,7 @@ class ReadContext:
         return next(texts, "")
 
     def safe(self, text: str) -> str:
-        """The text with markup of blocks escaped, for use inside the memory section."""
+        """Return the text with markup of blocks escaped, for use inside the memory section."""
         return neutralise(text, self.names)
 
 
@@ -442,7 +442,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     # -- whose it is ------------------------------------------------------------------------------
 
     def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
-        """A copy with the program's own values: without those the engine has set for a session.
+        """Return a copy with the program's own values: without those the engine has set for a session.
 
         Raises:
             ConfigError: it is the live block of another session.
@@ -463,7 +463,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         self._made, self._owner = self._made_now(), owner
 
     def on_its_own(self) -> "BaseMemoryBlock[T]":
-        """A copy that belongs to no session."""
+        """Return a copy that belongs to no session."""
         copy = self.model_copy()
         copy._owner = None
         return copy

@@ -59,7 +59,7 @@ class WordVectors:
         self._known: dict[str, Vector] = {}
 
     def of(self, database: Database, scope: str, embedder: Embedder, texts: Iterable[str]) -> dict[str, Vector]:
-        """Vectors by text: from the cache, from the database, or computed now.
+        """Return the vectors by text: from the cache, from the database, or computed now.
 
         Raises:
             EmbedderError: the embedder does not answer.
@@ -103,7 +103,7 @@ class Keywords:
 def word_vectors(
     services: Services, database: Database, scope: str, texts: Iterable[str], embedder: Embedder | None = None
 ) -> dict[str, Vector]:
-    """Vectors by text. See `WordVectors.of`."""
+    """Return the vectors by text. See `WordVectors.of`."""
     embedder = embedder or services.embedder
     cache = services.cached(("words", database.id, scope, embedder.id), WordVectors)
     return cache.of(database, scope, embedder, texts)
@@ -118,7 +118,7 @@ def rank_facts(
     top_k: int,
     threshold: float = THRESHOLD,
 ) -> list[FactHit]:
-    """Facts that match the question, best first, at most `top_k`; ties go to the older.
+    """Return the facts that match the question, best first, at most `top_k`; ties go to the older.
 
     Raises:
         ConfigError: `top_k` is below 1, or the threshold outside 0 to 1.

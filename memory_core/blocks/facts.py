@@ -128,7 +128,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
-        """A copy that shows these active facts in place of the stored ones. For previews."""
+        """Return a copy that shows these active facts in place of the stored ones. For previews."""
         other = self.model_copy()
         other._imagined = tuple(facts)
         return other
@@ -293,7 +293,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return [fact.text for fact in known if fact.state != "rejected"] if self.on_change == "add" else []
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
-        """The find under one of the block's categories; its former category becomes a topic."""
+        """Return the find under one of the block's categories; its former category becomes a topic."""
         category = category_among(fact.category, fact.text, self.categories)
         topics = fact.topics
         if not topics and fact.category != "other" and (self.categories or self.on_change == "decide"):
@@ -369,7 +369,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         }
 
     def _remembered(self, connection: Connection, batch: Batch, heard: Sequence[StoredMessage]) -> set[str]:
-        """Texts that a speaker other than the user may only be repeating.
+        """Return the texts that a speaker other than the user may only be repeating.
 
         Every wording of this block's and the user's facts, and the sentences of static blocks. Facts that other blocks
         learn at the same time are not known yet.

@@ -101,7 +101,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return graph, names
 
     def imagining(self, graph: Graph) -> "GraphMemoryBlock":
-        """A copy that shows this graph in place of the stored one. For previews."""
+        """Return a copy that shows this graph in place of the stored one. For previews."""
         other = self.model_copy()
         other._imagined = graph
         return other
@@ -162,7 +162,7 @@ class _LearnedRelations:
         self.plan = plan_relations(self.same.applied_to(self.graph), self.found)
 
     def after(self, numbers: Iterator[int]) -> Graph:
-        """The graph after this is stored; `numbers` yields ids for new entities and relations."""
+        """Return the graph after this is stored; `numbers` yields ids for new entities and relations."""
         return self.plan.applied_to(self.same.applied_to(self.graph), numbers)
 
     def save(self, w: Writing) -> None:
@@ -195,7 +195,7 @@ class _LearnedRelations:
 
 
 def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:
-    """Entities mentioned in a question; if there are none, those mentioned last in the queue."""
+    """Return the entities mentioned in a question; if there are none, those mentioned last in the queue."""
     found = names.mentioned(question)
     if found:
         return found
@@ -230,7 +230,7 @@ def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
 
 
 def _known_names(graph: Graph) -> list[str]:
-    """Names of the active entities, those mentioned last at the end."""
+    """Return the names of the active entities, those mentioned last at the end."""
     spoken: dict[int, float] = {}
     for relation in graph.relations.values():
         for end in (relation.subject, relation.object):

@@ -22,11 +22,11 @@ class GraphCache:
 
     @classmethod
     def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
-        """The cache of this process for a block."""
+        """Return the cache of this process for a block."""
         return services.cached(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
-        """The present graph, with its revision and the names of its entities."""
+        """Return the present graph, with its revision and the names of its entities."""
         revision = graph_revision(connection, scope, block)
         with self._lock:
             if self._known is None or self._known[0] != revision:

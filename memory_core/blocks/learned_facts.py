@@ -109,7 +109,7 @@ class LearnedFacts:
         return [fact for fact in facts.values() if fact.state == "active"]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
-        """Active facts after storing, oldest first; `numbers` yields ids for new ones."""
+        """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
             into = {ids[0] for ids, _ in plan.merged if ids[0] in plan.kept}
@@ -119,7 +119,7 @@ class LearnedFacts:
         return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
-        """A known fact after the decision on a find."""
+        """Return a known fact after the decision on a find."""
         if step.act == "delete":
             return replace(fact, state="superseded")
         if step.act == "none":
@@ -149,7 +149,7 @@ class LearnedFacts:
         )
 
     def _sentence(self, index: int) -> Fact:
-        """A new fact from the condensed list."""
+        """Return a new fact from the condensed list."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
@@ -347,13 +347,13 @@ class LearnedFacts:
 
 
 def _active(w: Writing, place: WriteTarget) -> list[Fact]:
-    """Active facts as seen within the open transaction, texts included."""
+    """Return active facts as seen within the open transaction, texts included."""
     w.flush_contents()
     return read_facts(w.connection, place.scope, place.block)
 
 
 def sources_of(fact: ExtractedFact, seqs: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of the messages that state the fact; all that were read if the extractor gave no source."""
+    """Return the numbers of the messages that state the fact; all that were read if the extractor gave no source."""
     if fact.source is not None and 0 <= fact.source < len(seqs):
         return (seqs[fact.source],)
     return seqs

@@ -37,7 +37,7 @@ def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, R
 
 
 def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:
-    """Reasons for the messages of a batch that were not read."""
+    """Return the reasons for the messages of a batch that were not read."""
     seqs = {message.seq for message in read}
     return {message.seq: unread(message.message) for message in messages if message.seq not in seqs}
 

@@ -82,7 +82,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def offered(block_type: str) -> Plugin | None:
-    """The plug-in whose blocks are stored under this type; None if no installed package has it."""
+    """Return the plug-in whose blocks are stored under this type; None if no installed package has it."""
     return next((p for p in plugins() if p.block is not None and p.block.stored_type() == block_type), None)
 
 

@@ -198,7 +198,7 @@ class _LearnedSummary:
 
 
 def _heard(batch: Batch) -> list[StoredMessage]:
-    """Messages to be summarised."""
+    """Return the messages to be summarised."""
     return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
 
 

@@ -384,7 +384,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             )
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
-        """Vectors of this session's stored units under the present embedder."""
+        """Return the vectors of this session's stored units under the present embedder."""
         embedder = self.embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
@@ -401,7 +401,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.scope == "user" and reading.user_id is not None
 
     def _sessions(self, connection: Connection, reading: ReadContext) -> tuple[str, ...]:
-        """Sessions whose units are read, oldest first."""
+        """Return the sessions whose units are read, oldest first."""
         if not self._shared(reading):
             return (reading.session_id,)
         shared = sessions_that_share(connection, str(reading.user_id), self.name)
@@ -543,7 +543,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _postprocessed(
         self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
     ) -> tuple[RetrievalPlan, str | None]:
-        """The plan after the postprocessors, and a sentence where they did not do all that was asked."""
+        """Return the plan after the postprocessors, and a sentence where they did not do all that was asked."""
         if self.read_elsewhere:
             return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
         if not self.node_postprocessors:
@@ -572,7 +572,7 @@ def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
 
 
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:
-    """The unit as it would be stored."""
+    """Return the unit as it would be stored."""
     tokens = reading.counter.text(words_of(unit))
     return Node(number, ranges(message.seq for message in unit), tokens, unit[-1].turn, reading.session_id)
 

@@ -54,7 +54,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             return read_holding(connection, self._session.id, scope, name, attached.kind)
 
     def revisions(self, name: str) -> list[TextRevision]:
-        """All versions of a static block's or a summary's text, oldest first."""
+        """Return all versions of a static block's or a summary's text, oldest first."""
         with self._session.database.read() as connection:
             return read_revisions(connection, self._session.id, name)
 
@@ -204,7 +204,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphDesk(self._session, block)
 
     def graph_and_facts(self, graph: str, facts: str) -> GraphAndFacts:
-        """A graph block and a facts block, read at one moment and changed in one transaction.
+        """Return a graph block and a facts block, read at one moment and changed in one transaction.
 
         Raises:
             NotFoundError: there is no such block.

@@ -63,7 +63,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def log(self, held: Held) -> ChangeLog:
-        """All change sets of the block."""
+        """Return all change sets of the block."""
 
     @abstractmethod
     def plan_back(self, held: Held, back: AppliedChangeSet) -> Plan:

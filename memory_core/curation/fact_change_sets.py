@@ -54,7 +54,7 @@ Written = tuple[list[tuple[int, int, int]], list[tuple[int, str, Ranges]]]
 
 
 def read_fact_log(connection: Connection, scope: str, block: str, known: Known) -> ChangeLog:
-    """All change sets on a block's facts in one scope; `known` are all existing facts."""
+    """Return all change sets on a block's facts in one scope; `known` are all existing facts."""
     records = read_scope_events(connection, scope, block, (FactsCurated.kind,))
     whose = scope.partition(":")[0]
     return ChangeLog(

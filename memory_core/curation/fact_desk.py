@@ -76,7 +76,7 @@ class Review:
     """All active and proposed facts."""
 
     def nearest(self, fact: Fact) -> tuple[Fact, float] | None:
-        """The most similar other fact, with its similarity; None if none is similar."""
+        """Return the most similar other fact, with its similarity; None if none is similar."""
         return nearest(fact.text, [other for other in self.among if other.id != fact.id])
 
 
@@ -90,7 +90,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         super().__init__(session, block)
 
     def facts(self, states: Iterable[str] | None = None) -> list[Fact]:
-        """The block's facts, oldest first; `states=None` for all."""
+        """Return the block's facts, oldest first; `states=None` for all."""
         with self._session.database.read() as connection:
             return read_facts(connection, self.scope, self.block, states=states)
 
@@ -110,13 +110,13 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, change: ChangeSet, input: str | None = None) -> Context:
-        """The next context after a change set. Changes nothing."""
+        """Return the next context after a change set. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: self.after(change)}))
         return build_context(imagined, input, record=False)
 
     def after(self, change: ChangeSet) -> list[Fact]:
-        """The active facts after a change set. Changes nothing."""
+        """Return the active facts after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
     def apply(self, change: ChangeSet, *, preview: bool = False, actor: Actor = "user") -> Change:
@@ -254,7 +254,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return found_facts
 
     def rewrites(self) -> list[Rewrite]:
-        """All condensings as loss diffs, newest first."""
+        """Return all condensings as loss diffs, newest first."""
         with self._session.database.read() as connection:
             if not self._events(connection, FactsCondensed.kind):
                 return []
@@ -264,7 +264,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return find_rewrites(records, facts, texts.get)
 
     def review(self) -> Review:
-        """Facts that wait for review, with the flags of all active and proposed ones."""
+        """Return the facts that wait for review, with the flags of all active and proposed ones."""
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)

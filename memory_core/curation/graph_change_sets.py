@@ -28,7 +28,7 @@ WORDS = ("name", "predicate")
 
 
 def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> tuple[ChangeLog, GraphVersions]:
-    """All change sets on a block's graph, described with the names in `graph`, and the versions they made."""
+    """Return all change sets on a block's graph, described with the names in `graph`, and the versions they made."""
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
@@ -102,7 +102,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         return plan
 
     def _back(self, now: Item, was: Values, words: Mapping[str, str]) -> Item:
-        """An entity or relation with the values of another version, given as hashes of texts."""
+        """Return an entity or relation with the values of another version, given as hashes of texts."""
         values: dict[str, Any] = {name: words.get(value, "") if name in WORDS else value for name, value in was.items()}
         if "aliases" in was:
             values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)

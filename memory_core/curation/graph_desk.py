@@ -57,14 +57,14 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     # -- reading ----------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """All entities and relations by id, those merged, ended and retired included.
+        """Return all entities and relations by id, those merged, ended and retired included.
 
         Cheap: cached until it changes.
         """
         return self._read_graph()[0]
 
     def entity(self, name: str) -> Entity:
-        """The active entity of that name or alias, ignoring case and a leading "the".
+        """Return the active entity of that name or alias, ignoring case and a leading "the".
 
         Raises:
             NotFoundError: there is none.
@@ -120,13 +120,13 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, plan: GraphPlan, input: str | None = None) -> Context:
-        """The next context after a plan made by `memory_core.planning.graph_changes`. Changes nothing."""
+        """Return the next context after a plan made by `memory_core.planning.graph_changes`. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(graphs={self.block: self.after(plan)}))
         return build_context(imagined, input, record=False)
 
     def after(self, plan: GraphPlan) -> Graph:
-        """The graph after a plan; new entities and relations get temporary ids. Changes nothing."""
+        """Return the graph after a plan; new entities and relations get temporary ids. Changes nothing."""
         return plan.applied_to(self.graph(), count(NOT_STORED))
 
     def add(

@@ -50,7 +50,7 @@ class SessionFacts:
         self._session = session
 
     def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
-        """Facts of a block, oldest first; `states=None` for all.
+        """Return the facts of a block, oldest first; `states=None` for all.
 
         Raises:
             NotFoundError: there is no such block.
@@ -61,7 +61,7 @@ class SessionFacts:
             return read_facts(connection, scope, block, states=states)
 
     def keyed(self, block: str, keys: Iterable[str]) -> dict[str, Fact]:
-        """The active facts of a block that have these keys, by key.
+        """Return the active facts of a block that have these keys, by key.
 
         Raises:
             NotFoundError: there is no such block.
@@ -81,7 +81,7 @@ class SessionFacts:
             w.record(*(_recorded(w, scope, block, asked) for asked in reads), actor=actor)
 
     def history(self, fact: Fact) -> list[FactRevision]:
-        """All versions of a fact, oldest first, with author and reason."""
+        """Return all versions of a fact, oldest first, with author and reason."""
         with self._session.database.read() as connection:
             return read_history(connection, fact.scope, fact.id)
 
@@ -96,7 +96,7 @@ class SessionFacts:
         topics: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """Active facts that match the question, best first, of one block or (None) of all enabled ones.
+        """Return active facts that match the question, best first, of one block or (None) of all enabled ones.
 
         `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
         them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.

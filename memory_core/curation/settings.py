@@ -97,7 +97,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
 
 
 def with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
-    """The block whose text is to be edited, if it is unchanged since `revision`."""
+    """Return the block whose text is to be edited, if it is unchanged since `revision`."""
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')

@@ -109,7 +109,7 @@ class SummaryDesk:
         )
 
     def revisions(self) -> list[SummaryRevision]:
-        """All versions of the summary, oldest first, each with what it lost of the one before."""
+        """Return all versions of the summary, oldest first, each with what it lost of the one before."""
         with self._session.database.read() as connection:
             texts = {each.revision: each for each in read_revisions(connection, self._session.id, self.block)}
         found_revisions: list[SummaryRevision] = []

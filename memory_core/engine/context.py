@@ -88,7 +88,7 @@ class Context:
         return to_openai(self.messages)
 
     def explain(self) -> str:
-        """The plan in words and numbers, for a notebook or a log."""
+        """Return the plan in words and numbers, for a notebook or a log."""
         plan = self.plan
         lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent, {plan.free:,} free."]
         if plan.over_by:
@@ -211,7 +211,7 @@ class _Layout:
         return item_tokens(item, self._counter, self._accounting)
 
     def truncators(self) -> dict[str, Truncator]:
-        """Blocks with a truncation of their own."""
+        """Return the blocks with a truncation of their own."""
         return {
             name: self._truncator(block, self._attached[name].state, content)
             for name, content in self.read.items()
@@ -324,7 +324,7 @@ def _asked(name: str, content: Content | BaseException, reading: ReadContext) ->
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:
-    """Tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
+    """Return the tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
 
     `roles` are those of the messages in the queue, pinned ones included.
     """
@@ -339,7 +339,7 @@ def _frame(name: str, reading: ReadContext) -> int:
 
 
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseException:
-    """A block's content, or why it could not be read; the context is then built without it."""
+    """Return a block's content, or why it could not be read; the context is then built without it."""
     try:
         if attached.block is None:
             return _last_recorded(attached, reading)
@@ -351,7 +351,7 @@ def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseExcepti
 
 
 def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
-    """Content of a block that this process cannot make, taken from the last recorded context."""
+    """Return content of a block that this process cannot make, taken from the last recorded context."""
     with reading.database.read() as connection:
         built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)
         refs: Iterable[str] = ()

@@ -186,7 +186,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
-    """Deliveries waiting for a block; claims its lease if one is due; None while another process holds it."""
+    """Return deliveries waiting for a block; claims its lease if one is due; None while another process holds it."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
         if _due(waiting, session.clock(), force) and not claim(
@@ -197,7 +197,7 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
 
 
 def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
-    """Deliveries waiting for a block; the lease is released if none is due.
+    """Return the deliveries waiting for a block; the lease is released if none is due.
 
     Both in one transaction: a process that put something and found the lease taken can rely on its holder seeing it.
     """
@@ -334,7 +334,7 @@ def _failed(
 
 
 def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
-    """The first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
+    """Return the first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
 
     The last attempt before parking is made with one delivery, so that one impossible delivery parks no others.
     """
@@ -366,7 +366,7 @@ def scope_key(session: Session, attached: SessionBlock) -> str:
 
 
 def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
-    """Events for the model calls of a block's learner."""
+    """Return the events for the model calls of a block's learner."""
     return [
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls
@@ -374,7 +374,7 @@ def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
 
 
 def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
-    """The answers of calls, as they are kept."""
+    """Return the answers of calls, as they are kept."""
     return [
         StoredOutput(
             c.output.key, c.output.text, c.output.readable,

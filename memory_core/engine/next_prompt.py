@@ -80,7 +80,7 @@ def flush_now(session: Session) -> FlushPlan:
 def _learned(
     session: Session, state: SessionState, newest: SizedMessage, left: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
-    """The session with its blocks as after learning from that message, and the names of unpredictable ones."""
+    """Return the session with its blocks as after learning from that message, and the names of unpredictable ones."""
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
@@ -105,7 +105,7 @@ def _due(
     newest: SizedMessage,
     left: Collection[int],
 ) -> list[int]:
-    """Numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
+    """Return the numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
     if not attached.learns:
         return []
     if attached.deliver_on == "turn":
@@ -118,7 +118,7 @@ def _due(
 
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
-    """The block after learning from these messages; None where that cannot be predicted."""
+    """Return the block after learning from these messages; None where that cannot be predicted."""
     if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:

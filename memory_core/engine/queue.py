@@ -192,7 +192,7 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
 
 
 def due_at_once(session: Session, connection: Connection, deliver_on: str) -> list[int]:
-    """Messages a new block receives at once: those that left the queue, or every complete turn."""
+    """Return the messages a new block receives at once: those that left the queue, or every complete turn."""
     if deliver_on == "turn":
         return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
     return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []

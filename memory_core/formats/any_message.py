@@ -48,7 +48,7 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
 
 
 def as_chat(data: Any) -> Any:
-    """An entry in OpenAI's fields; one of no other known form as it came."""
+    """Return an entry in OpenAI's fields; one of no other known form as it came."""
     if not isinstance(data, Mapping):
         return data
     if (fields := langchain_fields(data)) is not None:
@@ -132,7 +132,7 @@ def _is_text(value: Any) -> bool:
 
 
 def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of Claude's export, with the texts that were pasted as attachments."""
+    """Return a message of Claude's export, with the texts that were pasted as attachments."""
     said = data.get("content") or data.get("text")
     attached = data.get("attachments")
     pasted = [
@@ -144,7 +144,7 @@ def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
-    """A message of ShareGPT and its relatives, where a call is a speaker of its own."""
+    """Return a message of ShareGPT and its relatives, where a call is a speaker of its own."""
     if sender not in ("function_call", "tool_call"):
         return {"role": sender, "content": value}
     try:

@@ -90,7 +90,7 @@ Entry = Part | ToolResult | Unread
 
 
 def read_content(content: Any) -> list[Entry]:
-    """The entries of a message's content, in order; empty texts are left out.
+    """Return the entries of a message's content, in order; empty texts are left out.
 
     `content` is text, a list of entries, one entry, or any other JSON value, which is read as its JSON text.
 
@@ -103,13 +103,13 @@ def read_content(content: Any) -> list[Entry]:
 
 
 def text_of(entries: Sequence[Entry]) -> str:
-    """The texts of entries in lines; what cannot be read is there as its JSON."""
+    """Return the texts of entries in lines; what cannot be read is there as its JSON."""
     texts = (entry.text for entry in entries if isinstance(entry, TextPart | Unread))
     return "\n".join(texts)
 
 
 def read_call(entry: Any) -> ToolCallPart | None:
-    """A call of a tool in any form; None where it names no tool."""
+    """Return a call of a tool in any form; None where it names no tool."""
     if not isinstance(entry, Mapping):
         return None
     for inner in ("tool_call", "function", "custom", "toolUse"):
@@ -123,7 +123,7 @@ def read_call(entry: Any) -> ToolCallPart | None:
 
 
 def first_text(entry: Mapping[str, Any], *names: str) -> str | None:
-    """The first of some fields that is a text that is not empty, or a number."""
+    """Return the first of some fields that is a text that is not empty, or a number."""
     for name in names:
         value = entry.get(name)
         if (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -266,7 +266,7 @@ def _mime_in(data: str) -> str:
 
 
 def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
-    """The text of an entry of an unknown type, and the rest of it as it came."""
+    """Yield the text of an entry of an unknown type, and the rest of it as it came."""
     text = entry.get("text")
     if not isinstance(text, str) or not text:
         yield Unread(entry)

@@ -82,7 +82,7 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
 
 
 def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
-    """Parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
+    """Yield parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
     match block:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)
@@ -132,7 +132,7 @@ def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
 
 
 def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
-    """A message as LlamaIndex's stores keep it."""
+    """Return a message as LlamaIndex's stores keep it."""
     return {
         "role": str(message.role),
         "additional_kwargs": dict(message.additional_kwargs),
@@ -141,7 +141,7 @@ def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
 
 
 def part_to_llamaindex(part: Part) -> dict[str, Any]:
-    """A part of a message as a content block of LlamaIndex."""
+    """Return a part of a message as a content block of LlamaIndex."""
     if isinstance(part, TextPart):
         return {"block_type": "text", "text": part.text}
     if isinstance(part, ThinkingPart):

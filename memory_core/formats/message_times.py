@@ -25,7 +25,7 @@ _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 
 
 def timed(message: ChatMessage, at: float | None) -> ChatMessage:
-    """The message with its time as metadata, by which a question about a date finds it; its own time stays."""
+    """Return the message with its time as metadata, by which a question about a date finds it; its own time stays."""
     if at is None or message.additional_kwargs.get("time") is not None:
         return message
     written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

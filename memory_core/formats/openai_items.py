@@ -29,7 +29,7 @@ _TEXTS = ("input_text", "output_text", "text", "refusal")
 
 
 def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]:
-    """The messages that items make together.
+    """Return the messages that items make together.
 
     Raises:
         MessageError: something is no item; the sentence names its place.
@@ -67,7 +67,7 @@ def items_of(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def without_last_item(message: ChatMessage) -> ChatMessage | None:
-    """The message without the last of its items; None if it has one only."""
+    """Return the message without the last of its items; None if it has one only."""
     frames = message.additional_kwargs.get(ITEMS) or []
     if len(frames) < 2:
         return None
@@ -107,7 +107,7 @@ def _message(item: dict[str, Any]) -> ChatMessage:
 
 
 def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
-    """Content without its texts and pictures, and these as parts."""
+    """Return content without its texts and pictures, and these as parts."""
     if isinstance(content, str):
         return None, [TextPart(text=content)]
     frame: list[Any] = []
@@ -129,7 +129,7 @@ def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
 
 
 def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
-    """An item with the texts of its parts."""
+    """Return an item with the texts of its parts."""
     item = dict(frame)
     if item.get("type") == "function_call":
         if parts and isinstance(call := parts[0], ToolCallPart):
@@ -183,7 +183,7 @@ def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
 
 
 def _arguments(call: ToolCallPart) -> str:
-    """The arguments as they come back from the store, which sorts them."""
+    """Return the arguments as they come back from the store, which sorts them."""
     if isinstance(call.tool_kwargs, str):
         return call.tool_kwargs
     return json.dumps(call.tool_kwargs, ensure_ascii=False, sort_keys=True)

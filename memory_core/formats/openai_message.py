@@ -125,7 +125,7 @@ def other_kinds(message: ChatMessage) -> list[str]:
 
 
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
-    """A message in OpenAI's chat format, for a file: read back by `message_from_openai`.
+    """Return a message in OpenAI's chat format, for a file: read back by `message_from_openai`.
 
     What that format has no place for is left out: entries of `additional_kwargs` that no form of content has.
     """
@@ -227,7 +227,7 @@ def _calls(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _kind(value: Any) -> str:
-    """Name of a JSON value's type, for a sentence."""
+    """Return the name of a JSON value's type, for a sentence."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -27,7 +27,7 @@ def read_message(data: Any) -> list[ChatMessage]:
 
 
 def read_items(items: Iterable[Any]) -> list[ChatMessage]:
-    """The messages that items make together. Only reasoning that has no words is left out."""
+    """Return the messages that items make together. Only reasoning that has no words is left out."""
     messages: list[ChatMessage] = []
     for item in items:
         for message in _read_item(item):
@@ -58,7 +58,7 @@ def _read_item(item: Any) -> list[ChatMessage]:
 
 
 def _picture(kind: str, item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The picture that was made, which is no text to be counted."""
+    """Return the picture that was made, which is no text to be counted."""
     if kind != "image_generation_call" or not (data := first_text(item, "result")):
         return []
     return [{"type": "image", "data": data, "mime_type": f"image/{first_text(item, 'output_format') or 'png'}"}]

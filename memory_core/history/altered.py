@@ -45,7 +45,7 @@ class AlteredReader(PieceReader):
 
 
 def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:
-    """The messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
+    """Return the messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
     event = context_of(record)
     parts = [{**part, "refs": _dated(spread(part["refs"]), reader.without)} for part in event.parts]
     return lay_out(replace(event, parts=tuple(parts)), reader).messages(InsertMethod(event.insert_method))

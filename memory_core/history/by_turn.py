@@ -101,7 +101,7 @@ class History:
         return None if branched else cast(AgentAttached, begun[0].event)
 
     def position_at(self, turn: int) -> int:
-        """Position of the last event of a turn, or of the nearest turn before it."""
+        """Return the position of the last event of a turn, or of the nearest turn before it."""
         known = [number for number in self.turns if number <= turn]
         return self.turns[max(known)].last_position if known else 0
 
@@ -127,20 +127,20 @@ class History:
         return searches, failures
 
     def config_at(self, position: int) -> MemoryConfig:
-        """The configuration in effect at a position."""
+        """Return the configuration in effect at a position."""
         return MemoryConfig(**(state_at(self._configs, position) or {}))
 
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
-        """The blocks present at a position, in their order."""
+        """Return the blocks present at a position, in their order."""
         return state_at(self._blocks, position) or ()
 
     def blocks_ever(self, position: int) -> dict[str, PastBlock]:
-        """Every block that existed up to a position, by name; removed blocks in their last state."""
+        """Return every block that existed up to a position, by name; removed blocks in their last state."""
         states = self._blocks[: bisect_right(self._blocks, position, key=lambda state: state[0])]
         return {block.name: block for _, blocks in states for block in blocks}
 
     def kinds(self, position: int) -> dict[str, str]:
-        """The kind of every block that existed up to a position, by name."""
+        """Return the kind of every block that existed up to a position, by name."""
         return {name: block.kind for name, block in self.blocks_ever(position).items()}
 
 
@@ -251,7 +251,7 @@ class StaleLogError(Exception):
 
 
 def flush_of(record: EventRecord) -> FlushPlanned:
-    """The flush that a record contains.
+    """Return the flush that a record contains.
 
     Raises:
         TypeError: the record is of another event.
@@ -262,10 +262,10 @@ def flush_of(record: EventRecord) -> FlushPlanned:
 
 
 def search_of(record: EventRecord) -> Retrieved | None:
-    """The search of stored turns that a record contains; None if it is of another event."""
+    """Return the search of stored turns that a record contains; None if it is of another event."""
     return record.event if isinstance(record.event, Retrieved) else None
 
 
 def history_of(records: Iterable[EventRecord]) -> History:
-    """The history of one session's complete log."""
+    """Return the history of one session's complete log."""
     return Folding().apply(sorted(records, key=lambda record: record.position))

@@ -54,7 +54,7 @@ class AppliedChangeSet:
 
     @property
     def final(self) -> bool:
-        """It can never be undone: something of it was deleted for good."""
+        """True if it can never be undone: some of its items were erased."""
         return not self.undone and self.obstacle == ERASED
 
     @property
@@ -66,7 +66,7 @@ class AppliedChangeSet:
         return self.sentence
 
     def ids(self, kind: str) -> tuple[int, ...]:
-        """Ids of the things of a kind: `fact`, `entity` or `relation`."""
+        """Return the ids of the things of a kind: `fact`, `entity` or `relation`."""
         return tuple(id for (of, id), _, _ in self.event.rows if of == kind)
 
 
@@ -121,13 +121,13 @@ class ChangeLog:
             self._makers.setdefault((thing, new), event)
 
     def _first(self, version: Version) -> Version:
-        """The first version in which the thing stood like this."""
+        """Return the first version in which the thing stood like this."""
         return self._same.get(version, version)
 
     # -- reading
 
     def changes(self) -> list[AppliedChangeSet]:
-        """All change sets, newest first."""
+        """Return all change sets, newest first."""
         return [self._as_it_stands(logged) for logged in reversed(self._sets.values())]
 
     def _as_it_stands(self, logged: AppliedChangeSet) -> AppliedChangeSet:
@@ -136,7 +136,7 @@ class ChangeLog:
         return replace(logged, sentence=self._tell(logged.event), undone_by=undone_by, obstacle=self._obstacle(logged))
 
     def undo_of(self, logged: AppliedChangeSet) -> AppliedChangeSet | None:
-        """The undo of a change set; None: it is in force."""
+        """Return the undo of a change set; None: it is in force."""
         last = next(reversed(self._undos.get(logged.event.key, ())), None)
         return last if last and not last.event.again else None
 

@@ -139,7 +139,7 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 
 
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
-    """Number of a fact's stems found in the texts, and number of its stems."""
+    """Return the number of a fact's stems found in the texts, and number of its stems."""
     own = _key_stems(fact)
     present = set(chain.from_iterable(_key_stems(text) for text in sources))
     return len(own & present), len(own)
@@ -221,7 +221,7 @@ def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUP
 
 
 def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
-    """The fact most similar to a text, with its similarity; None if none is similar enough."""
+    """Return the fact most similar to a text, with its similarity; None if none is similar enough."""
     own = _profile(text)
     best: tuple[Fact, float] | None = None
     for fact in facts:

@@ -18,7 +18,7 @@ class Log:
         self._lock = Lock()
 
     def catch_up(self, database: Database, session_id: str, progress: Callable[[int], None] | None = None) -> History:
-        """The history up to the newest event; `progress` receives the number of events read so far."""
+        """Return the history up to the newest event; `progress` receives the number of events read so far."""
         with self._lock:
             try:
                 return self._read(database, session_id, progress)
@@ -27,7 +27,7 @@ class Log:
                 return self._read(database, session_id, progress)
 
     def unread(self, database: Database, session_id: str) -> int:
-        """Number of events stored since the last update."""
+        """Return the number of events stored since the last update."""
         with database.read() as connection:
             return log_rows.count_events(connection, session_id, after=self._folding.position)
 
@@ -39,7 +39,7 @@ class Log:
 
 
 def session_log(session: Session) -> Log:
-    """The log of a session as this process keeps it."""
+    """Return the log of a session as this process keeps it."""
     return session.services.cached(("history", session.database.id, session.id), Log)
 
 
@@ -49,7 +49,7 @@ def history_of_session(session: Session) -> History:
 
 
 def last_position(database: Database, session_id: str) -> int:
-    """Position of the newest event of a session, 0 if it has none; changes with every change to the session.
+    """Return the position of the newest event of a session, 0 if it has none; changes with every change to the session.
 
     A single index lookup, for following a session that others write to.
     """
@@ -58,6 +58,6 @@ def last_position(database: Database, session_id: str) -> int:
 
 
 def fact_words_at(database: Database, ids: Collection[int], at: float) -> dict[int, str]:
-    """Content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
+    """Return content hash of each fact at a time in seconds since the epoch; unknown facts are omitted."""
     with database.read() as connection:
         return past.fact_words_at(connection, ids, at)

@@ -126,7 +126,7 @@ class Outcomes:
         return {kind: found[kind] for kind in KINDS}
 
     def runs(self) -> list[Run]:
-        """Messages in order, with neighbours of equal outcome grouped."""
+        """Return the messages in order, with neighbours of equal outcome grouped."""
         runs = []
         for kind, group in groupby(self.messages, key=lambda message: message.kind):
             members = list(group)
@@ -181,7 +181,7 @@ class FlushOutcome:
 
 
 def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome | None:
-    """Outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
+    """Return the outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
     after = [record for record in records if record.position >= position]
     flush = after[0].event if after else None
     if not isinstance(flush, FlushPlanned):
@@ -202,7 +202,7 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
 
 
 def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:
-    """The outcome at a block, updated with one of the block's events."""
+    """Return the outcome at a block, updated with one of the block's events."""
     told: Any = event
     said = seqs.intersection(expand(getattr(event, "sources", ())))
     if event.adds == "facts" and said:

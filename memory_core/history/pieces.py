@@ -71,7 +71,7 @@ class Pieces:
             self._graph.apply(record)
 
     def message(self, seq: int) -> MessageState | None:
-        """A message as the log tells of it; None if the log does not contain it."""
+        """Return a message as recorded in the log; None if the log does not contain it."""
         return self._messages.by_seq.get(seq)
 
     def messages_with(self, contents: Collection[str]) -> list[MessageState]:
@@ -89,29 +89,29 @@ class Pieces:
         return self._graph.ever_related
 
     def added(self, seq: int) -> MessageAdded | None:
-        """The event that stored a message; None if the log does not contain it."""
+        """Return the event that stored a message; None if the log does not contain it."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.added
 
     def turn_of(self, seq: int) -> int | None:
-        """The conversation turn a message belongs to; None for an unknown message."""
+        """Return the conversation turn a message belongs to; None for an unknown message."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.record.turn
 
     def unit(self, number: int) -> StoredUnit | None:
-        """A stored turn by number, including removed ones; None if unknown."""
+        """Return a stored turn by number, including removed ones; None if unknown."""
         return self._vectors.ever.get(number)
 
     def fact(self, id: int, position: int) -> FactWords | None:
-        """A fact's words at a position."""
+        """Return a fact's words at a position."""
         return self._facts.words(id, position)
 
     def entity(self, id: int, position: int) -> str | None:
-        """Hash of an entity's name at a position."""
+        """Return the hash of an entity's name at a position."""
         return self._graph.name(id, position)
 
     def relation(self, id: int, position: int) -> RelationWords | None:
-        """A relation's words at a position, with its entities under the names they had then."""
+        """Return a relation's words at a position, with its entities under the names they had then."""
         joined = self._graph.joined(id, position)
         if joined is None:
             return None
@@ -120,7 +120,7 @@ class Pieces:
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
 
     def counter(self, position: int) -> str | None:
-        """Name of the token counter in use at a position."""
+        """Return the name of the token counter in use at a position."""
         return state_at(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
@@ -150,7 +150,7 @@ class Pieces:
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
     def left_out(self, record: EventRecord) -> list[int]:
-        """Messages of the queue that were cut from this context: its oldest turns."""
+        """Return the messages of the queue that were cut from this context: its oldest turns."""
         event = context_of(record)
         heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
@@ -189,11 +189,11 @@ class PieceReader:
         return self._decoded[seq]
 
     def messages(self, seqs: Iterable[int]) -> list[ChatMessage]:
-        """The messages whose words are still stored."""
+        """Return the messages whose words are still stored."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
     def item(self, ref: Ref, layout: str | None = None) -> Item | None:
-        """A piece of a block, in the form in which the block supplied it; None if its words were erased.
+        """Return a piece of a block, in the form in which the block supplied it; None if its words were erased.
 
         `layout` is that of its part in the recorded context.
         """
@@ -253,7 +253,7 @@ class Layout:
     """The memory section; empty if no block contributed to it."""
 
     def messages(self, method: InsertMethod) -> tuple[ChatMessage, ...]:
-        """The messages, with the memory section in the first system message or in the latest user message."""
+        """Return the messages, with the memory section in the first system message or in the latest user message."""
         return tuple(insert_memory(self.said, self.memory, method))
 
 

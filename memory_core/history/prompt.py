@@ -211,7 +211,7 @@ def read_prompt(
 
 
 def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
-    """Blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
+    """Return the blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
     sign = -1 if smallest_first else 1
     never = [part for part in parts if not part.priority]
     return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
@@ -317,7 +317,7 @@ class _Reading:
         )
 
     def _size(self, added: MessageAdded | None, message: ChatMessage | None) -> int | None:
-        """Size as counted when stored, or counted again if another tokenizer was in use for the prompt."""
+        """Return the size as counted when stored, or counted again if another tokenizer was in use for the prompt."""
         if added is not None and added.counter == self.reader.pieces.counter(self.reader.position):
             return MessageTokens(added.tokens, added.reference_tokens).by(self.accounting)
         return None if message is None else self.counter.message(message).by(self.accounting)

@@ -160,14 +160,14 @@ class Past:
         return PieceReader(self._pieces, position, shown.names if shown else (), words)
 
     def context(self, reader: PieceReader) -> tuple[ChatMessage, ...] | None:
-        """The messages of the latest context; None when none was built yet."""
+        """Return the messages of the latest context; None when none was built yet."""
         if self._shown is None:
             return None
         event = self._shown.event
         return lay_out(event, reader).messages(InsertMethod(event.insert_method))
 
     def graphs(self, reader: PieceReader) -> dict[str, Graph]:
-        """The graph of each block that has one, by the block's name."""
+        """Return the graph of each block that has one, by the block's name."""
         return self._past.graph.graphs(self._session_id, reader.text)
 
     def rebuilt(self, words: Words) -> SessionSnapshot:

@@ -25,7 +25,7 @@ class ReplayedFlush:
 
 
 def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[SizedMessage]:
-    """The messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
+    """Return the messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
 
     `sizes` are tokens, one a message.
     """
@@ -45,7 +45,7 @@ def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[
 
 
 def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[ReplayedFlush]:
-    """The flushes that `config` would have caused, in order.
+    """Return the flushes that `config` would have caused, in order.
 
     `sizes` are all messages that were ever in the queue, archived ones included, in order, with tokens of the
     accounting that `config` names; pinned system messages are not among them.

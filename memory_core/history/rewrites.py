@@ -86,7 +86,7 @@ class Rewrite:
 def find_rewrites(
     records: Iterable[EventRecord], facts: Mapping[int, Fact], words: Callable[[str], str | None]
 ) -> list[Rewrite]:
-    """Every condensing with at least one fact still stored, newest first.
+    """Return every condensing with at least one fact still stored, newest first.
 
     `records` are those of `KINDS`, in any order; `words` is the content store, None for erased words.
     """

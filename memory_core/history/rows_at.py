@@ -92,7 +92,7 @@ class RowsAt:
         )
 
     def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
-        """Messages whose words are still stored, with the size counted at the time where it is known."""
+        """Return the messages whose words are still stored, with the size counted at the time where it is known."""
         today = {message.seq: message for message in now}
         copies = []
         for seq, past in self.messages.items():
@@ -121,7 +121,7 @@ class RowsAt:
         return max((max(state.seqs) for state in states if state.queued.trigger == "turn"), default=0)
 
     def fact_rows(self, now: Iterable[FactCopy]) -> tuple[FactCopy, ...]:
-        """Facts with the words, state and history they had; user-scoped facts in their present state."""
+        """Return the facts with the words, state and history they had; user-scoped facts in their present state."""
         copies = []
         for fact in now:
             past = self.facts.get(fact.id)

@@ -68,7 +68,7 @@ class Store:
 
     @property
     def held(self) -> list[StoreRecord]:
-        """The records that are there."""
+        """Records that exist."""
         return [record for record in self.records if record.deleted is None]
 
     @property
@@ -88,13 +88,13 @@ def found_nothing(event: Any) -> bool:
 
 
 def store_name(event: Any) -> str:
-    """The store of a memory operation, for a screen."""
+    """Return the store of a memory operation, for a screen."""
     name: str | None = event.store
     return name or UNATTRIBUTED
 
 
 def stores_of(records: Iterable[EventRecord]) -> Mapping[str, Store]:
-    """The stores after these records of a session's log, by name."""
+    """Return the stores after these records of a session's log, by name."""
     done = [record for record in records if record.event.family == "stores"]
     folding = _Folding()
     for record in sorted(done, key=lambda record: (record.event.finished, record.position)):  # type: ignore[attr-defined]

@@ -67,7 +67,7 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
 
 
 def _rewritten(found: list[RecordedRevision], record: EventRecord, event: SummaryRewritten) -> list[RecordedRevision]:
-    """The revisions after a rewrite; the change of the text, if any, precedes it in the log."""
+    """Return the revisions after a rewrite; the change of the text, if any, precedes it in the log."""
     if not found or found[-1].revision != event.revision:
         # The summariser found nothing worth recording: no text, but the messages count as covered.
         return [*found, RecordedRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]

@@ -173,7 +173,7 @@ class UsageCounter:
                 handler(self, record, record.event)
 
     def usage(self) -> Usage:
-        """The counts so far."""
+        """Return the counts so far."""
         if self._usage is None:
             # Consecutive prompts mostly repeat the same lists of refs: count each list as a whole, and split it here.
             _take_apart(self._carried, self._carried_refs)

@@ -57,7 +57,7 @@ class RuleDecider(RuleBased):
     """Decides without a language model; in doubt both statements are kept."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """A decision for each proposal, in their order."""
+        """Return a decision for each proposal, in their order."""
         return Decisions(tuple(_by_rule(proposal) for proposal in proposals))
 
 
@@ -65,7 +65,7 @@ class ModelDecider(ModelBased):
     """Decides with a chat model, in one call for all proposals that anything known is near to."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """A decision for each proposal, in their order; what cannot be believed is refused and decided by rule.
+        """Return a decision for each proposal, in their order; what cannot be believed is refused and decided by rule.
 
         Raises:
             ModelError: the model did not answer.

@@ -194,7 +194,7 @@ class MeasuredEmbedder(ABC):
 
     @abstractmethod
     def _vectors(self, texts: Sequence[str]) -> Rows:
-        """Vectors as the model gives them, one row a text."""
+        """Return the vectors as the model gives them, one row a text."""
 
 
 class OpenAIEmbedder(MeasuredEmbedder):
@@ -337,14 +337,14 @@ def _rows(batch: Pieces) -> int:
 
 
 def _run_all(model: "_MiniLM", batches: Sequence[Pieces]) -> Iterable[NDArray[np.float32]]:
-    """Rows of each batch, in order. A single batch, a question say, does not queue behind others."""
+    """Return the rows of each batch, in order. A single batch, a question say, does not queue behind others."""
     texts = [[ids for _, ids in batch] for batch in batches]
     return map(model.run, texts) if len(texts) == 1 else _threads().map(model.run, texts)
 
 
 @per_process
 def _threads() -> ThreadPoolExecutor:
-    """Those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
+    """Return those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
     return ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
 
 

@@ -83,7 +83,7 @@ class Endpoint:
         return self._key is not None
 
     def client(self) -> Any:
-        """The `openai.OpenAI` of this endpoint, made once; it may be shared between threads."""
+        """Return the `openai.OpenAI` of this endpoint, made once; it may be shared between threads."""
         with self._lock:
             if self._client is None:
                 import openai
@@ -103,7 +103,7 @@ class Endpoint:
             return self._client
 
     def _foreign_headers(self) -> list[str]:
-        """Names of headers that the client takes from the environment and that another address must not get."""
+        """Return names of headers that the client takes from the environment and that another address must not get."""
         if self.of_environment:
             return []
         lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
@@ -111,7 +111,7 @@ class Endpoint:
         return ["OpenAI-Organization", "OpenAI-Project", *custom]
 
     def once(self, timeout_seconds: float) -> "Endpoint":
-        """The same address and key, tried once and with this time limit."""
+        """Return the same address and key, tried once and with this time limit."""
         return Endpoint(self.base_url, self._key, timeout_seconds=timeout_seconds, max_retries=0)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Endpoint:
                 self._client = None
 
     def hide_key(self, text: str) -> str:
-        """`text` without the key, should it hold it."""
+        """Redact the API key from `text`."""
         return text.replace(self._key, _HIDDEN) if self._key else text
 
     def __repr__(self) -> str:
@@ -239,7 +239,7 @@ def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
 
 
 def _reason(error: Exception) -> str:
-    """The endpoint's own words, on one line and of limited length."""
+    """Return the endpoint's error text, on one line and truncated."""
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
     return shortened(" ".join(str(said or error).split()), REASON_CHARACTERS)

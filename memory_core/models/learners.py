@@ -35,7 +35,7 @@ class ModelBased:
     def answered(
         self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str
     ) -> tuple[Answer, ModelCall]:
-        """The model's answer in a form.
+        """Return the model's answer in a form.
 
         Raises:
             ModelAnswerError: it is empty or not in that form.
@@ -46,7 +46,7 @@ class ModelBased:
         return found, replace(call, output=output)
 
     def written(self, messages: Sequence[ChatMessage], *, purpose: str) -> tuple[str, tuple[ModelCall, ...]]:
-        """The model's answer as text, where none in a form can be had.
+        """Return the model's answer as text, where none in a form can be had.
 
         Raises:
             ModelError: the model did not answer.
@@ -60,7 +60,7 @@ class ModelBased:
 
 
 def to_json(answer: BaseModel) -> str:
-    """An answer as it is kept. In ASCII: a model may have written half a character."""
+    """Return an answer as stored, in ASCII, as a model may have written a lone surrogate."""
     return json.dumps(answer.model_dump())
 
 

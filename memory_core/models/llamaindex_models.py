@@ -30,14 +30,14 @@ _PROMPT = "llama_index.core.prompts.base", "BasePromptTemplate"
 
 
 def wrapped(value: Any) -> Any:
-    """A model of LlamaIndex behind the protocol it fits; everything else as it is."""
+    """Return a model of LlamaIndex behind the protocol it fits; everything else as it is."""
     if _is(value, _LLM):
         return LlamaIndexChat(value)
     return LlamaIndexEmbedder(value) if _is(value, _EMBEDDING) else value
 
 
 def template_text(value: Any, variables: Sequence[str]) -> Any:
-    """A prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
+    """Return a prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
     if not _is(value, _PROMPT):
         return value
     formatted = value.format_messages(**{name: f"{{{name}}}" for name in variables})
@@ -82,7 +82,7 @@ class LlamaIndexChat:
             return LlamaIndexReply(self, self.llm.stream_chat(_theirs(messages)), started)
 
     def reply(self, messages: Sequence[ChatMessage]) -> ChatMessage:
-        """A whole reply as one message. Raises as `stream` does."""
+        """Return a whole reply as one message. Raises as `stream` does."""
         return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:

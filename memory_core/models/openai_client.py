@@ -142,7 +142,7 @@ class OpenAIChat:
         return OpenAIStream(self, self._create(**request), started)
 
     def reply(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
-        """A whole reply as one message. Raises as `stream` does."""
+        """Return a whole reply as one message. Raises as `stream` does."""
         return whole_reply(self, messages, tools)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
@@ -171,7 +171,7 @@ class OpenAIChat:
         return parsed, self.call_of(purpose, completion.usage, started)
 
     def call_of(self, purpose: str, usage: Any, started: float) -> ModelCall:
-        """The finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
+        """Return the finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
         input_tokens = reported(getattr(usage, "prompt_tokens", None))
         output_tokens = reported(getattr(usage, "completion_tokens", None))
         cost = None
@@ -322,7 +322,7 @@ class _StreamedCalls:
         return last
 
     def whole(self) -> tuple[ToolCallPart, ...]:
-        """The calls in order; arguments that are no JSON object stay the text they are."""
+        """Return the calls in order; arguments that are no JSON object stay the text they are."""
         return tuple(
             ToolCallPart(
                 tool_call_id=call.id or None,

@@ -102,7 +102,7 @@ class ChatModel(Model, Protocol):
 
 
 def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
-    """A reply as one message, tool calls included, to be put into a memory.
+    """Return a reply as one message, tool calls included, to be put into a memory.
 
     Raises:
         ModelError: the model fails.
@@ -176,7 +176,7 @@ class Categorising(Protocol):
     """Extractor that assigns facts to given categories."""
 
     def under(self, categories: Sequence[str]) -> FactExtractor:
-        """The same extractor, with these categories."""
+        """Return the same extractor, with these categories."""
         ...
 
 
@@ -185,7 +185,7 @@ class Promptable(Protocol):
     """Extractor that can be given its tasks in other words."""
 
     def with_prompts(self, *, extract: str | None, condense: str | None) -> FactExtractor:
-        """The same extractor, with these prompts; None leaves its own."""
+        """Return the same extractor, with these prompts; None leaves its own."""
         ...
 
 
@@ -275,7 +275,7 @@ class RelationExtractor(Model, Protocol):
     """Finds who and what is related to whom and what, in messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
+        """Return relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
         ...
 
 
@@ -310,7 +310,7 @@ def model_name(learner: Model) -> str | None:
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
+    """Return the texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
 
     The one door through which vectors come into the engine: one that is no number or of another length would be
     stored for good, and make every search of its collection fail.
@@ -335,7 +335,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def json_schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
+    """Return the JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
     schema = answer.model_json_schema()
     for part in [schema, *schema.get("$defs", {}).values()]:
         if part.get("type") == "object":

@@ -80,7 +80,7 @@ class RuleRelations(RuleBased):
     """Relations by rules: deterministic, from the user's own words only, and in linear time."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations the user states in `messages`, in the order said; each once a message."""
+        """Return the relations the user states in `messages`, in the order said; each once a message."""
         spelled = {normal_name(name): name for name in reversed(known)}
 
         def named(name: str) -> str:
@@ -103,7 +103,7 @@ class ModelRelations(ModelBased):
     """Relations by a chat model, in one call for all messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.
+        """Return relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.
@@ -145,7 +145,7 @@ class ModelRelations(ModelBased):
 
 
 def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str]:
-    """A relation that can be one; else None, and why not."""
+    """Validate a relation; return it, or the reason for rejecting it."""
     subject, predicate, object = (
         clean_name(given.subject),
         " ".join(given.predicate.replace("_", " ").split()).strip(" .,;:"),
@@ -165,7 +165,7 @@ def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str
 
 
 def _type(name: str, given: str) -> str | None:
-    """A type that there is; None for an unknown one."""
+    """Return a known entity type, or None."""
     if name == THE_USER:
         return "person"
     word = re.sub(r"[^a-z]", "", given.lower()) or "other"

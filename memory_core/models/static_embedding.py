@@ -85,7 +85,7 @@ def _load_table() -> _Table:
 
 
 def _read(name: str) -> bytes:
-    """A file of the package, which is found but not imported."""
+    """Return a file of the package, which is found but not imported."""
     spec = importlib.util.find_spec("wordllama")
     if spec is None or not spec.submodule_search_locations:
         raise EmbedderError(
@@ -99,7 +99,7 @@ def _read(name: str) -> bytes:
 
 
 def _tensor(data: bytes) -> NDArray[np.float32]:
-    """The only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
+    """Return the only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
     size = int.from_bytes(data[:8], "little")
     ((_, tensor),) = ((name, value) for name, value in json.loads(data[8 : 8 + size]).items() if name[0] != "_")
     start, end = (8 + size + place for place in tensor["data_offsets"])

@@ -96,7 +96,7 @@ def _worded(sentence: str) -> Iterator[str]:
 
 
 def _one_sentence(text: str) -> str:
-    """The text so that it ends one sentence and holds no other quotation mark of its kind."""
+    """Return the text so that it ends one sentence and holds no other quotation mark of its kind."""
     text = text.replace('"', "'")
     return text if text[-1] in ".!?…" else f"{text}."
 
@@ -132,7 +132,7 @@ class ModelSummariser(ModelBased):
         return Summarised(text, calls)
 
     def _ask(self, task: str, data: str) -> tuple[str, tuple[ModelCall, ...]]:
-        """The model's text, structured or, where that cannot be read, plain."""
+        """Return the model's text, structured or, where that cannot be read, plain."""
         question = ChatMessage(role="user", content=data)
         try:
             answer, call = self.answered(

@@ -140,7 +140,7 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
 
 
 def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
-    """The episode of each unit, in the order in which they were said; the first is 0.
+    """Return the episode of each unit, in the order in which they were said; the first is 0.
 
     Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
     with no time belongs to the episode before it, unless it was stored long after.

@@ -204,7 +204,7 @@ def plan_context(
 
 
 def cut_first(parts: Sequence[Part], truncation_order: TruncationOrder) -> list[Part]:
-    """The parts that may be cut, first to go first. Priority 0 is not among them."""
+    """Return the parts that may be cut, first to go first. Priority 0 is not among them."""
     sign = -1 if truncation_order == "largest_first" else 1
     return sorted((part for part in parts if part.priority > 0), key=lambda part: sign * part.priority)
 
@@ -236,7 +236,7 @@ def _without_oldest_turns(
 
 
 def turns_of(messages: Sequence[Spoken]) -> list[tuple[Spoken, ...]]:
-    """Messages as turns: each starts at a user message; messages before the first form one too."""
+    """Return the messages as turns: each starts at a user message; messages before the first form one too."""
     turns: list[list[Spoken]] = []
     for message in messages:
         if not turns or message.role is MessageRole.USER:

@@ -62,7 +62,7 @@ def replace(label: str, text: str, old: str, new: str) -> str:
 
 
 def insert(label: str, text: str, new: str, line: int) -> str:
-    """The text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
+    """Return the text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
 
     Raises:
         ConfigError: there is no such line, or nothing to insert.
@@ -80,7 +80,7 @@ def insert(label: str, text: str, new: str, line: int) -> str:
 
 
 def rethink(label: str, text: str, new: str) -> str:
-    """Another text in place of the whole.
+    """Return another text in place of the whole.
 
     Raises:
         ConfigError: it is the same.

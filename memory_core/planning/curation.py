@@ -140,7 +140,7 @@ def add(
     key: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> ChangeSet:
-    """A fact in a person's own words.
+    """Return a fact in a person's own words.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
@@ -434,7 +434,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
 
 
 def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callable[[str], int]) -> list[Fact]:
-    """The active facts as they will be, oldest first; `facts` are those that are active now.
+    """Return the active facts as they will be, oldest first; `facts` are those that are active now.
 
     New ones have ids above all others, and dates like the newest.
     """
@@ -500,7 +500,7 @@ def changed_elsewhere(fact: Fact) -> ConflictError:
 
 
 def quoted(fact: Fact) -> str:
-    """A fact's words in a sentence; long ones cut."""
+    """Return a fact's words in a sentence; long ones cut."""
     return f'"{shortened(fact.text, _QUOTED)}"'
 
 

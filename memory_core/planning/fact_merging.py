@@ -62,7 +62,7 @@ class Fact:
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """A caller's metadata as it is stored, and compared: as JSON, in the caller's order.
+    """Return a caller's metadata as it is stored, and compared: as JSON, in the caller's order.
 
     Raises:
         MessageError: it is no JSON object, or nested too deeply.
@@ -97,7 +97,7 @@ def key_of(parts: Sequence[str]) -> str:
 
 
 def parts_of(key: str) -> tuple[str, ...]:
-    """The parts that `key_of` joined."""
+    """Return the parts that `key_of` joined."""
     return tuple(_ESCAPED.sub(lambda found: chr(int(found[1].lstrip("u"), 16)), part) for part in key.split("/"))
 
 
@@ -318,5 +318,5 @@ def _refusal(
 
 
 def same_words(text: str) -> str:
-    """Texts that come out equal are the same word for word: letters' case and white space aside."""
+    """Normalise a text: equal results have the same words, ignoring case and white space."""
     return re.sub(r"\s+", " ", text).strip().casefold()

@@ -124,7 +124,7 @@ def plan_flush(
 
 
 def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
-    """The messages up to the end of the last complete turn.
+    """Return the messages up to the end of the last complete turn.
 
     A turn is complete once it is answered, by an assistant message that calls no tool, or once
     the next one begins.
@@ -190,13 +190,13 @@ def _whole_turns(
 
 
 def _thin(rest: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
-    """The oldest complete steps of the newest turn; its user message and its newest step stay."""
+    """Return the oldest complete steps of the newest turn; its user message and its newest step stay."""
     next(rest, None)  # the user message
     return _oldest_steps(rest, target, upto=upto - 1)
 
 
 def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
-    """Whole steps from the front until the target is met, never the last of the `upto` messages' steps.
+    """Return the whole steps from the front until the target is met, never the last of the `upto` messages' steps.
 
     A step is a message that is no tool result, with the results that follow it. A step with a
     call that has no result yet ends the search: a result must never outlive its call.

@@ -195,7 +195,7 @@ def _unite(draft: Draft, one: int, other: int) -> None:
 
 
 def add(graph: Graph, new: NamedRelation) -> GraphPlan:
-    """A relation in a person's own words.
+    """Return a relation in a person's own words.
 
     Raises:
         MessageError: it is no relation, or there already.
@@ -385,7 +385,7 @@ def _check(draft: Draft, subject: str, predicate: str, object: str) -> None:
 
 
 def _named(name: str) -> str:
-    """A name that a person gave, cleaned."""
+    """Return a name that a person gave, cleaned."""
     cleaned = clean_name(name)
     if not normal_name(cleaned):
         raise MessageError("An entity needs a name.")

@@ -98,7 +98,7 @@ class GraphPlan:
 
 @dataclass(slots=True)
 class Draft:
-    """A graph and what becomes of it. Never changes the graph it was made from."""
+    """Graph with draft changes. Never changes the original graph."""
 
     graph: Graph
     entities: dict[int, Entity] = field(init=False)
@@ -119,7 +119,7 @@ class Draft:
     # -- looking up
 
     def find(self, name: str) -> int | None:
-        """The active entity of that name or alias."""
+        """Return the active entity of that name or alias."""
         id = self._names.get(normal_name(name))
         return id if id is not None and self.entities[id].state == "active" else None
 
@@ -128,7 +128,7 @@ class Draft:
         return normal_name(name) in self._removed
 
     def same(self, subject: int, predicate: str, object: int, state: str) -> int | None:
-        """The oldest relation in that state that says the same."""
+        """Return the oldest relation in that state that says the same."""
         return next((r.id for r in self.alike(subject, predicate, object) if r.state == state), None)
 
     def is_rejected(self, subject: int, predicate: str, object: int) -> bool:
@@ -315,7 +315,7 @@ def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
 
 
 def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
-    """Key under which relations of one meaning compare equal; `predicate` is normalised."""
+    """Return the key under which relations of one meaning compare equal; `predicate` is normalised."""
     if predicate in SYMMETRIC and object < subject:
         return object, predicate, subject
     return subject, predicate, object
@@ -326,7 +326,7 @@ def _all_names(entity: Entity) -> list[str]:
 
 
 def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
-    """Names without that one and without repetition."""
+    """Return the names without that one and without repetition."""
     found = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
     found.pop(normal_name(name), None)
     return tuple(reversed(found.values()))

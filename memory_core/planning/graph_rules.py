@@ -120,20 +120,20 @@ class Graph:
     relations: Mapping[int, Relation] = field(default_factory=dict)
 
     def name(self, entity: int) -> str:
-        """An entity's name; a dash where its words were erased."""
+        """Return an entity's name; a dash where its words were erased."""
         known_entity = self.entities.get(entity)
         return known_entity.name if known_entity is not None and known_entity.name else "\N{EN DASH}"
 
     def describe(self, relation: Relation) -> str:
-        """A relation in words: `Ana → lives in → Lisbon`."""
+        """Return a relation in words: `Ana → lives in → Lisbon`."""
         return f"{self.name(relation.subject)} → {relation.predicate} → {self.name(relation.object)}"
 
     def sentence(self, relation: Relation) -> str:
-        """A relation as a model reads it: `Ana lives in Lisbon`."""
+        """Return a relation as a model reads it: `Ana lives in Lisbon`."""
         return f"{self.name(relation.subject)} {relation.predicate} {self.name(relation.object)}"
 
     def describe_path(self, path: Path) -> str:
-        """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
+        """Return a path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
         said = [self.name(path.start)]
         for step in path.steps:
             relation = self.relations.get(step.relation)
@@ -145,7 +145,7 @@ class Graph:
         return " ".join(said)
 
     def active(self) -> Iterator[Relation]:
-        """Relations that hold, oldest first."""
+        """Return the relations that hold, oldest first."""
         return (self.relations[id] for id in sorted(self.relations) if self.relations[id].state == "active")
 
 
@@ -156,7 +156,7 @@ class Names:
         self._graph = graph
 
     def find(self, name: str) -> Entity | None:
-        """The entity of that name or alias; case, a leading "the" and quotes do not matter."""
+        """Return the entity of that name or alias; case, a leading "the" and quotes do not matter."""
         return self._by_name.get(normal_name(clean_name(name)))
 
     def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
@@ -212,7 +212,7 @@ class Names:
 
 
 def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
-    """Active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+    """Return active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
     edges = _edges(graph)
     reached = set(entities)
     border, result = reached, dict[int, int]()
@@ -259,7 +259,7 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
 
 
 def _edges(graph: Graph) -> dict[int, list[Relation]]:
-    """The active relations that touch each entity."""
+    """Return the active relations that touch each entity."""
     edges: dict[int, list[Relation]] = {}
     for relation in graph.relations.values():
         if relation.state == "active":
@@ -305,7 +305,7 @@ _BASE = {
 
 
 def clean_name(name: str) -> str:
-    """A name as it is kept: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
+    """Normalise a name: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
     text = _SPACE.sub(" ", unicodedata.normalize("NFC", _whole(name))).lstrip(_ENDS).rstrip(_ENDS + ".")
     return THE_USER if normal_name(text) in _USER else text
 
@@ -364,16 +364,16 @@ def normal_predicate(predicate: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """The text without halves of characters, which cannot be stored."""
+    """Return the text without lone surrogates, which cannot be stored."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _without(opening: re.Pattern[str], predicate: str) -> str:
-    """A predicate without its opening, unless nothing would be left: `is a` stays."""
+    """Return a predicate without its opening, unless nothing would be left: `is a` stays."""
     shorter = opening.sub("", predicate)
     return predicate if shorter in ("", "a", "an", "the") else shorter
 
 
 def _bare(word: str) -> str:
-    """A word without the ending of a possessive."""
+    """Return a word without the ending of a possessive."""
     return word.removesuffix("'s").removesuffix("'")

@@ -93,7 +93,7 @@ def unread(message: ChatMessage) -> Reason:
 
 
 def grouped(reasons: Mapping[int, Reason]) -> list[tuple[Reason, Ranges]]:
-    """Messages of one reason together, in the order in which the reasons first occur."""
+    """Return the messages of one reason together, in the order in which the reasons first occur."""
     seqs: dict[Reason, list[int]] = {}
     for seq, reason in reasons.items():
         seqs.setdefault(reason, []).append(seq)

@@ -78,7 +78,7 @@ def plan_retrieval(
     keyword_weight: float,
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Score candidates, then pass them through three gates: threshold, already in the queue, beyond `top_k`.
+    """Return the score candidates, then pass them through three gates: threshold, already in the queue, beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
@@ -173,7 +173,7 @@ def fill(
 
 
 def budget_for(token_limit: int, others: int) -> int:
-    """Tokens that a block which fills may ask for, the other parts asking for `others`.
+    """Return the tokens that a block which fills may ask for, the other parts asking for `others`.
 
     A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.
     """
@@ -211,7 +211,7 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight: float) -> Signal:
-    """The weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
+    """Return the weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
     if not keyword_weight:
         return vector
     if not vector_weight:

@@ -64,7 +64,7 @@ class Fitted:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The whole sentences of a text in order; nothing but the white space around them is left out.
+    """Return the whole sentences of a text in order; nothing but the white space around them is left out.
 
     >>> sentences("Dr. Lee pays 3.50 euros. Ana comes, too!\\n- no nuts")
     ('Dr. Lee pays 3.50 euros.', 'Ana comes, too!', '- no nuts')
@@ -239,7 +239,7 @@ def _key(word: str) -> str:
 
 
 def _marks(text: str) -> list[_Mark]:
-    """The names, numbers and dates of a text in order."""
+    """Return the names, numbers and dates of a text in order."""
     tokens = _tokens(text)
     dates = _dates(tokens, text)
     in_date = {place for first, last, _ in dates for place in (first, last)}
@@ -263,14 +263,14 @@ def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
 
 
 def _content_keys(text: str) -> set[tuple[str, ...]]:
-    """Keys of everything in a text: each word, and each date."""
+    """Return the keys of everything in a text: each word, and each date."""
     tokens = _tokens(text)
     years = {(token.key[:4],) for token in tokens if "-" in token.key}
     return {(token.key,) for token in tokens} | {key for _, _, key in _dates(tokens, text)} | years
 
 
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """The dates of a text: places of their first and last word, and the day with the month."""
+    """Return the dates of a text: places of their first and last word, and the day with the month."""
     result: list[tuple[int, int, tuple[str, ...]]] = []
     said = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
     for (first, one), (last, two) in pairwise(said):

@@ -139,7 +139,7 @@ def date_line(told: ParsedMessage) -> str:
 
 
 def agreement(days: Collection[Day], time: float | None) -> float:
-    """Score of a time against the dates that a question names, 0 to 1.
+    """Return the score of a time against the dates that a question names, 0 to 1.
 
     1 on the day, or in the month if no day is named; 0.5 elsewhere in the month, and a little in the month after, as
     people talk about past events.
@@ -190,7 +190,7 @@ def _days(question: str) -> tuple[Day, ...]:
 
 
 def _mentions(name: str, question: str) -> list[str]:
-    """The forms of a name that a question holds, longest first."""
+    """Return the forms of a name that a question holds, longest first."""
     first = name.split()[0]
     forms = [name, *([first] if first != name and len(first) > 2 else [])]
     return [
@@ -201,7 +201,7 @@ def _mentions(name: str, question: str) -> list[str]:
 
 
 def _name(given: Any) -> str | None:
-    """A speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
+    """Return a speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
     name = " ".join(given.split()) if isinstance(given, str) else ""
     if not name or len(name) > LONGEST_NAME or ":" in name or name.lower() in set(MessageRole):
         return None

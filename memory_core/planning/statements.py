@@ -62,7 +62,7 @@ _PREFERRED = re.compile(r"(?P<who>.*)\bprefers? (?P<what>.+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement without what turns it round."""
+    """Statement without its negation."""
 
     holds: bool
     ended: bool

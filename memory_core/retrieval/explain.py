@@ -116,11 +116,11 @@ class Search:
         return sum(self.counts[outcome] for outcome in ASKED)
 
     def one(self, number: int) -> RankedTurn | None:
-        """The stored turn with this number; None if it is unknown."""
+        """Return the stored turn with this number; None if it is unknown."""
         return self.found.one(number)
 
     def settings_to_ask_for(self, number: int) -> dict[str, Any]:
-        """The smallest change to threshold and result count under which a turn would be requested.
+        """Return the smallest change to threshold and result count under which a turn would be requested.
 
         Empty if it is requested already, or if no such change would help: it is not a candidate, is in the queue, or
         has no score.
@@ -226,7 +226,7 @@ def search(
 
 
 def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
-    """The block of that name, or the first block that stores turns.
+    """Return the block of that name, or the first block that stores turns.
 
     Raises:
         NotFoundError: there is no such block.
@@ -253,7 +253,7 @@ def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Con
 
 
 def _asked_units(context: Context | None, name: str) -> dict[int, CandidateOutcome] | None:
-    """Outcome of each stored turn that the block asked for, by number; None without a prompt."""
+    """Return the outcome of each stored turn that the block asked for, by number; None without a prompt."""
     if context is None:
         return None
     cut = [ref for cut in context.plan.cuts if cut.part == name for ref in cut.refs]
@@ -335,7 +335,7 @@ def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, na
 
 
 def _text_outcomes(cut: Iterable[Ref], granted: Iterable[Ref]) -> dict[str, CandidateOutcome]:
-    """Outcome of each text of another session that the block asked for, by its hash."""
+    """Return the outcome of each text of another session that the block asked for, by its hash."""
     found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
     return found | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
 
@@ -381,7 +381,7 @@ def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, 
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
-    """A block, with a read context for an empty query."""
+    """Return a block, with a read context for an empty query."""
     return vector_block(session, name), reading_of(session, "")
 
 
@@ -413,7 +413,7 @@ class _Map:
     def now(
         self, block: VectorMemoryBlock, reading: ReadContext
     ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
-        """The projection (None: there are no vectors) and the coordinates of every stored turn."""
+        """Return the projection (None: there are no vectors) and the coordinates of every stored turn."""
         source = block.source(reading)
         with self._lock:
             revision = source.revision()
@@ -466,13 +466,13 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
 
 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:
-    """The context that a search was made for: the next one in the log."""
+    """Return the context that a search was made for: the next one in the log."""
     later = (r.event for r in records if r.position > record.position)
     return next((event for event in later if is_context(event)), None)
 
 
 def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:
-    """Stored turns by number, including deleted ones, which only the log still lists."""
+    """Return stored turns by number, including deleted ones, which only the log still lists."""
     nodes = {node.number: node for node in read_nodes_of(connection, session_id, name, numbers)}
     if missing := set(numbers) - nodes.keys():
         for record in read_events(connection, session_id, kinds=("vectors_stored",), block=name):
@@ -566,7 +566,7 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 
 
 def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:
-    """Stored turns whose outcome differs, best first, as pairs (before, after)."""
+    """Return stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {turn.number: turn for turn in before.found.some(either)}
     pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)

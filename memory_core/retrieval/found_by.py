@@ -32,7 +32,7 @@ class FoundBy:
 
 
 def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[FoundBy, ...]:
-    """A block's searches in these records that had a stored turn among their candidates, newest first."""
+    """Return a block's searches in these records that had a stored turn among their candidates, newest first."""
     found: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
     searches = Counter(r.turn for r in records if (search := search_of(r)) is not None and search.block == block)

@@ -121,15 +121,15 @@ class Ranked(Sequence[RankedTurn]):
             yield from self._made(np.array(part))
 
     def one(self, number: int) -> RankedTurn | None:
-        """The stored turn with this number; None if it is not included."""
+        """Return the stored turn with this number; None if it is not included."""
         return next(iter(self.some([number])), None)
 
     def some(self, numbers: Collection[int]) -> list[RankedTurn]:
-        """The stored turns with these numbers, best first."""
+        """Return the stored turns with these numbers, best first."""
         return self._made(self._places[np.isin(self._numbers[self._places], list(numbers))])
 
     def only(self, *outcomes: CandidateOutcome) -> "Ranked":
-        """The stored turns with one of these outcomes."""
+        """Return the stored turns with one of these outcomes."""
         wanted = {number for number, one in self._found.items() if one.outcome in outcomes}
         picked = np.isin(self._numbers[self._places], list(wanted))
         if "not_proposed" in outcomes:
@@ -137,7 +137,7 @@ class Ranked(Sequence[RankedTurn]):
         return self._part(picked)
 
     def holding(self, words: Sequence[str]) -> "Ranked":
-        """The stored turns whose text contains each of these words or word beginnings, ignoring case."""
+        """Return the stored turns whose text contains each of these words or word beginnings, ignoring case."""
         wanted = [word.casefold() for word in words]
         if self._holding is not None:
             numbers = self._holding(wanted)

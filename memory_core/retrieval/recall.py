@@ -79,7 +79,7 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
 
 
 def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:
-    """Messages in the queue, and messages that left it and are still due to the block."""
+    """Return the messages in the queue, and messages that left it and are still due to the block."""
     cache = session.services.messages
     queued = [row.sized.seq for row in session.queue(connection) if not row.pinned]
     found = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}

@@ -107,7 +107,7 @@ def take_up(session: Session) -> None:
 def _next(
     session: Session, block: str, embedder: str, after: int, unusable: Collection[int]
 ) -> tuple[list[Node], list[str]]:
-    """The next stored turns of other models, then those with unusable vectors, each with the text to embed."""
+    """Return the next stored turns of other models, then those with unusable vectors, each with the text to embed."""
     with session.database.read() as connection:
         nodes = read_nodes_of_others(connection, session.id, block, embedder, after=after, limit=BATCH)
         nodes = nodes or read_nodes_of(connection, session.id, block, sorted(unusable)[:BATCH])

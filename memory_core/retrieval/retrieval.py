@@ -45,7 +45,7 @@ class SessionRetrieval:
         return explain.search(self._session, query, block=block, settings=settings)
 
     def recall(self, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
-        """The turns that fit a question best, best first, those in the queue included. Records nothing.
+        """Return the turns that fit a question best, best first, those in the queue included. Records nothing.
 
         As many as the vector block (None: the first) brings back at most, by its other settings too.
 
@@ -76,7 +76,7 @@ class SessionRetrieval:
         return found_by(history.upto(history.position if upto is None else upto), name, number)
 
     def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
-        """The stored turns nearest to one of them by meaning, nearest first.
+        """Return the stored turns nearest to one of them by meaning, nearest first.
 
         Raises:
             NotFoundError: there is no such block or stored turn.

@@ -15,7 +15,7 @@ _HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, Ses
 
 
 def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:
-    """The process, other than this one, that works in a session.
+    """Return the process, other than this one, that works in a session.
 
     That is the last one to write to it, other than an app's: within `leases.AGENT_SECONDS`, and only until it ends if
     it runs on this machine.
@@ -25,7 +25,7 @@ def running_agent(database: Database, session_id: str, *, clock: Clock = time.ti
 
 
 def running_agents(database: Database, *, clock: Clock = time.time) -> dict[str, RunningAgent]:
-    """The processes, other than this one, that work in sessions, by session."""
+    """Return the processes, other than this one, that work in sessions, by session."""
     with database.read() as connection:
         return leases.running_agents(connection, clock())
 

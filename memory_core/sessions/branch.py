@@ -94,7 +94,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
 
 
 def read_session_rows(connection: Connection, session_id: str) -> Rows:
-    """All rows of a session. See `read_rows`.
+    """Return all rows of a session. See `read_rows`.
 
     Raises:
         NotFoundError: there is no such session.
@@ -103,7 +103,7 @@ def read_session_rows(connection: Connection, session_id: str) -> Rows:
 
 
 def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
-    """A session's rows after the event at a position; `rows` and `records` are the complete current ones.
+    """Return a session's rows after the event at a position; `rows` and `records` are the complete current ones.
 
     User-scoped facts are shared and keep their present state.
     """
@@ -163,7 +163,7 @@ def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | Relat
 
 
 def _needed(rows: Rows) -> set[str]:
-    """Hashes of the session's words that these rows refer to."""
+    """Return the hashes of the session's words that these rows refer to."""
     result = {message.content for message in rows.messages}
     result |= {key for block in rows.blocks for key in (block.state, block.text) if key}
     result |= {text.content for block in rows.blocks for text in block.texts}
@@ -183,7 +183,7 @@ def _needed(rows: Rows) -> set[str]:
 def _blocks_at(
     rows: Rows, log: Sequence[EventRecord], past: RowsAt, words: Mapping[str, str]
 ) -> tuple[tuple[BlockCopy, ...], int]:
-    """The blocks at that position, and the number of their texts and states that were erased since."""
+    """Return the blocks at that position, and the number of their texts and states that were erased since."""
     today = {block.name: block for block in rows.blocks}
     texts: dict[str, dict[int, TextCopy]] = {}
     given: dict[str, dict[str, Any]] = {}
@@ -239,7 +239,7 @@ def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdite
 def _constructor_at(
     block: PastBlock, given: Mapping[str, Any] | None, today: BlockCopy | None, words: Mapping[str, str]
 ) -> str:
-    """The constructor's values at that position; a custom block's fields are only known from its current row."""
+    """Return the constructor's values at that position; a custom block's fields are only known from its current row."""
     if given is None:
         return ""
     if block.kind == "custom":
@@ -249,7 +249,7 @@ def _constructor_at(
 
 
 def _state_at(block: PastBlock, state: str | None, constructor: str) -> str | None:
-    """Hash of a custom block's fields; None if unknown, in which case the block starts empty."""
+    """Return the hash of a custom block's fields; None if unknown, in which case the block starts empty."""
     if block.kind != "custom" or state != INITIAL:
         return state if block.kind == "custom" else None
     return content_hash(json.loads(constructor)["state"]) if constructor else None

@@ -66,7 +66,7 @@ class SessionHandle:
         return self._session.counter_id
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text as this session counts them."""
+        """Return the tokens of a text as this session counts them."""
         return self._session.counter.text(text)
 
     @contextmanager
@@ -115,7 +115,7 @@ class SessionHandle:
         upto: int | None = None,
         last: int | None = None,
     ) -> list[StoredMessage]:
-        """Messages with their places, sizes and states; `last` keeps the newest n."""
+        """Return the messages with their places, sizes and states; `last` keeps the newest n."""
         with self._session.database.read() as connection:
             return read_messages(
                 connection,
@@ -129,7 +129,7 @@ class SessionHandle:
             )
 
     def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
-        """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
+        """Return the deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
         with self._session.database.read() as connection:
             return read_deliveries(connection, self._session.id, states=states, last=last)
 
@@ -197,7 +197,7 @@ class SessionHandle:
             w.session.probes = text
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
-        """The recorded conversation and how far it has been played; None when there is none.
+        """Return the recorded conversation and how far it has been played; None when there is none.
 
         With `upto`, how far it had been played by the message of that sequence number.
         """

@@ -145,7 +145,7 @@ def can_be_rebuilt(index: VectorIndex) -> bool:
 
 
 def size_of(database: Database) -> tuple[int, int]:
-    """Size of the stored database in bytes, and how many of them `Database.compact` would free.
+    """Return the size of the stored database in bytes, and how many of them `Database.compact` would free.
 
     Raises:
         StoreError: it cannot be reached.
@@ -304,7 +304,7 @@ def _chat(model: ChatModel) -> _Answer:
 
 
 def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    """Names of the models at an address; empty if it answers but has no such list. Uses no tokens.
+    """Return the names of the models at an address; empty if it answers but has no such list. Uses no tokens.
 
     Raises:
         ModelError: nothing answers, or the key is refused.

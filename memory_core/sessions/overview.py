@@ -54,7 +54,7 @@ class Status:
 def status_of(
     state: SessionState, config: MemoryConfig, *, in_transit: tuple[int, int] = (0, 0), position: int = 0
 ) -> Status:
-    """A session's totals in its configured accounting; `in_transit` is messages and tokens."""
+    """Return a session's totals in its configured accounting; `in_transit` is messages and tokens."""
     return Status(
         session_id=state.id,
         title=state.title,
@@ -77,7 +77,7 @@ def status_of(
 
 
 def list_sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
-    """All sessions of a database, most recently used first, from their running totals."""
+    """Return all sessions of a database, most recently used first, from their running totals."""
     with database.read() as connection:
         return [status_of(state, _config(state.config)) for state in read_sessions(connection, user_id=user_id)]
 
@@ -110,7 +110,7 @@ class Overview:
 
 
 def overview(database: Database, *, user_id: str | None = None) -> list[Overview]:
-    """All sessions, or those of one user, most recently used first.
+    """Return all sessions, or those of one user, most recently used first.
 
     Takes a constant number of queries. The messages of a session are summed again only after some were added or
     removed.
@@ -174,7 +174,7 @@ def _sums(database: Database, connection: Connection, states: list[SessionState]
 
 @lru_cache(maxsize=256)
 def _config(stored: str) -> MemoryConfig:
-    """The configuration in a session's row; cached, since most sessions share one of a few."""
+    """Return the configuration in a session's row; cached, since most sessions share one of a few."""
     return MemoryConfig(**json.loads(stored))
 
 

@@ -32,7 +32,7 @@ class SessionPreview:
         added: Sequence[BaseMemoryBlock[Any]] = (),
         input: str | None = None,
     ) -> Context:
-        """The context as it would be under other settings, or with other blocks. Changes nothing.
+        """Return the context as it would be under other settings, or with other blocks. Changes nothing.
 
         `blocks` are changed settings by block, `texts` other words of static blocks, `facts` the active
         facts of a block in place of those stored, `without` blocks left out, `added` blocks not there yet.

@@ -27,7 +27,7 @@ class SessionLog:
         return history_of_session(self._session)
 
     def unread(self) -> int:
-        """Number of events that this process has not read yet; `history` and most methods read them first."""
+        """Return number of events that this process has not read yet; `history` and most methods read them first."""
         return session_log(self._session).unread(self._session.database, self._session.id)
 
     def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
@@ -39,7 +39,7 @@ class SessionLog:
         read_ahead(self._session)
 
     def texts(self, hashes: Iterable[str]) -> dict[str, str]:
-        """Texts by the hash that events know them by; those erased since are missing."""
+        """Return the texts by the hash that events know them by; those erased since are missing."""
         scopes = [
             session_scope(self._session.id),
             *([user_scope(self._session.user_id)] if self._session.user_id else ()),
@@ -55,14 +55,14 @@ class SessionLog:
     def altered_prompt(
         self, context: EventRecord, *, without: Collection[str] = (), edited: Mapping[str, str] | None = None
     ) -> tuple[ChatMessage, ...]:
-        """The messages of a past prompt without some of its items, or with other words in them, by ref.
+        """Return the messages of a past prompt without some of its items, or with other words in them, by ref.
 
         The rest is word for word what was sent.
         """
         return self._prompts().altered(self._session, self.history(), context, self.texts, without, edited or {})
 
     def pieces(self) -> Pieces:
-        """The hashes of all words of the log; it has at least one event."""
+        """Return the hashes of all words of the log; it has at least one event."""
         return self._prompts().pieces(self.history())
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:

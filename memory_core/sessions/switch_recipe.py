@@ -225,7 +225,7 @@ def _removed_block(session: Session, connection: Connection, attached: SessionBl
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number appended if it is taken."""
+    """Return the name, with a number appended if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1

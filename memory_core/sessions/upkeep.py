@@ -11,19 +11,19 @@ from memory_core.store.writing import read_opened
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:
-    """Ids of the sessions with a delivery whose next attempt is due."""
+    """Return the ids of the sessions with a delivery whose next attempt is due."""
     with database.read() as connection:
         return waiting_sessions(connection, before=time.time())
 
 
 def sessions_with_vectors_to_follow(database: Database) -> list[str]:
-    """Ids of the sessions with stored units that have no vector."""
+    """Return the ids of the sessions with stored units that have no vector."""
     with database.read() as connection:
         return sessions_without_vectors(connection, database)
 
 
 def sessions_that_show_stores(database: Database) -> list[str]:
-    """Ids of the sessions that were opened from a file, and follow it."""
+    """Return the ids of the sessions that were opened from a file, and follow it."""
     with database.read() as connection:
         return list(read_opened(connection))
 

@@ -79,7 +79,7 @@ class Holding:
 
 
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
-    """The session's blocks in their order."""
+    """Return the session's blocks in their order."""
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
     rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position, _b.name)).all()
     return [
@@ -178,7 +178,7 @@ def write_text(
 
 
 def read_revisions(connection: Connection, session_id: str, block: str) -> list[TextRevision]:
-    """All versions of a static block's or a summary's text, oldest first."""
+    """Return all versions of a static block's or a summary's text, oldest first."""
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
@@ -192,7 +192,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
-    """Text of a block at a revision; None if there was no such revision, or its words were erased."""
+    """Return the text of a block at a revision; None if there was no such revision, or its words were erased."""
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
@@ -255,6 +255,6 @@ def read_state(connection: Connection, session_id: str, block: str) -> str | Non
 
 
 def _last_revision(w: Writing, name: str) -> int:
-    """The highest revision ever used by a block of this name in the session."""
+    """Return the highest revision ever used by a block of this name in the session."""
     edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
     return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

@@ -292,7 +292,7 @@ class Rows:
     events: Iterable[EventCopy] = ()
 
     def held(self) -> "Rows":
-        """The same rows, loaded into memory."""
+        """Return the same rows, loaded into memory."""
         return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
 
     def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
@@ -300,7 +300,7 @@ class Rows:
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
-    """Hashes of every wording of a fact, of its key and of its metadata."""
+    """Return the hashes of every wording of a fact, of its key and of its metadata."""
     found = {fact.content, fact.key, fact.metadata}
     for revision in fact.revisions:
         found |= {revision.content, revision.metadata}
@@ -314,7 +314,7 @@ def with_words(rows: Rows, needed: Collection[str]) -> Rows:
 
 
 def moved(rows: Rows, seconds: float) -> Rows:
-    """The rows with all times shifted by `seconds`."""
+    """Return the rows with all times shifted by `seconds`."""
 
     def later(some: Iterable[Copy]) -> Iterable[Copy]:
         return Stream(lambda: (_moved(each, seconds) for each in some))

@@ -145,7 +145,7 @@ def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ..
 def _user_facts_of(
     connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
 ) -> frozenset[int]:
-    """Ids of the user's facts that the session learned or showed, or would show next."""
+    """Return the ids of the user's facts that the session learned or showed, or would show next."""
     if state.user_id is None:
         return frozenset()
     f, s = fact_table.c, fact_source_table.c
@@ -222,7 +222,7 @@ def _read_words(
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
-    """Hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
+    """Return the hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
     return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
@@ -299,7 +299,7 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """A row with its references changed to ids of this database; its own id stays."""
+        """Return a row with its references changed to ids of this database; its own id stays."""
         return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
@@ -387,7 +387,7 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 
 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    """A session's row, with totals still to be computed from its messages."""
+    """Return a session's row, with totals still to be computed from its messages."""
     given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
     own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
     config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
@@ -495,7 +495,7 @@ def _as_json(values: Sequence[str]) -> str:
 
 
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """Events with ids of this database, without those about facts that are not stored here.
+    """Yield the events with ids of this database, without those about facts that are not stored here.
 
     Those facts have their history elsewhere; a second copy of it would contradict the first.
     """

@@ -143,7 +143,7 @@ class Database:
 
     @classmethod
     def _behind(cls, engine: Engine, schema: str | None) -> "Database":
-        """The one database for a caller's engine; users of a shared connection take turns."""
+        """Return the one database for a caller's engine; users of a shared connection take turns."""
         if isinstance(engine.pool, SingletonThreadPool):
             raise ConfigError(
                 "this engine gives every thread an in-memory database of its own: "
@@ -362,7 +362,7 @@ def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
 
 
 def parse_url(url: str) -> URL:
-    """A database URL with a synchronous driver.
+    """Return a database URL with a synchronous driver.
 
     Raises:
         ConfigError: it is not a database URL, or of a kind of database that is not supported.

@@ -199,7 +199,7 @@ def _erase_errors(w: Writing) -> None:
 
 
 def _own_facts(w: Writing) -> list[Fact]:
-    """Ids of all facts of the session, those of removed blocks included."""
+    """Return the ids of all facts of the session, those of removed blocks included."""
     query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 

@@ -63,7 +63,7 @@ def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
-    """Hashes of suppressed finds, with the rejected facts that each resembles."""
+    """Return the hashes of suppressed finds, with the rejected facts that each resembles."""
     result: dict[str, set[int]] = {}
     for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
         if isinstance(record.event, FactHeldBack):
@@ -72,7 +72,7 @@ def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
 
 
 def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str]:
-    """Hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
+    """Return the hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
     result: set[str] = set()
     last: dict[str, str] = {}
     for record in reversed(read_scope_events(w.connection, scope, block, (FactDecided.kind, FactAdded.kind))):
@@ -88,7 +88,7 @@ def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str
 
 
 def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
-    """Hashes of all model remarks on messages that yielded nothing, by scope of the session.
+    """Return the hashes of all model remarks on messages that yielded nothing, by scope of the session.
 
     Such a remark may quote any fact of the block ("says again that ..."), in any words.
     """

@@ -66,7 +66,7 @@ class FactRevision:
 def read_facts(
     connection: Connection, scope: str, block: str, *, states: Iterable[str] | None = ("active",)
 ) -> list[Fact]:
-    """Facts of a block, oldest first; `states=None` for all."""
+    """Return the facts of a block, oldest first; `states=None` for all."""
     given: dict[str, Any] = {"scope": scope, "block": block}
     if states is None:
         return _facts(connection, connection.execute(_OF_BLOCK, given).all())
@@ -74,7 +74,7 @@ def read_facts(
 
 
 def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactRevision]:
-    """All versions of a fact, oldest first."""
+    """Return all versions of a fact, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
     words = read_texts(connection, scope, (key for row in rows for key in (row.content, row.metadata) if key))
@@ -97,7 +97,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
 
 
 def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:
-    """The active facts of a block that have these keys, by key."""
+    """Return the active facts of a block that have these keys, by key."""
     hashes = [content_hash(key) for key in keys]
     queries = [_OF_BLOCK.where(_f.key.in_(some), _f.state == "active") for some in chunks(hashes)]
     rows = [row for query in queries for row in connection.execute(query, {"scope": scope, "block": block})]
@@ -302,7 +302,7 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
 
 
 def read_scope_events(connection: Connection, scope: str, block: str, kinds: Sequence[str]) -> list[EventRecord]:
-    """Events about a block's facts, newest first; for the user's facts, from all their existing sessions."""
+    """Return the events about a block's facts, newest first; for the user's facts, from all their existing sessions."""
     events = event_table.c
     query = (
         select(*RECORD_COLUMNS)
@@ -381,7 +381,7 @@ def _store_metadata(w: Writing, scope: str, metadata: Mapping[str, Any]) -> str 
 
 
 def _metadata(words: Mapping[str, str], key: str | None) -> dict[str, Any]:
-    """The metadata under a hash; nothing where there was none or its words were erased."""
+    """Return the metadata under a hash; nothing where there was none or its words were erased."""
     text = words.get(key or "")
     return dict(json.loads(text)) if text else {}
 

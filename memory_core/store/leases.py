@@ -31,12 +31,12 @@ MAX_TRACKED_SESSIONS = 10_000
 
 
 def new_owner() -> str:
-    """A unique name for a lease holder: machine, process, random id."""
+    """Return a unique name for a lease holder: machine, process, random id."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
 
 
 def lease_key(scope: str, block: str) -> str:
-    """Key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
+    """Return key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
     return json.dumps([scope, block], ensure_ascii=False)
 
 
@@ -117,13 +117,13 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
 
 
 def running_agent(connection: Connection, session_id: str, now: float) -> RunningAgent | None:
-    """The other process that works in a session; None if none does, or it has ended."""
+    """Return the other process that works in a session; None if none does, or it has ended."""
     row = connection.execute(select(lease_table).where(lease_table.c.key == _agent_key(session_id))).one_or_none()
     return None if row is None else _agent(row.owner, row.until, now)
 
 
 def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent]:
-    """The other processes that work in sessions, by session."""
+    """Return the other processes that work in sessions, by session."""
     agents: dict[str, RunningAgent] = {}
     for row in connection.execute(select(lease_table).where(lease_table.c.until > now)):
         scope, session_id = json.loads(row.key)
@@ -133,7 +133,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
 
 
 def _agent(owner: str, until: float, now: float) -> RunningAgent | None:
-    """The process of a lease on a session; None if it has ended, or is this one."""
+    """Return the process of a lease on a session; None if it has ended, or is this one."""
     if not now < until < now + 2 * AGENT_SECONDS or _dead(owner):
         return None
     machine, process = _process(owner)
@@ -147,7 +147,7 @@ def forget_agent(connection: Connection, session_id: str) -> None:
 
 
 def _agent_key(session_id: str) -> str:
-    """Key of the lease on a session; no block's key has a null in it."""
+    """Return the key of the lease on a session; no block's key has a null in it."""
     return json.dumps([None, session_id], ensure_ascii=False)
 
 

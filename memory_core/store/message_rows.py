@@ -79,7 +79,7 @@ class MessageCache:
         self._lock = Lock()
 
     def load(self, connection: Connection, session_id: str, hashes: Sequence[str]) -> dict[str, ChatMessage]:
-        """Messages with these hashes, by hash; erased ones are missing."""
+        """Return the messages with these hashes, by hash; erased ones are missing."""
         with self._lock:
             result = {key: self._messages[key] for key in hashes if key in self._messages}
         missing = [key for key in hashes if key not in result]
@@ -168,13 +168,13 @@ def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> di
 
 
 def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:
-    """The hash of every message's words by its sequence number, in order."""
+    """Return the hash of every message's words by its sequence number, in order."""
     rows = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
     return {row.seq: row.content for row in rows}
 
 
 def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
-    """The queue from the oldest message on, read a few rows at a time; pinned messages left out."""
+    """Yield the queue from the oldest message on, read a few rows at a time; pinned messages left out."""
     after = 0
     while True:
         rows = connection.execute(_OLDEST, {"session": session_id, "after": after}).all()
@@ -186,7 +186,7 @@ def oldest_queued(connection: Connection, session_id: str, accounting: Accountin
 
 
 def queued_turns(connection: Connection, session_id: str) -> int:
-    """Number of user messages in the queue."""
+    """Return the number of user messages in the queue."""
     where = (_m.session_id == session_id) & (_m.status == str(MessageStatus.ACTIVE)) & (_m.role == MessageRole.USER)
     return int(connection.execute(select(func.count()).select_from(message_table).where(where)).scalar_one())
 
@@ -224,7 +224,7 @@ def sizes_between(
     upto: int | None = None,
     accounting: Accounting = "content",
 ) -> list[SizedMessage]:
-    """Sizes of the messages in a span, queued or archived, without their text; pinned ones left out."""
+    """Return the sizes of the messages in a span, queued or archived, without their text; pinned ones left out."""
     query = select(*_SIZED).where(_m.session_id == session_id, _m.seq > after, _m.pinned.is_(False))
     if upto is not None:
         query = query.where(_m.seq <= upto)
@@ -276,7 +276,7 @@ def read_messages(
     upto: int | None = None,
     last: int | None = None,
 ) -> list[StoredMessage]:
-    """Messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
+    """Return the messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
     query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))

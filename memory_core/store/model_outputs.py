@@ -38,7 +38,7 @@ class StoredOutput:
 
 
 def read_output(connection: Connection, session_id: str, key: str) -> StoredOutput | None:
-    """The last answer to an input, if it was kept."""
+    """Return the last answer to an input, if it was kept."""
     query = select(_o.data).where(_o.session_id == session_id, _o.key == key)
     data = connection.execute(query).scalar()
     return StoredOutput(key, **json.loads(data)) if data is not None else None

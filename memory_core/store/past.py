@@ -9,7 +9,7 @@ from memory_core.store.tables import fact_revision_table
 
 
 def fact_words_at(connection: Connection, ids: Collection[int], at: float) -> dict[int, str]:
-    """Hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
+    """Return the hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
     table = fact_revision_table.c
     result: dict[int, str] = {}
     for chunk in chunks(sorted(ids)):

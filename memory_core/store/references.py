@@ -78,7 +78,7 @@ REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.i
 
 
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
-    """An event's stored values with new ids."""
+    """Return an event's stored values with new ids."""
     walks = REFERENCES.get(kind, {})
     return {name: walks[name](value, to) if name in walks else value for name, value in data.items()}
 
@@ -102,7 +102,7 @@ def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
 
 
 def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
-    """Facts that an event is about, as opposed to those it only mentions."""
+    """Return the facts that an event is about, as opposed to those it only mentions."""
     if kind == "facts_curated":
         return {row[0] for row in data["facts"]}
     if kind == "fact_decided":

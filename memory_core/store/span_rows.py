@@ -12,7 +12,7 @@ _s = span_table.c
 
 
 def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
-    """Those of some spans, as `trace:span`, that were recorded, whichever their session."""
+    """Return those of some spans, as `trace:span`, that were recorded, whichever their session."""
     wanted, result = set(keys), set[str]()
     # By trace alone: for a list of pairs SQLite would scan the whole table.
     for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):

@@ -156,11 +156,11 @@ class Staging:
         return None
 
     def rows(self) -> Rows:
-        """All rows, read from here at each iteration."""
+        """Return all rows, read from here at each iteration."""
         return read_rows(self._connection, self.session(), whole_user=True)
 
     def session(self) -> SessionState:
-        """The session's row, with totals of its messages."""
+        """Return the session's row, with totals of its messages."""
         state = read_session(self._connection, _ID)
         if state is None:
             raise LookupError("no session was staged")
@@ -171,11 +171,11 @@ class Staging:
         return sum(sums.content for sums in sum_messages(self._connection).values())
 
     def word(self, key: str) -> str | None:
-        """The session's text under a hash."""
+        """Return the session's text under a hash."""
         return read_texts(self._connection, session_scope(_ID), [key]).get(key)
 
     def message_texts(self) -> Iterator[tuple[int, str]]:
-        """Number and text of every present or former message, as far as texts are kept."""
+        """Yield the number and text of every present or former message, as far as texts are kept."""
         yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
 
     def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:

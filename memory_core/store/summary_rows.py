@@ -33,7 +33,7 @@ class StoredSummary:
 
 
 def read_summary(connection: Connection, session_id: str, block: str) -> StoredSummary | None:
-    """A block's summary; None if the session no longer has the block."""
+    """Return a block's summary; None if the session no longer has the block."""
     record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
     if record is None:
         return None

@@ -57,7 +57,7 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
 
 
 def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
-    """Hashes named by rows of a scope and, for a session's scope, by rows of the session."""
+    """Yield the hashes named by rows of a scope and, for a session's scope, by rows of the session."""
     fact, past = fact_table.c, fact_revision_table.c
     yield select(fact.content).where(fact.scope == scope)
     of_scope = past.fact_id.in_(select(fact.id).where(fact.scope == scope))
@@ -78,7 +78,7 @@ def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
 
 
 def graph_words(connection: Connection, scope: str, entities: Collection[int], relations: Collection[int]) -> set[str]:
-    """Hashes of the texts that entities and relations have or ever had; kept for undo."""
+    """Return the hashes of the texts that entities and relations have or ever had; kept for undo."""
     if not entities and not relations:
         return set()
     found: set[str] = set()
@@ -100,7 +100,7 @@ def graph_words(connection: Connection, scope: str, entities: Collection[int], r
 
 
 def _summary_sentences(connection: Connection, scope: str) -> set[str]:
-    """Hashes of the sentences of every version of a session's summaries: past prompts name them one by one."""
+    """Return hashes of the sentences of every version of a session's summaries: past prompts name them one by one."""
     kind, _, id = scope.partition(":")
     if kind != "session":
         return set()

@@ -97,7 +97,7 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
 
 
 def sessions_that_share(connection: Connection, user_id: str, block: str) -> tuple[str, ...]:
-    """Ids of the user's sessions with a vector block of this name whose scope is the user, oldest first."""
+    """Return the ids of the user's sessions with a vector block of this name whose scope is the user, oldest first."""
     b, s = block_table.c, session_table.c
     query = (
         select(s.id, b.settings)
@@ -116,7 +116,7 @@ def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -
 
 
 def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
-    """Stored units of a block, oldest first."""
+    """Return stored units of a block, oldest first."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     return _nodes(connection.execute(query.order_by(_v.id)).all())
 
@@ -137,7 +137,7 @@ def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
-    """Number of a block's stored units without a vector of this embedder: they have another's, or none."""
+    """Return the number of a block's stored units without a vector of this embedder: they have another's, or none."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return int(connection.execute(query).scalar_one())
 
@@ -145,19 +145,19 @@ def count_of_others(connection: Connection, session_id: str, block: str, embedde
 def read_nodes_of_others(
     connection: Connection, session_id: str, block: str, embedder: str, *, after: int, limit: int
 ) -> list[Node]:
-    """The first stored units with an id above `after` that have no vector of this embedder."""
+    """Return the first stored units with an id above `after` that have no vector of this embedder."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
 
 
 def count_without_vector(connection: Connection, database: Database, session_id: str, block: str) -> int:
-    """Number of a block's stored units under `NO_EMBEDDER`."""
+    """Return the number of a block's stored units under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)
     return int(connection.execute(select(func.count()).where(_v.collection == collection)).scalar_one())
 
 
 def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
-    """Ids of sessions with stored units under `NO_EMBEDDER`."""
+    """Return the ids of sessions with stored units under `NO_EMBEDDER`."""
     b = block_table.c
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
@@ -171,7 +171,7 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
 def read_nodes_without_vector(
     connection: Connection, database: Database, session_id: str, block: str, *, limit: int
 ) -> list[Node]:
-    """The first stored units of a block under `NO_EMBEDDER`."""
+    """Return the first stored units of a block under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)  # by which there is an index
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
@@ -261,7 +261,7 @@ def collections_of(connection: Connection, session_id: str) -> set[tuple[str, st
 
 
 def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
-    """The stored units with these ids; missing ones are left out."""
+    """Return the stored units with these ids; missing ones are left out."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     rows = [row for chunk in chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
     return _nodes(rows)
@@ -303,7 +303,7 @@ class DatabaseVectors:
             yield from self._all_stored(some)
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
-        """The vectors with these ids, by ascending id."""
+        """Return the vectors with these ids, by ascending id."""
         vectors: list[StoredVector] = []
         with self._database.read() as connection:
             for chunk in chunks(numbers):

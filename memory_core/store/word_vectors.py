@@ -14,7 +14,7 @@ _v = word_vector_table.c
 
 
 def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
-    """Vectors of one embedder by hash of the text; those not stored are missing."""
+    """Return the vectors of one embedder by hash of the text; those not stored are missing."""
     result: dict[str, Vector] = {}
     for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)

@@ -81,7 +81,7 @@ class SessionState:
         return Queue(tokens=tokens, messages=self.queue_messages, newest_turn=self.newest_turn)
 
     def pinned_tokens(self, accounting: Accounting) -> int:
-        """Tokens of the pinned system messages."""
+        """Return the tokens of the pinned system messages."""
         return total_tokens(self.pinned_content, self.pinned_reference, self.pinned_messages, accounting)
 
 
@@ -206,13 +206,13 @@ def writing(
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
-    """The session's row, with `lock` held against other writers until the transaction ends."""
+    """Return the session's row, with `lock` held against other writers until the transaction ends."""
     row = connection.execute(_LOCKED if lock else _BY_ID, {"id": session_id}).one_or_none()
     return SessionState(*row) if row else None
 
 
 def read_existing(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState:
-    """A session's row, for one that exists; `lock`: see `read_session`.
+    """Return a session's row, for one that exists; `lock`: see `read_session`.
 
     Raises:
         NotFoundError: there is none, or it was deleted.
@@ -224,7 +224,7 @@ def read_existing(connection: Connection, session_id: str, *, lock: bool = False
 
 
 def read_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
-    """All sessions that were not deleted, the last used first."""
+    """Return all sessions that were not deleted, the last used first."""
     query = _SELECT.where(session_table.c.deleted_at.is_(None)).order_by(session_table.c.updated_at.desc())
     if user_id is not None:
         query = query.where(session_table.c.user_id == user_id)
@@ -244,7 +244,7 @@ def create_session(database: Database, connection: Connection, state: SessionSta
 
 
 def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
-    """Texts by hash; erased ones are missing."""
+    """Return the texts by hash; erased ones are missing."""
     result: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):
         rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})

@@ -91,7 +91,7 @@ class ConsolidatingMemory:
 
     @classmethod
     def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
-        """The same over a memory that is there: one of its facts blocks, by default the first that decides.
+        """Return the same over an existing memory: one of its facts blocks, by default the first that decides.
 
         Raises:
             NotFoundError: there is no such block, or none of facts.
@@ -185,7 +185,7 @@ class ConsolidatingMemory:
         categories: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """The facts that fit a question, best first, with their scores. See `Memory.facts.search`.
+        """Return the facts that fit a question, best first, with their scores. See `Memory.facts.search`.
 
         Raises:
             ConfigError: a filter is unknown, or a number impossible.
@@ -195,7 +195,7 @@ class ConsolidatingMemory:
         )
 
     def get(self, id: int) -> Fact:
-        """A fact that is known now.
+        """Return a fact that is known now.
 
         Raises:
             NotFoundError: there is none of this id.
@@ -241,7 +241,7 @@ class ConsolidatingMemory:
         return found_fact
 
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
-        """A message as a fact in its own words, unless a fact has them already."""
+        """Return a message as a fact in its own words, unless a fact has them already."""
         text = " ".join(message_text(message).split())
         if not text or message.role is MessageRole.SYSTEM:
             return []

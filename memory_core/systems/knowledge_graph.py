@@ -165,7 +165,7 @@ class KnowledgeGraph:
         return self._shown(state, found, query)
 
     def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
-        """Entities of these names, and the relations that touch them."""
+        """Return the entities of these names, and the relations that touch them."""
         state = _State(*self._both.read())
         found = {id for name in names if (id := state.draft.find(name)) in state.entities}
         return self._shown(state, {id for id in found if id is not None}, ", ".join(names))
@@ -215,7 +215,7 @@ class _State:
                     self.observations.setdefault(id, []).append(fact)
 
     def rows(self) -> Iterable[tuple[int, dict[str, Any]]]:
-        """Each entity as the tools show it, the oldest first."""
+        """Yield each entity as the tools show it, the oldest first."""
         for id, fact in self.entities.items():
             if fact is not None:
                 observed = [_observed(each) for each in self.observations.get(id, ())]
@@ -261,7 +261,7 @@ def _is(name: str, observation: str) -> str:
 
 
 def _as_kept(text: str) -> str:
-    """Words as facts keep them."""
+    """Return the words as facts keep them."""
     return " ".join(storable(text)[0].split())
 
 
@@ -280,7 +280,7 @@ def _observed(fact: Fact) -> str:
 
 
 def _checked(text: str, what: str) -> str:
-    """A name, or a relation's type, if the graph can keep it."""
+    """Return a name, or a relation's type, if the graph can keep it."""
     if not normal_name(text) or not normal_predicate(text) or storable(text)[0] != text:
         raise MessageError(f"{what} must have letters or digits, and no control character: {text[:LONGEST]!r} has not.")
     if len(text) > LONGEST:

@@ -23,7 +23,7 @@ class NamedMemory(ABC):
 
     @abstractmethod
     def get(self, input: str | None = None) -> list[ChatMessage]:
-        """The messages for the model."""
+        """Return the messages for the model."""
 
     def put(self, message: GivenMessage) -> Receipt:
         """Append one message.
@@ -39,7 +39,7 @@ class NamedMemory(ABC):
         return self.memory.put_messages(messages)
 
     def get_all(self) -> list[ChatMessage]:
-        """The whole conversation in order."""
+        """Return the whole conversation in order."""
         return self.memory.get_all()
 
     def set(self, messages: Sequence[GivenMessage]) -> Receipt:

@@ -52,7 +52,7 @@ class SelfEditingMemory:
         return {attached.name: attached.state or "" for attached in self.tools.core_blocks}
 
     def block(self, label: str) -> str:
-        """The text of a core block.
+        """Return the text of a core block.
 
         Raises:
             NotFoundError: there is none of this label that the agent may edit.

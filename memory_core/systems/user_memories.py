@@ -154,7 +154,7 @@ class UserMemories:
     # -- facts about the user --------------------------------------------------------------------
 
     def get_user_memories(self) -> list[Fact]:
-        """Facts about the user, oldest first; none while user memories are switched off."""
+        """Return the facts about the user, oldest first; none while user memories are switched off."""
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
     def search_user_memories(
@@ -266,7 +266,7 @@ class UserMemories:
         return self.memory.blocks.summary(self._summary.name).rewrite(from_messages=True).text
 
     def get_session_summary(self) -> str:
-        """The session's summary; empty before the first run, and while it is switched off.
+        """Return the session's summary; empty before the first run, and while it is switched off.
 
         Raises:
             NotFoundError: the session keeps no summary.

@@ -90,7 +90,7 @@ class VectorMemory(NamedMemory):
         return cls(memory)
 
     def get(self, input: str | None = None) -> list[ChatMessage]:
-        """The system messages, each once, then the turns that fit `input` best, whole and in order of time.
+        """Return the system messages, each once, then the turns that fit `input` best, whole and in order of time.
 
         Without words to search for: the system messages alone. Changes nothing and records nothing.
         """

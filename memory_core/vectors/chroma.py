@@ -136,7 +136,7 @@ class ChromaIndex:
             self._place.close()
 
     def _ready(self) -> Any | None:
-        """The client, or None where only the exact scan can answer."""
+        """Return the client, or None where only the exact scan can answer."""
         if self._closed:
             raise VectorIndexError("This Chroma index is closed. Open it again.")
         client = self._place.client()
@@ -152,7 +152,7 @@ class ChromaIndex:
         return client
 
     def _search(self, client: Any, source: VectorSource, query: Vector, limit: int) -> list[Hit] | None:
-        """The hits, or None where the exact scan must answer."""
+        """Return the hits, or None where the exact scan must answer."""
         copy = self._caught_up(client, source)
         if copy is None or copy.dim is None:
             return None
@@ -199,7 +199,7 @@ class ChromaIndex:
             return None
 
     def _open(self, client: Any, source: VectorSource) -> _Copy | None:
-        """The collection as Chroma has it; None if it has none or one that is not a copy of this source.
+        """Return the collection as Chroma has it; None if it has none or one that is not a copy of this source.
 
         A new database under an old name could have the same numbers: so the newest vector is compared.
         """

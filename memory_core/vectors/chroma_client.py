@@ -42,7 +42,7 @@ class Server:
         return f"Chroma at {self._host}:{self._port}"
 
     def client(self) -> Any:
-        """The connected client.
+        """Return the connected client.
 
         Raises:
             VectorIndexError: nothing answers, or what answers is not Chroma.
@@ -148,7 +148,7 @@ class Folder:
         return f"Chroma in {self._path}"
 
     def client(self) -> Any | None:
-        """The opened client, or None while another process has the folder; checked on each call.
+        """Return the opened client, or None while another process has the folder; checked on each call.
 
         Raises:
             VectorIndexError: the folder cannot be used.
@@ -251,7 +251,7 @@ class Folder:
 
 
 def load_chromadb() -> Any:
-    """The chromadb module, imported when first needed: it takes a second.
+    """Return the chromadb module, imported when first needed: it takes a second.
 
     Raises:
         VectorIndexError: it cannot be imported. At import it reads its settings from the environment and from a
@@ -316,7 +316,7 @@ def was_reached(error: VectorIndexError) -> bool:
 
 
 def _open_database(path: Path) -> Any:
-    """An embedded client."""
+    """Return an embedded client."""
     chromadb = load_chromadb()
 
     was_open = any(str(path) in registry for registry in _registries())  # by someone else in this process

@@ -57,7 +57,7 @@ class ExactIndex:
         return rank(numbers[near], rows[near], query)[:limit]
 
     def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
-        """Score these vectors by cosine similarity, in no order; unknown numbers are omitted.
+        """Return the score these vectors by cosine similarity, in no order; unknown numbers are omitted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -80,7 +80,7 @@ class ExactIndex:
         self._make_room()
 
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
-        """Score all vectors: numbers `(n,)` and cosine similarities `(n,)`, in no order.
+        """Return the score all vectors: numbers `(n,)` and cosine similarities `(n,)`, in no order.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -133,7 +133,7 @@ class _Copy:
         return self._rows.nbytes
 
     def caught_up(self, source: VectorSource) -> tuple[Numbers, Rows, NDArray[np.float32]]:
-        """Numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
+        """Return the numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
         with self._lock:
             revision = source.revision()
             if revision != self._revision:

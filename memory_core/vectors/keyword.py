@@ -70,7 +70,7 @@ class KeywordIndex:
         return number in self._slot_of
 
     def numbers(self) -> list[int]:
-        """The numbers of all texts in the index, in no order."""
+        """Return the numbers of all texts in the index, in no order."""
         with self._lock:
             return list(self._slot_of)
 

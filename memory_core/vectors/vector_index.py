@@ -52,7 +52,7 @@ class VectorSource(Protocol):
     def revision(self) -> Revision: ...
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
-        """All vectors with a number above `after`, smallest number first."""
+        """Return all vectors with a number above `after`, smallest number first."""
         ...
 
 

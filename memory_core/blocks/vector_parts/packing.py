@@ -36,7 +36,7 @@ class PackedUnits:
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
-        """The plan with as many granted units as fit into the budget."""
+        """Return the plan with as many granted units as fit into the budget."""
         # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
@@ -49,7 +49,7 @@ class PackedUnits:
         return self._fill(plan, token_budget, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 
     def _fill(self, plan: RetrievalPlan, token_budget: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
-        """The plan filled with these units, and the tokens left of the budget."""
+        """Return the plan filled with these units, and the tokens left of the budget."""
         sizes = {number: self._tokens(item) for number, item in sized.items()}
         heads = {number: head for number in sized if (head := self._head(number)) is not None}
         any_of = {head: number for number, head in heads.items()}
@@ -87,7 +87,7 @@ class PackedUnits:
         return tuple(items), tuple(at[ref] for ref in cut)
 
     def words(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Words of units; those without messages are missing."""
+        """Return the words of units; those without messages are missing."""
         return {number: item.words for number, item in self._units(numbers).items()}
 
     def _place(self, number: int) -> tuple[bool, int, Ranges, int]:
@@ -110,7 +110,7 @@ class PackedUnits:
         return self._stored.nodes[number].session_id not in ("", self._reading.session_id)
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
-        """The best units whose stored sizes fit together."""
+        """Return the best units whose stored sizes fit together."""
         result, remaining = [], token_budget
         for number in plan.granted:
             tokens = self._stored.nodes[number].tokens
@@ -133,7 +133,7 @@ class PackedUnits:
         return self._stored.traits[number].episode, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
-        """Units as items; those without messages are missing."""
+        """Return the units as items; those without messages are missing."""
         known: dict[int, Item] = {}
         missing: list[int] = []
         for number in numbers:
@@ -158,7 +158,7 @@ class PackedUnits:
         return known
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
-        """Key of a rendered unit: one that several sessions read looks otherwise in its own."""
+        """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""
         return (number, self.elsewhere(number), *self._how)
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
@@ -176,11 +176,11 @@ class PackedUnits:
             return messages_of(connection, reading.session_id, reading.services.messages, nodes)
 
     def _day(self, number: int) -> Item:
-        """The date line above a unit."""
+        """Return the date line above a unit."""
         source, day = self._stored.days.get(number, (number, UNDATED))
         line = TextPart(text=self._reading.safe(day))
         return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
-        """The item with its billed size, which is needed several times."""
+        """Return the item with its billed size, which is needed several times."""
         return replace(item, billed=self._tokens(item)) if self._reading.accounting == "billed" else item

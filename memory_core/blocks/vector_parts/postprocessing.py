@@ -29,7 +29,7 @@ class Postprocessed:
 
 
 def check(postprocessors: Sequence[Any]) -> list[str]:
-    """Names of the postprocessors.
+    """Return the names of the postprocessors.
 
     Raises:
         ConfigError: one of them is none.

@@ -89,7 +89,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
 def unusable_vectors(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> set[int]:
-    """Ids of stored units whose vectors of this embedder are unusable, as far as searches have found them."""
+    """Return ids of stored units whose vectors of this embedder are unusable, as far as searches have found them."""
     collection = collection_name(database, session_id, block, embedder.id)
     return services.cached(("unusable", collection), set[int])
 
@@ -102,7 +102,7 @@ def vectors_that_follow(database: Database, services: Services, session_id: str,
 def vectors_of(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """Vectors of a block's stored units under this embedder."""
+    """Return the vectors of a block's stored units under this embedder."""
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
     return DatabaseVectors(database, collection, embedder.dimensions, unusable)
@@ -111,7 +111,7 @@ def vectors_of(
 def vectors_of_user(
     database: Database, services: Services, user_id: str, sessions: Sequence[str], block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """The same of all of these sessions of a user together."""
+    """Return the same of all of these sessions of a user together."""
     owner = user_scope(user_id)
     unusable = unusable_vectors(database, services, owner, block, embedder)
     joined = [collection_name(database, session_id, block, embedder.id) for session_id in sessions]

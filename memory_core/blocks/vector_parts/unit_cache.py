@@ -76,7 +76,7 @@ class Stored:
     rendered: Rendered = field(default_factory=Rendered)
 
     def around(self, numbers: Collection[int], steps: int) -> list[int]:
-        """Ids of these units and of those at most `steps` before or after them in conversation order."""
+        """Return the ids of these units and of those at most `steps` before or after them in conversation order."""
         places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
@@ -135,7 +135,7 @@ class Stored:
         return result
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
-        """A copy with unsaved units appended. For previews."""
+        """Return a copy with unsaved units appended. For previews."""
         return replace(self.with_units(new), rendered=Rendered())
 
 
@@ -153,7 +153,7 @@ class UnitCache:
             self._stored = Stored()
 
     def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
-        """All stored units of these sessions, oldest session first, brought up to date with the database."""
+        """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
             if sessions != self._sessions:
                 self._stored, self._sessions = Stored(), sessions

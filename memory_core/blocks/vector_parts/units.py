@@ -89,14 +89,14 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
 
 
 def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
-    """Units with words, which alone are stored."""
+    """Return the units with words, which alone are stored."""
     return [several for several in units_of(messages, unit) if search_words(several)]
 
 
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
 ) -> dict[int, list[StoredMessage]]:
-    """Messages of stored units by unit id, read together; units whose messages are gone are missing.
+    """Return the messages of stored units by unit id, read together; units whose messages are gone are missing.
 
     `session_id` is the session of those that name none.
     """
@@ -112,17 +112,17 @@ def messages_of(
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:
-    """Text of a unit for display and counting."""
+    """Return the text of a unit for display and counting."""
     return "\n".join(text for message in unit if (text := message_text(message.message)))
 
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
-    """Text of a unit for embedding and search: without speaker and time where they precede the words."""
+    """Return the text of a unit for embedding and search: without speaker and time where they precede the words."""
     return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
 
 def node_words(connection: Connection, session_id: str, cache: MessageCache, nodes: Sequence[Node]) -> list[str]:
-    """Texts to embed for stored units."""
+    """Return the texts to embed for stored units."""
     units = messages_of(connection, session_id, cache, nodes)
     return [search_words(units.get(node.number, ())) for node in nodes]
 

@@ -19,7 +19,7 @@ def places_of(event: ContextBuilt) -> list[int]:
 
 
 def context_of(record: EventRecord) -> ContextBuilt:
-    """The context that a record contains.
+    """Return the context that a record contains.
 
     Raises:
         TypeError: the record is of another event.

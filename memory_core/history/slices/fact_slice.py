@@ -37,7 +37,7 @@ def adds_fact(event: Event) -> TypeGuard[FactAdded]:
 
 
 def wordings(records: Iterable[EventRecord]) -> set[str]:
-    """Content hashes of all wordings in records of `WORDING`."""
+    """Return content hashes of all wordings in records of `WORDING`."""
     events = [record.event for record in records]
     added = {event.content for event in events if isinstance(event, FactAdded)}
     return added | {event.after for event in events if isinstance(event, FactChanged)}
@@ -103,7 +103,7 @@ class Facts:
         return self._words
 
     def words(self, id: int, position: int) -> FactWords | None:
-        """The words of a fact at a log position."""
+        """Return the words of a fact at a log position."""
         return state_at(self._words.get(id, []), position)
 
     def reworded_after(self, id: int, position: int) -> bool:

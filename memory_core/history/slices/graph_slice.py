@@ -135,7 +135,7 @@ class PastGraph:
         self.relations.pop(event.relation, None)
 
     def graphs(self, session_id: str, words: Callable[[str], str | None]) -> dict[str, Graph]:
-        """The graph of each block that has one, by name; erased names are empty."""
+        """Return the graph of each block that has one, by name; erased names are empty."""
         scope = f"session:{session_id}"
         blocks = {e.block for e in self.entities.values()} | {r.block for r in self.relations.values()}
         return {
@@ -169,7 +169,7 @@ class GraphWords:
         return self._relations.keys()
 
     def name(self, entity: int, position: int) -> str | None:
-        """Hash of an entity's name at a position."""
+        """Return the hash of an entity's name at a position."""
         return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:

@@ -55,7 +55,7 @@ _REPORTED = pattern(
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text`; quotations are not cut, code and lines quoted with `>` are left out.
+    """Yield the sentences of `text`; quotations are not cut, code and lines quoted with `>` are left out.
 
     >>> list(sentences('Dr. Lee costs 3.50 euros. "Go. Now." is a film'))
     ['Dr. Lee costs 3.50 euros.', '"Go. Now." is a film']
@@ -101,7 +101,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 
 
 def clauses(text: str) -> Iterator[str]:
-    """The clauses of `text` that state something, each without what joins it to the one before.
+    """Yield the clauses of `text` that state something, each without what joins it to the one before.
 
     >>> list(clauses("I live in Porto, do you know it? If I were rich, I would move."))
     ['I live in Porto']

@@ -73,7 +73,7 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
-    """Each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
+    """Return each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
     kept_entries: list[_Entry] = []
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}
@@ -133,5 +133,5 @@ def _most_specific(entries: list[_Entry], target: int) -> list[_Entry]:
 
 
 def _specificity(text: str) -> int:
-    """Content words, with numbers and names inside the sentence counted twice."""
+    """Return content words, with numbers and names inside the sentence counted twice."""
     return len(stems(text)) + len(re.findall(r"\d+|(?<=\s)[A-Z]\w+", text))

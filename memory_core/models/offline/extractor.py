@@ -65,7 +65,7 @@ class RuleExtractor(RuleBased):
     """Facts by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """Facts the user states in `messages`, in the order said, without repetition and without the `known`."""
+        """Return facts the user states in `messages`, in the order said, without repetition and without the `known`."""
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
@@ -115,7 +115,7 @@ def why_nothing(message: ChatMessage) -> NothingFound:
 
 
 def facts_in(text: str) -> Iterator[StatedFact]:
-    """The facts that one text of a user states, in order."""
+    """Yield the facts that one text of a user states, in order."""
     antecedents = Antecedents()
     for clause in clauses(text):
         yield from relatives(clause)
@@ -123,7 +123,7 @@ def facts_in(text: str) -> Iterator[StatedFact]:
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
-    """Facts of one clause: by its fixed shape, else by its statement."""
+    """Yield the facts of one clause: by its fixed shape, else by its statement."""
     for rule in (budget, _remembered, standing_instruction, called):
         if (fact := rule(clause)) is not None:
             yield fact

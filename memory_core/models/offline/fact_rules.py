@@ -34,7 +34,7 @@ from memory_core.models.offline.wording import ALONE, StatedFact, concrete, date
 
 
 def naming(said: Statement) -> StatedFact | None:
-    """Names of the user, of relatives and of pets."""
+    """Return the names of the user, of relatives and of pets."""
     if said.verb != "be" or said.kind not in ("be", "was") or said.negated:
         return None
     rest = said.rest.split(",")[0].split(" and ")[0].strip()
@@ -291,7 +291,7 @@ def _able(said: Statement) -> str | None:
 
 
 def _habitual(said: Statement) -> str | None:
-    """The category of a habit; None when it is no fact."""
+    """Return the category of a habit; None when it is no fact."""
     verb = said.verb
     if verb == "suffer" or (said.negated and verb in ("eat", "drink", "smoke")):
         return "health"

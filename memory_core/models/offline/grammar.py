@@ -17,7 +17,7 @@ GROUP = "The user's group"
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list written as running text."""
+    """Return the words of a list written as running text."""
     return frozenset(text.split())
 
 
@@ -276,7 +276,7 @@ def _adverbs(adverbs: str | None) -> list[str]:
 
 
 def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | None:
-    """The statement of a predicate, with its verb in the third person."""
+    """Return the statement of a predicate, with its verb in the third person."""
     word = (match["verb"] or "").lower()
     adverbs = _adverbs(match["lead"]) + _adverbs(match["adverb"]) + _adverbs(match["adverb2"])
     rest = clause[match.end() :].strip(" ,.!")

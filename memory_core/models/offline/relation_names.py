@@ -74,7 +74,7 @@ def type_of(name: str, otherwise: str = "other") -> str:
 
 
 def proper(text: str) -> str | None:
-    """The name that a text begins with; None when it does not."""
+    """Return the name that a text begins with; None when it does not."""
     match = _ONLY_PROPER.match(text.removeprefix("the "))
     return match[1] if match and is_name(match[1]) else None
 
@@ -129,7 +129,7 @@ def things(text: str) -> list[str]:
 
 
 def date(text: str) -> str | None:
-    """The date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
+    """Return the date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
     match = _DATE.match(text)
     if match is None:
         return None
@@ -138,7 +138,7 @@ def date(text: str) -> str | None:
 
 
 def organisation(text: str) -> str | None:
-    """An organisation or a place: a name, or `the hospital`."""
+    """Return an organisation or a place: a name, or `the hospital`."""
     name = proper(text)
     if name is not None:
         return name

@@ -69,7 +69,7 @@ _PAST = ("used", "past")
 
 
 def relations_in(text: str) -> Iterator[Triple]:
-    """The relations that one text of a user states, in order, each once."""
+    """Yield the relations that one text of a user states, in order, each once."""
     antecedents = Antecedents()
     seen: set[Triple] = set()
     employers: dict[str, str] = {}

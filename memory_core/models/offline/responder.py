@@ -156,7 +156,7 @@ class _Sentence:
 
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
-    """The reply to the last user message, or what the tools called for it gave."""
+    """Return the reply to the last user message, or the results of the tools called for it."""
     if reported := reply_about_tool_calls(messages):
         return reported
     known, last = _read(messages)
@@ -248,7 +248,7 @@ def _answer(question: str, known: Sequence[_Sentence]) -> str:
 
 
 def _choose(question: str, known: Sequence[_Sentence]) -> list[_Sentence]:
-    """The one to three sentences that answer `question`; none when nothing matches well enough."""
+    """Return the one to three sentences that answer `question`; none when nothing matches well enough."""
     asked = _Asked(question, known)
     scored = [(score, place) for place, item in enumerate(known) if (score := asked.score(item, place)) is not None]
     if not scored:
@@ -272,7 +272,7 @@ def _repeats(text: str, other: str) -> bool:
 
 
 class _Asked:
-    """A question taken apart, to score sentences against."""
+    """Parsed question, to score sentences against."""
 
     def __init__(self, question: str, known: Sequence[_Sentence]) -> None:
         self._question = question
@@ -304,7 +304,7 @@ class _Asked:
         return result
 
     def score(self, item: _Sentence, place: int) -> float | None:
-        """Score how well `item`, at index `place`, answers the question; None if it does not."""
+        """Return the score how well `item`, at index `place`, answers the question; None if it does not."""
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
             return None
@@ -325,7 +325,7 @@ class _Asked:
         return coverage + 0.3 * exact + fits + recent
 
     def _fits(self, text: str) -> float | None:
-        """A bonus for the kind of thing asked for; None when that cannot be in `text`."""
+        """Return a bonus for the kind of answer asked for; None if `text` cannot hold it."""
         if _WHEN.search(self._question):
             return 0.3 if _DATED.search(text) else None
         if _AMOUNT.search(self._question):
@@ -347,18 +347,18 @@ def _weight(counts: Counter[str], word: str, total: int) -> float:
 
 @cache
 def _empty() -> frozenset[str]:
-    """The stems of `_EMPTY_WORDS`."""
+    """Return the stems of `_EMPTY_WORDS`."""
     return frozenset(stems(_EMPTY_WORDS))
 
 
 @cache
 def _groups() -> tuple[frozenset[str], ...]:
-    """The stems of each group of `_CONCEPTS`."""
+    """Return the stems of each group of `_CONCEPTS`."""
     return tuple(frozenset(stems(row)) for row in _CONCEPTS)
 
 
 def _with_concept(stem: str) -> frozenset[str]:
-    """A stem, and the mark of every group of `_CONCEPTS` it belongs to."""
+    """Return a stem, and the mark of every group of `_CONCEPTS` it belongs to."""
     return frozenset([stem, *(f"#{number}" for number, group in enumerate(_groups()) if stem in group)])
 
 
@@ -370,7 +370,7 @@ def _concepts(bag: set[str]) -> set[str]:
 
 
 def _acknowledge(statements: Sequence[str]) -> str:
-    """A short "noted" with what was understood, or with the first words where no rule understood them."""
+    """Return a short "noted" with the understood facts, or with the first words if no rule matched."""
     facts = list(islice((fact.text for fact in facts_in(" ".join(statements))), 3))
     if facts:
         return f"Noted: {'; '.join(second_person(fact) for fact in facts)}."
@@ -381,12 +381,12 @@ def _acknowledge(statements: Sequence[str]) -> str:
 
 
 def _turned(text: str) -> str:
-    """The user's words as said to them: "I park there" becomes "you park there"."""
+    """Return the user's words as said to them: "I park there" becomes "you park there"."""
     return re.sub(r"\b[A-Za-z]+(?:'[a-z]+)?", lambda match: _SECOND.get(match[0].lower(), match[0]), text)
 
 
 def second_person(fact: str) -> str:
-    """A fact as said to the user, fit to follow a colon.
+    """Return a fact as said to the user, fit to follow a colon.
 
     >>> second_person("The user lives in Porto")
     'you live in Porto'

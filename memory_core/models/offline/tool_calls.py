@@ -88,7 +88,7 @@ class _Block:
 
 
 def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
-    """The block about the user, else the first that may be edited, with its lines as the context shows them."""
+    """Return the block about the user, else the first that may be edited, with its lines as the context shows them."""
     labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
     listed = append.description.splitlines()
     about = {label: next((line for line in listed if line.startswith(f"- {label}")), "") for label in labels}
@@ -133,7 +133,7 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
 
 
 def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
-    """The line that the rules for facts would change for this one, or end with it."""
+    """Return the line that the rules for facts would change for this one, or end with it."""
     near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
     near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
     (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
