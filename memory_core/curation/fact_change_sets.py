@@ -217,13 +217,13 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for new in added:
             if new.origin == "written" and new.slot is None and new.key is None:
                 new = replace(new, slot=slot_in(new.text))
-            present = values.setdefault(new.slot, []) if new.slot is not None else []
-            conflicts = [id for id, text in present if bearing(new.text, text, same_slot=True) in CONTRADICTING]
+            same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
+            conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=True) in CONTRADICTING]
             tokens = self.count_tokens(new.text)
             shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
             if new.state in ("active", "proposed"):
-                present.append((ids[-1], new.text))
+                same_slot_facts.append((ids[-1], new.text))
         return ids
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:

@@ -150,24 +150,24 @@ def fill(
 ) -> RetrievalPlan:
     """The plan with as many granted candidates as fit into `token_budget` tokens, best first; others are skipped.
 
-    `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
+    `sizes` are the tokens of candidates; one without a size does not fit. `heads` names the line above a
     candidate, which takes its tokens once for all candidates under it.
     """
     remaining = token_budget
-    present: set[Head] = set()
+    headings_used: set[Head] = set()
     candidates = []
     for candidate in plan.candidates:
         if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
             size = sizes.get(candidate.number, token_budget + 1)
-            if head is not None and head not in present:
+            if head is not None and head not in headings_used:
                 size += (head_sizes or {})[head]
             if size > remaining:
                 c = candidate
                 candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.boosts)
             else:
                 remaining -= size
-                present |= {head} if head is not None else set()
+                headings_used |= {head} if head is not None else set()
         candidates.append(candidate)
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 
