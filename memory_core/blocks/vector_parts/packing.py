@@ -162,8 +162,8 @@ class PackedUnits:
         return (number, self.elsewhere(number), *self._how)
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
-        """A unit of another session, and its text. This session's log tells nothing of it, so it is named by the text,
-        which the prompt keeps: it can be read again whatever becomes of the other session."""
+        """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
+        its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         origin = {"session": first.session_id, "turn": first.turn}
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
