@@ -347,7 +347,7 @@ def test_every_word_of_a_prompt_leads_to_a_carrier_that_has_it(recipe, said, flu
     memory.put(user("What may Rui and Ana eat in March?"))
     memory.build_context()
     prompt = memory.log.prompt(memory.log.history().turns[memory.log.history().latest_turn].built)
-    for entry in (entry for part in prompt.parts for entry in part.kept):
+    for entry in (entry for part in prompt.parts for entry in part.included):
         for sentence in sentences(entry.words or ""):
             trace = memory.trace(entry.ref, words=sentence)
             there = " ".join(track.carrier.words for track in trace.tracks if track.reached)
