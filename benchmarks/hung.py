@@ -19,7 +19,7 @@ from memory_core.blocks import FactExtractionMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Condensation, Extraction
+from memory_core.models.protocols import Condensation, Extraction
 from memory_core.services import Services
 
 MODELS, READS = 16, 8

@@ -37,7 +37,7 @@ from recall_data import (
 from recall_measure import IN_OTHER_WORDS, Result, digest_of_a_second_run, measure, measure_long, ranks
 from recall_report import print_ablations, print_conditions, print_long, print_ranks, print_rows, print_suite
 
-from memory_core.models.base import Embedder
+from memory_core.models.protocols import Embedder
 
 BUDGETS = (1_000, 2_000, 4_000, 8_000)
 DEFAULT, STATIC = "default", "static embedder"

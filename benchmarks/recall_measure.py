@@ -21,7 +21,7 @@ from memory_core import Memory
 from memory_core.blocks.vector import BOOST_FIELDS
 from memory_core.engine.context import Context
 from memory_core.messages import message_text
-from memory_core.models.base import Embedder
+from memory_core.models.protocols import Embedder
 from memory_core.services import Services
 from memory_core.text import stems
 from memory_core.tokens import DEFAULT_ENCODING, default_counter

@@ -16,8 +16,8 @@ from recall_data import Conversation
 from recall_measure import Filled, Result, measure_row, rendered
 
 from memory_core import Memory
-from memory_core.models.base import Embedder
 from memory_core.models.embedding import MiniLMEmbedder
+from memory_core.models.protocols import Embedder
 from memory_core.recipes import RECIPES
 from memory_core.services import Services
 

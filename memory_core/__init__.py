@@ -56,15 +56,15 @@ from memory_core.messages import (
     ThinkingPart,
     ToolCallPart,
 )
-from memory_core.models.base import ChatModel, Embedder
+from memory_core.models.protocols import ChatModel, Embedder
 from memory_core.planning.rendering import InsertMethod
 from memory_core.services import Services
 from memory_core.sessions.overview import Status, delete_session, list_sessions
-from memory_core.store.blocks import Holding, TextRevision
+from memory_core.store.block_rows import Holding, TextRevision
 from memory_core.store.database import Database
-from memory_core.store.deliveries import Delivery
-from memory_core.store.facts import FactRevision
-from memory_core.store.messages import StoredMessage
+from memory_core.store.delivery_rows import Delivery
+from memory_core.store.fact_rows import FactRevision
+from memory_core.store.message_rows import StoredMessage
 
 # LlamaIndex's names for the same values, so that code written for it only changes its imports.
 TextBlock = TextPart

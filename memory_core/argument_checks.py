@@ -1,6 +1,6 @@
-"""Arguments as they are given: what cannot be used, or is out of its bounds, is refused at once, in words that help.
+"""Validate constructor arguments early, with actionable messages.
 
-Not at the first flush, which is where a model that is none would be noticed, long after it was given.
+Otherwise an object that is no model would be noticed only at the first flush, long after it was passed.
 """
 
 import re
@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import ConfigError
-from memory_core.models.base import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
-from memory_core.vectors.base import VectorIndex
+from memory_core.models.protocols import ChatModel, Embedder, FactExtractor, RelationExtractor, Summariser
+from memory_core.vectors.vector_index import VectorIndex
 
 _WORDS = {
     ChatModel: ("a chat model", "OpenAIChat"),
@@ -25,11 +25,11 @@ _WORDS = {
     Embedder: ("an embedding model", "OpenAIEmbedder"),
     VectorIndex: ("a vector index", ""),
 }
-"""What each is called, and the class that makes one out of a model's name."""
+"""Name of each protocol in messages, and the class that makes an object from a model's name."""
 
 
-def fitting(name: str, value: Any, *kinds: Any) -> Any:
-    """The value for the argument `name`, as one of these protocols; None stands for the default.
+def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
+    """Return the value of the argument `name` if it fits one of these protocols; None means the default.
 
     A model of LlamaIndex is wrapped. The value itself is not shown: models of other libraries may hold a key.
 
@@ -53,10 +53,10 @@ def fitting(name: str, value: Any, *kinds: Any) -> Any:
 
 
 def _wrapped(value: Any) -> Any:
-    """A model of LlamaIndex behind our protocol; who has such an object has loaded its library."""
+    """Wrap a model of LlamaIndex in our protocol. Its library is loaded if such an object exists."""
     if "llama_index" not in sys.modules:
         return value
-    from memory_core.models.llamaindex import wrapped
+    from memory_core.models.llamaindex_models import wrapped
 
     return wrapped(value)
 
@@ -71,7 +71,7 @@ def prompt_text(value: Any, *variables: str) -> str | None:
         ValueError: it is neither, or it is empty.
     """
     if "llama_index" in sys.modules:
-        from memory_core.models.llamaindex import template_text
+        from memory_core.models.llamaindex_models import template_text
 
         value = template_text(value, variables)
     if value is not None and (not isinstance(value, str) or not value.strip()):
@@ -117,7 +117,7 @@ class Bounds:
 
 
 def bounds(model: type[BaseModel], field: str) -> Bounds:
-    """The bounds of a model's field; each None where the field declares none."""
+    """Return the bounds of a model's field; each None where the field declares none."""
     found: dict[str, float] = {}
     for rule in model.model_fields[field].metadata:
         found |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}
@@ -134,5 +134,5 @@ def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
 
 
 def shown(value: Any) -> str:
-    """Return a value for a sentence; of a number that is too long to read, only that it is."""
+    """Format a value for a sentence; a number too long to read is only described."""
     return "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)

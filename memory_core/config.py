@@ -1,7 +1,7 @@
 """Configuration of one memory, and the settings of a process.
 
-A `MemoryConfig` is a frozen value that either is possible or cannot be made: nothing is clamped.
-What is possible but odd is said by `lab.linting`.
+A `MemoryConfig` is frozen and validated when it is made; nothing is clamped. `lab.linting` warns about values that
+are possible but odd.
 """
 
 import logging
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from memory_core.argument_checks import nearest, out_of_bounds, shown
 from memory_core.errors import ConfigError
-from memory_core.planning.context import TruncationOrder, WhenOver
+from memory_core.planning.context_plan import TruncationOrder, WhenOver
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import (
     AUDIO_TOKENS,
@@ -35,11 +35,11 @@ DEFAULT_TOKEN_LIMIT = 30_000
 """LlamaIndex's default."""
 
 FLUSH_FRACTION = 0.1
-"""Default flush size as a fraction of the limit: what the reference documents."""
+"""Default flush size as a fraction of the limit, as the reference documents."""
 
 
 MAX_TOKENS = 1_000_000_000
-"""A thousand times what models take today; what is larger is a mistake, and no number that every database keeps."""
+"""A thousand times today's context windows; larger values are typos and overflow some databases."""
 
 MAX_SECONDS = 1_000_000_000
 """Longest time to wait: more is no number that a lock can wait for."""
@@ -51,11 +51,11 @@ LLAMAINDEX_SETTINGS = {
     "memory_blocks_template": ": the engine lays the blocks out itself, so that each piece of a prompt can be followed "
     "and cut; insert_method says where they stand, and layout of a block how its pieces look",
 }
-"""What stands in the place of an argument of LlamaIndex's `Memory` that has no counterpart."""
+"""Hints on arguments of LlamaIndex's `Memory` that have no counterpart."""
 
 
 class MemoryConfig(BaseModel):
-    """How one session's memory behaves. Names and meanings are LlamaIndex's where it has them.
+    """Settings of a session's memory. Names and meanings follow LlamaIndex where it has them.
 
     Raises:
         ConfigError: a value is impossible; the message shows it.
@@ -71,9 +71,9 @@ class MemoryConfig(BaseModel):
     """Least tokens a flush moves; None: a tenth of the limit."""
     insert_method: InsertMethod = InsertMethod.SYSTEM
     truncation_order: TruncationOrder = "largest_first"
-    """Which priority number is cut first; `"smallest_first"` is how LlamaIndex up to 0.14.25 does it."""
+    """Priority that is cut first; `"smallest_first"` is the order of LlamaIndex up to 0.14.25."""
     when_over: WhenOver = "shrink_queue"
-    """What to do when priority-0 blocks and the queue alone exceed the limit."""
+    """Action when priority-0 blocks and the queue alone exceed the limit."""
     split_long_turns: bool = True
     """Thin a newest turn that alone exceeds the history budget, between complete tool steps."""
     accounting: Accounting = "content"
@@ -96,7 +96,7 @@ class MemoryConfig(BaseModel):
     recipe: str | None = None
     """The recipe that these settings and the blocks came from (see `memory_core.recipes`); a name, no rule."""
     recipe_parameters: dict[str, Any] = Field(default_factory=dict)
-    """What that recipe was given beside its defaults; its texts aside, which are the blocks'."""
+    """Parameters of that recipe that differ from its defaults, without texts, which the blocks hold."""
 
     if not TYPE_CHECKING:  # see `BaseMemoryBlock`
 
@@ -141,7 +141,7 @@ class MemoryConfig(BaseModel):
         return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
 
     def counting(self, counter: TokenCounter) -> TokenCounter:
-        """The counter with the flat estimates of this configuration."""
+        """Return the counter with the flat estimates of this configuration."""
         return counter.with_estimates(
             image=self.image_token_size_estimate,
             audio=self.audio_token_size_estimate,
@@ -150,13 +150,13 @@ class MemoryConfig(BaseModel):
         )
 
     def changed(self, **values: Any) -> "MemoryConfig":
-        """The configuration with some values replaced, checked like a new one."""
+        """Return the configuration with some values replaced, checked like a new one."""
         return MemoryConfig(**{**self.model_dump(), **values})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a process takes from its environment (`MEMORY_INSPECTOR_...`)."""
+    """Process settings from environment variables (`MEMORY_INSPECTOR_...`)."""
 
     home: Path | None
     """Folder for the database file and the embedded vector index; None: keep everything in memory."""
@@ -174,7 +174,7 @@ class Settings:
 
     @classmethod
     def of_the_app(cls) -> "Settings":
-        """The app's, which always has a home folder."""
+        """Return the app's, which always has a home folder."""
         settings = cls.from_environment()
         return settings if settings.home else replace(settings, home=_folder_of_the_app())
 

@@ -35,7 +35,7 @@ class MemoryInspectorError(Exception):
     """Base of every error raised on purpose by `memory_core`."""
 
 
-def sentence(error: BaseException) -> str:
+def user_message(error: BaseException) -> str:
     """Return the text to show for an error: our own message, or type and text of another exception.
 
     Always storable and of bounded length, and never raises: other people's exceptions may hold any text, or none.

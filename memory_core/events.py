@@ -15,11 +15,11 @@ from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
 from memory_core.tokens import reported
 
 Actor = Literal["engine", "user", "agent"]
-"""Who made a change. Earlier versions stored the user as `curator`."""
+"""Author of a change. Earlier versions stored the user as `curator`."""
 Ranges = tuple[tuple[int, int], ...]
 """Sequence numbers as inclusive ranges: ((1, 4), (9, 9)) is 1, 2, 3, 4 and 9."""
 Thing = tuple[str, int]
-"""What a change set changes, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
+"""Item of a change set, by kind and id: ("fact", 3), ("entity", 1), ("relation", 5)."""
 Row = tuple[Thing, int, int]
 """A thing with its version before and after; before is 0 for one that was added, after for one taken away."""
 
@@ -27,7 +27,7 @@ Family = Literal[
     "messages", "flushes", "deliveries", "facts", "summaries", "relations", "vectors", "prompts", "blocks", "settings",
     "session", "calls", "stores", "unknown",
 ]  # fmt: skip
-"""What an event is about."""
+"""Subject of an event."""
 
 NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
@@ -50,10 +50,10 @@ WithRefs = Annotated[dict[str, Any], "refs"]
 """Names things in its list `refs`, as `compact` writes them."""
 
 Knowledge = Literal["built", "observed", "reported"]
-"""How a prompt is known: this engine built it, it was seen on its way to the model, or a span of the agent says so."""
+"""Origin of a prompt: built by this engine, seen on its way to the model, or reported by the agent's span."""
 
 KINDS: dict[str, type["Event"]] = {}
-"""Every kind of event by its stored name."""
+"""Event classes by stored name."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -79,14 +79,14 @@ class Event:
         gives: str | None = None,
         bookkeeping: bool = False,
     ) -> None:
-        """Register a kind of event, with what readers of the log go by: none of them lists the classes.
+        """Register a kind of event with the properties by which readers of the log select it.
 
         Args:
             family: what the event is about.
-            becomes: the state in which a fact is after it, where it changes that.
-            adds: what there is one more of after it.
-            writes: it changes what its block holds.
-            gives: the field that names what has its number from this event on.
+            becomes: state of a fact after the event, if it changes that.
+            adds: kind of item that the event adds one of.
+            writes: the event changes the contents of its block.
+            gives: field of the item that gets its number from this event.
             bookkeeping: see the property.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
@@ -96,7 +96,7 @@ class Event:
 
     @property
     def bookkeeping(self) -> bool:
-        """Does it only say how the work was done? It decides nothing; what it led to has events of its own."""
+        """True for operational events, which decide nothing; their effects have their own events."""
         return self._bookkeeping
 
     @property
@@ -108,7 +108,7 @@ class Event:
     @property
     def messages_named(self) -> Ranges:
         """The session's own messages that it names, by sequence number."""
-        return tuple(span for each in fields(self) if each.type == Ranges for span in getattr(self, each.name))
+        return tuple(span for field in fields(self) if field.type == Ranges for span in getattr(self, field.name))
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -163,7 +163,7 @@ FORMER_SETTINGS = {"sitting_weight": "episode_weight", "substance_weight": "info
 
 
 def current_settings(settings: dict[str, Any]) -> dict[str, Any]:
-    """A block's settings, stored by whichever version, under their present names."""
+    """Return a block's settings, stored by whichever version, under their present names."""
     return _renamed(settings, FORMER_SETTINGS)
 
 
@@ -192,7 +192,7 @@ def ranges(numbers: Iterable[int]) -> Ranges:
 
 
 def expand(spans: Ranges) -> list[int]:
-    """The numbers of ranges, in order."""
+    """Return the numbers of ranges, in order."""
     return [number for first, last in spans for number in range(first, last + 1)]
 
 
@@ -214,10 +214,10 @@ _CUT = re.compile(r"x[0-9]{1,18}\.[0-9]{1,6}")
 
 
 class Ref(str):
-    """Name of one piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
+    """Name of a piece of a prompt in events: the letter of its kind and a number, or the hash of its words.
 
     `f12` fact 12, `v7` stored unit 7, `m3` message 3, `r4` relation 4, `d7` the date line above unit 7; `s<hash>` a
-    text or a sentence of a summary, `c<hash>` content of a custom block. A cut has a name that stands in no event:
+    text or a sentence of a summary, `c<hash>` content of a custom block. The name of a cut is in no event:
     `x812.1` is the first cut of the prompt at position 812.
 
     >>> Ref.of("fact", 12), Ref("f12").kind, Ref("f12").number
@@ -232,7 +232,7 @@ class Ref(str):
 
     @classmethod
     def of_cut(cls, position: int, number: int) -> "Ref":
-        """Name of a cut: the position of its prompt in the log, and which of that prompt's cuts it is, from 1."""
+        """Return the name of a cut: the position of its prompt in the log, and the number of the cut in it, from 1."""
         return cls.of("cut", f"{position}.{number}")
 
     @property
@@ -245,7 +245,7 @@ class Ref(str):
 
     @property
     def cut(self) -> tuple[int, int]:
-        """Of a cut, the position of its prompt, and its number there.
+        """Position of a cut's prompt in the log, and the number of the cut in it.
 
         >>> Ref.of_cut(812, 1).cut
         (812, 1)
@@ -255,12 +255,12 @@ class Ref(str):
 
     @property
     def hash(self) -> str:
-        """Of a text or of content, the key of its words in the content store."""
+        """Key of a text or content in the content store."""
         return self[1:]
 
 
 def is_ref(text: str) -> bool:
-    """Is this a ref, or a run of them, as `compact` writes them?"""
+    """Return whether a text is a ref, or a run of them, as `compact` writes them."""
     match = _REF.fullmatch(text)
     return match is not None and (not match[3] or int(match[2]) < int(match[3]))
 
@@ -282,7 +282,7 @@ def runs(refs: Iterable[str]) -> Iterator[tuple[RefKind, int, int]]:
 
 
 def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
-    """Numbers of the refs of one kind, in order; runs are spread.
+    """Return the numbers of the refs of one kind, in order; runs are spread.
 
     >>> numbers(["f1-f3", "v9"], "fact")
     [1, 2, 3]
@@ -311,7 +311,7 @@ def compact(refs: Iterable[str]) -> tuple[str, ...]:
 
 
 def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
-    """The single refs that `compact` joined.
+    """Return the single refs that `compact` joined.
 
     >>> spread(compact(["f1", "f2", "f3", "v9"]))
     ('f1', 'f2', 'f3', 'v9')
@@ -373,13 +373,13 @@ class SessionBranched(Event, family="session"):
 
 
 class AgentAttached(Event, family="session"):
-    """The session shows an agent elsewhere: its log is what was seen of that agent, and nobody changes it here."""
+    """The session mirrors an external agent: its log is what was seen of that agent, and it is read-only here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
-    """Who saw it: the recording proxy, an adapter inside of the agent's framework, the agent's own spans; or `file`: it
-    shows a store that is followed."""
+    """Source: the recording proxy, an adapter inside the agent's framework, the agent's own spans; or `file` for a
+    store that is followed."""
     name: str = ""
-    """Of the file, without its folder."""
+    """Name of the file, without its folder."""
 
 
 class SessionTakenOver(Event, family="session"):
@@ -573,7 +573,7 @@ class FactAdded(Event, family="facts", adds="facts", gives="fact", writes=True):
 
 
 class FactLabelled(Event, family="facts", writes=True):
-    """A fact was given another category or other topics."""
+    """The category or topics of a fact were changed."""
 
     fact: FactId
     block: str
@@ -687,9 +687,9 @@ class FactsRead(Event, family="facts"):
     query: str | None
     """Hash of the question."""
     facts: tuple[FactId, ...]
-    """What it was given, in that order; at most 25."""
+    """Results in their order; at most 25."""
     found: int
-    """How many it was given."""
+    """Number of results."""
 
 
 class FactsCurated(Event, family="facts"):
@@ -700,7 +700,7 @@ class FactsCurated(Event, family="facts"):
     """See `memory_core.planning.curation.Action`."""
     reason: str
     facts: tuple[tuple[FactId, int, int], ...]
-    """Each fact with its version before and after; before is 0 for an added fact, after for a removed one."""
+    """Facts with their version before and after; before is 0 for an added fact, after for a removed one."""
     scope: str = "session"
     """Owner of the facts: `session` or `user`."""
     support: tuple[tuple[FactId, str, Ranges], ...] = ()
@@ -708,7 +708,7 @@ class FactsCurated(Event, family="facts"):
     undoes: tuple[FactId, int] | None = None
     """The change set undone by this one: its first fact, and the version it left that fact in."""
     again: bool = False
-    """It undoes the undo of `undoes`: what that did is done again, and its support given again."""
+    """True for a redo: `undoes` is applied again, and its sources restored."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -716,7 +716,7 @@ class FactsCurated(Event, family="facts"):
 
     @property
     def key(self) -> tuple[int, int]:
-        """What `undoes` calls it: no two change sets leave one fact in the same version."""
+        """Key used by `undoes`: no two change sets leave one fact in the same version."""
         fact, _, after = self.facts[0]
         return fact, after
 
@@ -798,7 +798,7 @@ class EntityAdded(Event, family="relations", gives="entity", writes=True):
 
 
 class EntityChanged(Event, family="relations", writes=True):
-    """An entity was renamed, given other aliases, merged into another, or removed."""
+    """An entity was renamed, merged into another or removed, or its aliases changed."""
 
     entity: EntityId
     block: str
@@ -865,16 +865,16 @@ class GraphCurated(Event, family="relations"):
 
     block: str
     action: str
-    """See `memory_core.planning.graph.Action`."""
+    """See `memory_core.planning.graph_rules.Action`."""
     entities: tuple[tuple[EntityId, int, int], ...]
-    """Each with its version before and after; before is 0 for an added one, after for a removed one."""
+    """Entities with their version before and after; before is 0 for an added one, after for a removed one."""
     relations: tuple[tuple[RelationId, int, int], ...]
     undoes: int | None = None
     """Number of the change set undone by this one."""
     number: int = 0
     """Number of this change set among the block's, from 1."""
     again: bool = False
-    """It undoes the undo of `undoes`: what that did is done again."""
+    """True for a redo: `undoes` is applied again."""
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -883,7 +883,7 @@ class GraphCurated(Event, family="relations"):
 
     @property
     def key(self) -> int:
-        """What `undoes` calls it."""
+        """Key used by `undoes`."""
         return self.number
 
 
@@ -902,7 +902,7 @@ class VectorsStored(Event, family="vectors", gives="nodes", writes=True):
     error: str | None = None
     """Reason for storing them without vectors: the model failed or returned no valid vector."""
     follow: bool = False
-    """They are long: vectors are computed in the background and recorded by `VectorsReplaced`."""
+    """True for long units: vectors are computed in the background and recorded by `VectorsReplaced`."""
 
     @property
     def messages_named(self) -> Ranges:
@@ -932,7 +932,7 @@ class Retrieved(Event, family="vectors"):
     embedder: str | None
     index: str
     top_k: int | None
-    """None: as many as fit."""
+    """Limit; None: as many as fit."""
     threshold: float | None
     candidates: tuple[tuple[UnitId, float | None, float | None, float, str], ...]
     """Number, vector score, keyword score, score, outcome; best first, at most 25 (50 in older events)."""
@@ -951,7 +951,7 @@ class Retrieved(Event, family="vectors"):
     postprocessors: tuple[str, ...] = ()
     """Names of LlamaIndex's postprocessors that ordered and left out, after the gates before `postprocessed`."""
     elsewhere: tuple[tuple[str, float], ...] = ()
-    """What it requested of the user's other sessions, best first: hash of the unit's text, score. `candidates` and
+    """Units requested from the user's other sessions, best first: hash of the unit's text, score. `candidates` and
     `gates` are about this session's own units, as its log is."""
 
     @classmethod
@@ -965,7 +965,7 @@ class Retrieved(Event, family="vectors"):
 
 
 class ContextBuilt(Event, family="prompts"):
-    """One context, small enough to store for every turn: words are in the content store."""
+    """Context that was built, small enough to store for every turn: words are in the content store."""
 
     pinned: Ranges
     queue: Ranges
@@ -975,7 +975,7 @@ class ContextBuilt(Event, family="prompts"):
     parts: tuple[WithRefs, ...]
     """Per block: name, priority, asked, granted, and the `refs` included, in order."""
     cuts: tuple[WithRefs, ...]
-    """In the order they were made: part, rule, refs, tokens, over_before."""
+    """Cuts in the order they were made: part, rule, refs, tokens, over_before."""
     asked: int
     total: int
     token_limit: int
@@ -994,9 +994,9 @@ class ContextBuilt(Event, family="prompts"):
     neutralised: int = 0
     """Number of texts in which forged markup was made harmless."""
     known: Knowledge = "built"
-    """Of a prompt that was not built here, `pinned` and `queue` are in the order in which it held them."""
+    """Origin of the prompt. If not built here, `pinned` and `queue` keep the prompt's own order."""
     sent: int | None = None
-    """Of one that a span reports, when its call began, in microseconds since the epoch."""
+    """Start of a reported call, in microseconds since the epoch."""
     span: str | None = None
     """Trace and span id of that span."""
 
@@ -1013,7 +1013,7 @@ class ModelCalled(Event, family="calls"):
     span: str | None = None
     """Trace and span id, where a span of an attached agent reports it."""
     captured: bool = True
-    """Whether the words of its prompt are known; spans may leave them out."""
+    """False if the span left out the words of the prompt."""
 
     @property
     def bookkeeping(self) -> bool:
@@ -1043,7 +1043,7 @@ class BlockRemoved(Event, family="blocks"):
 
 
 class BlocksOrdered(Event, family="blocks"):
-    """The blocks were reordered: of equal priority, the earlier is cut first."""
+    """The blocks were reordered: at equal priority, the earlier is cut first."""
 
     names: tuple[str, ...]
 
@@ -1064,7 +1064,7 @@ class BlockEdited(Event, family="blocks"):
     restored: int | None = None
     """The earlier revision that a person restored, if any."""
     written_at: float | None = None
-    """When the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
+    """Time the text was written elsewhere, in seconds since 1970; None: here, or unknown."""
     note: str | None = None
     """Hash of who wrote it elsewhere, and why."""
 
@@ -1107,7 +1107,7 @@ class ToolCalled(Event, family="blocks"):
     """A model called one of the memory tools; the changes it made to memory precede it in the log."""
 
     tool: str
-    """As the model wrote it; it may not be the name of a tool."""
+    """Name as the model wrote it; possibly not that of a tool."""
     block: str | None
     outcome: Literal["done", "refused"]
     arguments: str
@@ -1125,9 +1125,9 @@ class MemoryWritten(Event, family="stores"):
     span: str
     """Trace and span id."""
     finished: int
-    """When the operation ended, in microseconds since the epoch: JSON numbers are exact up to these."""
+    """End of the operation, in microseconds since the epoch: JSON numbers are exact at that size."""
     store: str | None
-    """None: the span names none."""
+    """None if the span names none."""
     how: Literal["create", "update", "upsert"]
     records: tuple[tuple[str | None, str | None, int], ...]
     """Id, hash of the words and tokens of each; None and 0 for words that were not captured."""

@@ -1,4 +1,4 @@
-"""Limits of what is read from outside: bytes, items and seconds, counted in one budget for each input.
+"""Limits on input from outside: bytes, items and seconds, counted in one budget for each input.
 
 Every reader that unpacks or parses foreign bytes takes from a budget before the work is done: a few kilobytes may
 unpack to gigabytes, and a few megabytes of JSON may become gigabytes of objects.
@@ -16,14 +16,14 @@ from typing import IO, Any
 from memory_core.errors import FormatError, LimitError
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
-"""The largest file that is read whole, 20 MB: also what the app's file pickers accept."""
+"""Maximum bytes of a file that is read whole, 20 MB; also the limit of the app's file pickers."""
 BYTES_PER_VALUE = 20
 """JSON with more than a value in every 20 bytes is denser than any conversation."""
 MAX_VALUES = MAX_FILE_BYTES // BYTES_PER_VALUE
 """JSON values, or rows, of one file: a million take up to half a gigabyte of memory, and some seconds."""
 
 _BYTES_PER_MB = 1024 * 1024
-"""As Streamlit's `file_uploader` counts megabytes."""
+"""Bytes of a megabyte, as Streamlit's `file_uploader` counts."""
 _STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 _MARK = rf'(?:[^",[{{]++|{_STRING})*+(?:([,[{{])|\Z)'
 """The next mark outside of strings, or the end; possessive, so that no text is looked through twice."""
@@ -43,7 +43,7 @@ class Budget:
         return time.monotonic() > self._ends
 
     def take(self, *, bytes: int = 0, items: int = 0) -> None:
-        """Count what is about to be read; raise `LimitError` if it is more than is left."""
+        """Take from the budget before reading; raise `LimitError` if not enough is left."""
         if bytes > self._bytes_left:
             over = f"unpacks to more than {self._bytes // _BYTES_PER_MB:,.0f} MB"
         elif items > self._items_left:
@@ -78,8 +78,8 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
     marks = sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
     if marks <= most and marks * BYTES_PER_VALUE <= len(text):
         return marks
-    found: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
-    return sum(each.lastindex is not None for each in islice(found, most + 1))
+    matches: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
+    return sum(match.lastindex is not None for match in islice(matches, most + 1))
 
 
 def check_size(size: int, max_bytes: int = MAX_FILE_BYTES) -> None:

@@ -20,8 +20,8 @@ from memory_core import recipes
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.config import MemoryConfig, Settings
 from memory_core.curation import settings as editing
-from memory_core.curation.blocks import SessionBlocks
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.block_desks import SessionBlocks
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine import delivery, queue
 from memory_core.engine.context import Context, build_context
@@ -32,7 +32,7 @@ from memory_core.errors import MemoryInspectorError, MessageError
 from memory_core.events import Actor, EventRecord, SessionClosed
 from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import ChatMessage, MessageStatus, independent
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning.flush import FlushPlan
 from memory_core.planning.rendering import neutralise_message
 from memory_core.retrieval import recall
@@ -40,14 +40,14 @@ from memory_core.retrieval.retrieval import SessionRetrieval
 from memory_core.services import Services
 from memory_core.sessions.branch import branch_session
 from memory_core.sessions.handle import SessionHandle, deliver
-from memory_core.sessions.log import SessionLog
 from memory_core.sessions.preview import SessionPreview
+from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
 from memory_core.store.erasing import reset_messages
-from memory_core.store.log import read_events
-from memory_core.store.messages import add_messages, known_ids, read_messages
-from memory_core.store.pieces import Step
-from memory_core.store.vectors import collections_of
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import add_messages, known_ids, read_messages
+from memory_core.store.split_writes import Step
+from memory_core.store.vector_rows import collections_of
 from memory_core.store.writing import Clock
 from memory_core.tokens import Tokenizer
 from memory_core.tracing.tracer import SessionTracer
@@ -55,16 +55,16 @@ from memory_core.tracing.tracer import SessionTracer
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one put did."""
+    """Result of a put."""
 
     seqs: tuple[int, ...]
     """Place in the session of each message, in the order given; an id put before keeps its place.
 
     A message that was only a memory section of this engine has none: it is not stored."""
     flushed: FlushPlan | None
-    """What left the queue, if anything did."""
+    """Messages that left the queue, if any."""
     served: dict[str, Served]
-    """What became of each block's deliveries; what is still running counts as waiting."""
+    """Outcome of each block's deliveries; those still running count as waiting."""
     queue_tokens: int
     """Tokens in the queue afterwards."""
 
@@ -140,8 +140,8 @@ class Memory:
 
         `database` is one that is open already. Without any it lives in this process, unless
         `MEMORY_INSPECTOR_DATABASE_URL` or `MEMORY_INSPECTOR_HOME` say where it is kept. Any other
-        setting of `MemoryConfig` may be given too. What was stored for an existing session wins over
-        values that its constructor had been given before; see `memory_core.engine.reconcile`.
+        setting of `MemoryConfig` may be passed too. Stored values of an existing session win over
+        unchanged arguments of its constructor; see `memory_core.engine.reconcile`.
 
         Raises:
             ConfigError: a setting is impossible, two blocks have one name, or `chat_history` is
@@ -203,11 +203,11 @@ class Memory:
         services: Services | None = None,
         **given: Any,
     ) -> "Memory":
-        """A memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
+        """Return a memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
 
-        `given` are the recipe's parameters (`turns=4`, say) and what `from_defaults` takes, which win over
-        the recipe's settings. With `chat`, what is learned is learned with that model.
+        `given` are the recipe's parameters (such as `turns=4`) and arguments of `from_defaults`, which win
+        over the recipe's settings. With `chat`, blocks learn with that model.
 
         Raises:
             ConfigError: there is no such recipe, or a value is impossible.
@@ -235,7 +235,7 @@ class Memory:
         tokenizer_fn: Tokenizer | None = None,
         clock: Clock = time.time,
     ) -> "Memory":
-        """An existing session with what is stored; blocks that this process cannot make show what they last held.
+        """Open an existing session; blocks that this process cannot make show their last contents.
 
         Raises:
             NotFoundError: there is no such session.
@@ -247,7 +247,7 @@ class Memory:
     def close(self) -> None:
         """Close the memory, with the database and the services unless they were passed in; twice does nothing.
 
-        Whatever uses it afterwards raises `StoreError`. What is due to a block stays due, and is delivered when the
+        Later use raises `StoreError`. Due deliveries stay due, and are made when the
         session is opened again; a session in memory is gone, with its branches.
         """
         self._session.database = self._session.database.closed_for("memory")
@@ -262,7 +262,7 @@ class Memory:
     def put(self, message: GivenMessage, *, message_id: str | None = None, wait: bool = True) -> Receipt:
         """Append one message; flush if the history budget is exceeded.
 
-        It may also be a mapping in OpenAI's form, or what a client library answered with, tool calls included.
+        It may also be a mapping in OpenAI's form, or a client library's answer, tool calls included.
         When it returns, the message is stored. `message_id` makes it idempotent: an id the session
         has already changes nothing. With `wait`, the first attempt of every delivery is waited
         for, at most `delivery_timeout` seconds; a block that fails never makes a put fail.
@@ -305,7 +305,7 @@ class Memory:
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
         """Move one batch out of the queue by the usual boundary rules, whatever its size.
 
-        `all=True` closes the session: everything leaves, and what is due at the end is due.
+        `all=True` closes the session: everything leaves, and deliveries due at the end become due.
         """
         with self._session.changing() as w:
             plan = queue.flush_queue(self._session, w, "closed" if all else "asked")
@@ -319,8 +319,8 @@ class Memory:
     def set(self, messages: Sequence[GivenMessage], *, archive: bool = False) -> Receipt:
         """Replace the queue; the archive and what was learned stay, unless `archive`. Then flush.
 
-        What the new list has in common with the queue from its beginning keeps its place, so
-        handing back what `get` returned, with more at the end, is a put of what is new.
+        The common beginning of the new list and the queue is kept, so setting the result of `get`
+        with messages appended is a put of those.
         `archive` forgets everything first, as `reset` does.
         """
         prepared = queue.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
@@ -359,7 +359,7 @@ class Memory:
     def reset(self, status: MessageStatus | str | None = None, *, user_memory: bool = False) -> None:
         """Forget messages (None: all) and what was learned from them alone.
 
-        What has other support stays; what is the user's stays unless `user_memory`.
+        Items with other sources stay; the user's memory stays unless `user_memory`.
 
         Raises:
             VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
@@ -379,7 +379,7 @@ class Memory:
         messages: Sequence[ChatMessage] | None = None,
         **arguments: Any,
     ) -> list[ChatMessage]:
-        """The messages for the model: memory section and queue. Further arguments go to the blocks.
+        """Return the messages for the model: memory section and queue. Further arguments go to the blocks.
 
         `input` (or `messages`, not stored yet) is what the context is for; it is not part of it.
         """
@@ -392,7 +392,7 @@ class Memory:
         record: bool = True,
         **arguments: Any,
     ) -> Context:
-        """The messages for the model with the plan that produced them.
+        """Return the messages for the model with the plan that produced them.
 
         `record=False` leaves no event: for looking only.
 
@@ -403,11 +403,11 @@ class Memory:
         return build_context(self._session, input, record=record, arguments=arguments)
 
     def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":
-        """Another session that stands as this one stood at the end of a turn; this one is not touched.
+        """Create another session from this one's state at the end of a turn; this one is not changed.
 
-        What was due then and not delivered is due there. What was erased since stays erased, and facts
-        of the user are shared, as they are now. `step` is told how many rows were stored, piece by piece; what it
-        raises ends the work, and leaves nothing.
+        Deliveries due then are due there. Words erased since stay erased, and the user's facts are shared,
+        in their present state. `step` receives the number of rows stored so far; an exception from it
+        cancels the branch and leaves nothing.
 
         Raises:
             NotFoundError: there is no such turn.
@@ -415,9 +415,9 @@ class Memory:
         return Memory(branch_session(self._session, turn, title=title, step=step))
 
     def deliver(self, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
-        """Attempt what waits, now, after whoever is serving a block at the moment, and wait for vectors that follow.
+        """Attempt waiting deliveries now, after any attempt in progress, and wait for the vectors they need.
 
-        `force=False` leaves alone what has its next attempt later, and what somebody else is serving.
+        `force=False` skips deliveries whose next attempt is later, and those that another process serves.
         """
         return deliver(self._session, timeout=timeout, force=force)
 
@@ -451,7 +451,7 @@ class Memory:
         return [attached.block for attached in self._session.blocks if attached.block is not None]
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
-        """Every message of the session in order, or those in the queue or the archive only."""
+        """Return every message of the session in order, or those in the queue or the archive only."""
         return [independent(stored.message) for stored in self.session.messages(status)]
 
     def events(

@@ -78,7 +78,7 @@ class ThinkingPart(_Part):
 
 
 class ToolCallPart(_Part):
-    """One call of a tool by the assistant; its result is a `tool` message with the same id."""
+    """Tool call by the assistant; its result is a `tool` message with the same id."""
 
     type: Literal["tool_call"] = "tool_call"
     tool_call_id: str | None = None
@@ -98,7 +98,7 @@ Part = Annotated[TextPart | ImagePart | FilePart | ThinkingPart | ToolCallPart, 
 
 
 class ChatMessage(BaseModel):
-    """One entry of a conversation.
+    """Message of a conversation.
 
     >>> ChatMessage(role="user", content="Hello").content
     'Hello'
@@ -114,7 +114,7 @@ class ChatMessage(BaseModel):
     role: MessageRole = MessageRole.USER
     parts: tuple[Part, ...] = ()
     additional_kwargs: dict[str, Any] = Field(default_factory=dict)
-    """Fields an endpoint sent beside the content: `tool_call_id`, `name`, legacy `tool_calls`."""
+    """Further fields from the endpoint: `tool_call_id`, `name`, legacy `tool_calls`."""
 
     def __init__(
         self,
@@ -178,7 +178,7 @@ class ChatMessage(BaseModel):
         return None if value is None else str(value)
 
     def with_parts(self, parts: Sequence[Part]) -> "ChatMessage":
-        """A copy of the message with other parts."""
+        """Return a copy of the message with other parts."""
         return self.model_copy(update={"parts": tuple(parts)})
 
     def to_json(self) -> str:
@@ -241,7 +241,7 @@ def content_hash(text: str) -> str:
 
 
 def independent(message: ChatMessage) -> ChatMessage:
-    """A copy that shares no mutable state with the message; the message itself if it has none."""
+    """Return a copy that shares no mutable state with the message; the message itself if it has none."""
     changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
     if not changeable and not message.additional_kwargs:
         return message
@@ -253,7 +253,7 @@ def independent(message: ChatMessage) -> ChatMessage:
 
 
 def message_text(message: ChatMessage) -> str:
-    """All words of a message as one plain text, for extraction and search."""
+    """Return all words of a message as one plain text, for extraction and search."""
     lines = [part.text for part in message.parts if isinstance(part, TextPart)]
     lines += [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(line for line in lines if line)
@@ -274,7 +274,7 @@ MEMORY_TOOLS = frozenset(
 
 
 def recites_memory(message: ChatMessage) -> bool:
-    """Whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
+    """Return whether it is the result of a memory tool: its words come from memory and must not be learned as new."""
     return message.role is MessageRole.TOOL and message.additional_kwargs.get("name") in MEMORY_TOOLS
 
 
@@ -295,14 +295,14 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
 
 
 def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
-    """Whether lists and objects are nested more than `most` deep. Not recursive."""
+    """Return whether lists and objects are nested more than `most` deep. Not recursive."""
     level = [value]
     for _ in range(most + 1):
         level = [
             member
-            for each in level
-            if isinstance(each, Mapping | list | tuple)
-            for member in (each.values() if isinstance(each, Mapping) else each)
+            for item in level
+            if isinstance(item, Mapping | list | tuple)
+            for member in (item.values() if isinstance(item, Mapping) else item)
         ]
         if not level:
             return False
@@ -315,12 +315,12 @@ def unstorable(name: str) -> str | None:
     >>> unstorable("a\x00b")
     "holds '\\x00', which not every database can store"
     """
-    found = UNSTORABLE.search(name)
-    return None if found is None else f"holds {found[0]!r}, which not every database can store"
+    match = UNSTORABLE.search(name)
+    return None if match is None else f"holds {match[0]!r}, which not every database can store"
 
 
 def storable(value: Any) -> tuple[Any, int]:
-    """The value with every unstorable character replaced by U+FFFD, and the number of replacements.
+    """Return the value with every unstorable character replaced by U+FFFD, and the number of replacements.
 
     >>> storable({"text": "a\\x00b"})
     ({'text': 'a\ufffdb'}, 1)

@@ -26,7 +26,7 @@ Made = TypeVar("Made")
 _SCRATCH = "memory-inspector-"
 
 _renewals: list[Callable[[], Callable[[], object] | None]] = []
-"""Each returns the callable to run in a child, or None if its owner is gone."""
+"""References to callables to run in a child process; None if the owner is gone."""
 
 
 def per_process(make: Callable[[], Made]) -> Callable[[], Made]:
@@ -43,11 +43,11 @@ def once(make: Callable[[], Made]) -> Callable[[], Made]:
     """
     made, lock = cache(make), Lock()
 
-    def given() -> Made:
+    def call_once() -> Made:
         with lock:
             return made()
 
-    return given
+    return call_once
 
 
 def renewed(method: Callable[[], object]) -> None:
@@ -56,7 +56,7 @@ def renewed(method: Callable[[], object]) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of this machine runs; True where that cannot be told."""
+    """Return whether a process of this machine runs; True if that cannot be determined."""
     if os.name != "posix":  # elsewhere the signal below would end it
         return True
     try:

@@ -43,7 +43,7 @@ class RecipeSpec:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """One memory system.
+    """Memory system as a ready configuration.
 
     `key` is its name in Python, `title` its name on screen; `tagline` describes it in one line, `when` says when to use
     it, `strengths` and `limits` take one line each.
@@ -59,7 +59,7 @@ class Recipe:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Accepted parameters with their defaults."""
     of_user: bool = False
-    """Whether its facts are user-scoped; the memory then needs a `user_id`."""
+    """True if its facts are user-scoped; the memory then needs a `user_id`."""
 
     def made(self, **parameters: Any) -> RecipeSpec:
         """Create new settings and blocks; the settings name the recipe.
@@ -87,12 +87,12 @@ _PLAIN: dict[str, Any] = {"queue_turns": None}
 
 
 def _as_json(value: Any) -> Any:
-    """A parameter in its stored form."""
+    """Return a parameter in its stored form."""
     return list(value) if isinstance(value, tuple) else value
 
 
 def recipe(key: str) -> Recipe:
-    """The recipe of that name.
+    """Return the recipe of that name.
 
     Raises:
         ConfigError: there is none; the message lists the existing ones.
@@ -133,12 +133,12 @@ def _summary(max_tokens: int) -> RecipeSpec:
 def _hybrid(overflow: str, top_k: int | None) -> RecipeSpec:
     if overflow not in ("verbatim", "summarised"):
         raise ConfigError(f"overflow must be 'verbatim' or 'summarised', not {overflow!r}")
-    kept: Block = (
+    kept_block: Block = (
         VectorMemoryBlock(name="Earlier turns", priority=2, similarity_top_k=top_k)
         if overflow == "verbatim"
         else SummaryMemoryBlock(name="Summary", priority=2)
     )
-    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept])
+    return RecipeSpec(_SHARED, [GraphMemoryBlock(name="Relations", priority=1), kept_block])
 
 
 def _graph(hops: int) -> RecipeSpec:

@@ -11,11 +11,11 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar, cast
 
-from memory_core.argument_checks import fitting
-from memory_core.models.base import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
-from memory_core.store.messages import MessageCache
-from memory_core.vectors.base import VectorIndex
+from memory_core.argument_checks import coerce_to_protocol
+from memory_core.models.protocols import ChatModel, Embedder, FactDecider, FactExtractor, RelationExtractor, Summariser
+from memory_core.store.message_rows import MessageCache
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 Made = TypeVar("Made")
 
@@ -34,16 +34,16 @@ class Services:
         extractor: FactExtractor | None = None,
     ) -> None:
         if not isinstance(index, str | Path):
-            index = fitting("index", index, VectorIndex)
+            index = coerce_to_protocol("index", index, VectorIndex)
         self._index = self._given_index = index
-        self._embedder: Embedder | None = fitting("embedder", embedder, Embedder)
-        fitting("extractor", extractor, FactExtractor)
+        self._embedder: Embedder | None = coerce_to_protocol("embedder", embedder, Embedder)
+        coerce_to_protocol("extractor", extractor, FactExtractor)
         if extractor is not None:
             self.extractor = extractor
         self._base: Services | None = None
-        self.standing = True
-        """Whether the models given here are recorded as the learners of their sessions for every later process. False
-        for models that a user only tries in a browser tab."""
+        self.records_learners = True
+        """True if these models are recorded as the learners of their sessions for every later process. False for models
+        that a user only tries in a browser tab."""
         self._lock = Lock()
         self._remembered: OrderedDict[tuple[Hashable, ...], object] = OrderedDict()
         self.messages = MessageCache()
@@ -51,20 +51,20 @@ class Services:
         """Searches the database's own vectors when the index does not respond."""
 
     def with_extractor(self, extractor: FactExtractor) -> "Services":
-        """A copy of these services with another extractor; everything loaded is shared."""
+        """Return a copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other.extractor = extractor
         other._base = self._base or self
         return other
 
     def with_chat(self, chat: ChatModel) -> "Services":
-        """A copy of these services that learns with a chat model: facts, decisions, summaries and relations."""
+        """Return a copy of these services that learns with a chat model: facts, decisions, summaries and relations."""
         from memory_core.models.deciding import ModelDecider
         from memory_core.models.extraction import ModelExtractor
         from memory_core.models.relating import ModelRelations
         from memory_core.models.summarising import ModelSummariser
 
-        chat = fitting("chat", chat, ChatModel)
+        chat = coerce_to_protocol("chat", chat, ChatModel)
         other = self.with_extractor(ModelExtractor(chat))
         other.decider = ModelDecider(chat)
         other.summariser = ModelSummariser(chat)
@@ -133,7 +133,7 @@ class Services:
         return RuleRelations()
 
     def cached(self, key: tuple[Hashable, ...], make: Callable[[], Made]) -> Made:
-        """The object cached in this process under a key, created on first use.
+        """Return the object cached in this process under a key, created on first use.
 
         The first item of a key is its type (`"history"`), the others its owner; a tuple, since names joined into one
         text could collide with another owner's.

@@ -80,7 +80,7 @@ _SHORT_FORMS = ("'s", "'m", "'re", "'ve", "'ll", "'d")
 
 
 def words(text: str) -> list[str]:
-    """The words and numbers of a text, NFKC-normalised and lower-cased, in order.
+    """Return the words and numbers of a text, NFKC-normalised and lower-cased, in order.
 
     A word keeps its inner apostrophes and a number its decimals; thousands lose their commas. Underscores separate
     words. Chinese and Japanese, which are written without spaces, give one word per character.
@@ -92,7 +92,7 @@ def words(text: str) -> list[str]:
 
 
 def stems(text: str, *, stop: bool = True) -> list[str]:
-    """The English (Snowball) stems of a text's words, in order; `stop` leaves the stop words out.
+    """Return the English (Snowball) stems of a text's words, in order; `stop` leaves the stop words out.
 
     `n't` becomes `not`; the other short forms lose their ending. Negations are always kept.
 
@@ -165,7 +165,7 @@ class _Statement:
         )
 
     def lacking(self, other: "_Statement") -> bool:
-        """Whether the other has a content word that this one lacks."""
+        """Return whether the other has a content word that this one lacks."""
         return any(stem not in STOP_WORDS for stem in other.bag - self.bag)
 
 
@@ -186,7 +186,7 @@ def _cased_words(text: str) -> Iterator[str]:
 
 
 def _parts(word: str) -> tuple[str, ...]:
-    """A lower-cased word with its contraction split: `("does", "not")` for `doesn't`."""
+    """Return a lower-cased word with its contraction split: `("does", "not")` for `doesn't`."""
     if word in _NOT_CONTRACTIONS:
         return _NOT_CONTRACTIONS[word], "not"
     if "'" in word:
@@ -266,7 +266,7 @@ def listed(words: Iterable[str]) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many characters; of a longer one the beginning."""
+    """Truncate a text to this many characters."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

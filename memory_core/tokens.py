@@ -51,7 +51,7 @@ class MessageTokens:
 
 
 def total_tokens(content: int, reference: int, messages: int, accounting: Accounting) -> int:
-    """Tokens of several messages under one accounting, from their sums."""
+    """Return the tokens of several messages under one accounting, from their sums."""
     if accounting == "content":
         return content
     return reference if accounting == "reference" else content + messages * MESSAGE_OVERHEAD
@@ -73,18 +73,18 @@ class TokenCounter:
     document_tokens: int = DOCUMENT_TOKENS
 
     def with_estimates(self, *, image: int, audio: int, video: int, document: int) -> "TokenCounter":
-        """The same tokenizer with other flat estimates, which become part of the id."""
+        """Return the same tokenizer with other flat estimates, which become part of the id."""
         estimates = (image, audio, video, document)
         if estimates == (self.image_tokens, self.audio_tokens, self.video_tokens, self.document_tokens):
             return self
         return TokenCounter(self.tokenizer, f"{self.id}/{'/'.join(map(str, estimates))}", *estimates)
 
     def text(self, text: str) -> int:
-        """Tokens of a text; 0 for an empty one."""
+        """Return the tokens of a text; 0 for an empty one."""
         return len(self.tokenizer(text)) if text else 0
 
     def message(self, message: ChatMessage) -> MessageTokens:
-        """Tokens of a message, under every accounting."""
+        """Return the tokens of a message, under every accounting."""
         content = reference = 0
         for part in message.parts:
             tokens = self.part(part)
@@ -98,7 +98,7 @@ class TokenCounter:
         return MessageTokens(content=content, reference=reference)
 
     def part(self, part: Part) -> int:
-        """Tokens of one part. Images and files have flat estimates and are never opened."""
+        """Return the tokens of one part. Images and files have flat estimates and are never opened."""
         if isinstance(part, TextPart | ThinkingPart):
             return self.text(part.text)
         if isinstance(part, ToolCallPart):
@@ -123,7 +123,7 @@ def default_counter(encoding: str = DEFAULT_ENCODING) -> TokenCounter:
 
 
 def is_encoding(name: str) -> bool:
-    """Whether tiktoken has an encoding of that name. The default one is recognised without loading tiktoken."""
+    """Return whether tiktoken has an encoding of that name. The default one is recognised without loading tiktoken."""
     if name == DEFAULT_ENCODING:
         return True
     import tiktoken
@@ -132,7 +132,7 @@ def is_encoding(name: str) -> bool:
 
 
 def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCODING) -> TokenCounter:
-    """The counter for a caller's own tokenizer function, or the default one.
+    """Return the counter for a caller's own tokenizer function, or the default one.
 
     The id of a function is its module and qualified name: stored counts remain valid while that stays the same.
     """

@@ -19,8 +19,8 @@ from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ModelUnreachableError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
-from memory_core.planning.facts import Fact
+from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
+from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
 from memory_core.store.writing import read_session
 

@@ -5,7 +5,7 @@ from hashlib import sha256
 import numpy as np
 
 from memory_core.messages import ToolCallPart, message_text
-from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
+from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 
 
 class FakeExtractor:

@@ -6,11 +6,11 @@
 from engine_fakes import open_memory
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.history.slices.graph import PastGraph
-from memory_core.history.slices.messages import Messages
-from memory_core.models.base import FoundRelation, ModelCall, RelationsFound
-from memory_core.planning.graph import Entity, Graph, Relation
+from memory_core.history.slices.graph_slice import PastGraph
+from memory_core.history.slices.message_slice import Messages
+from memory_core.models.protocols import FoundRelation, ModelCall, RelationsFound
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 
 
 def graph_at(records, position, words):

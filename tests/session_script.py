@@ -9,7 +9,7 @@ from memory_core import StaticMemoryBlock
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.errors import ConflictError, MessageError
-from memory_core.models.base import FoundRelation, RelationsFound
+from memory_core.models.protocols import FoundRelation, RelationsFound
 from memory_core.planning import curation
 
 KINDS = (

@@ -2,7 +2,7 @@
 
 from memory_core.errors import ModelUnreachableError
 from memory_core.messages import message_text
-from memory_core.models.base import ModelCall, Summarised
+from memory_core.models.protocols import ModelCall, Summarised
 
 
 class Scribe:

@@ -7,7 +7,7 @@ from sqlalchemy import select, update
 
 from memory_core import ChatMessage, EmbedderError, Memory, Services, VectorMemoryBlock
 from memory_core.events import VectorsReplaced, VectorsStored
-from memory_core.models.base import embedded
+from memory_core.models.protocols import embedded
 from memory_core.store.tables import vector_table
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex

@@ -10,7 +10,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, ModelUnreachableError, NotFoundError
 from memory_core.history.rebuild import rebuild
 from memory_core.memory import Memory
-from memory_core.models.base import Decision, Decisions, ExtractedFact, Extraction
+from memory_core.models.protocols import Decision, Decisions, ExtractedFact, Extraction
 from memory_core.planning.curation import accept, add, pin, reject
 from memory_core.services import Services
 from memory_core.store.tables import content_table

@@ -17,9 +17,9 @@ from memory_core import (
 )
 from memory_core.events import FactHeldBack, FactsCurated
 from memory_core.history.rebuild import rebuild
-from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
+from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction, ModelCall
 from memory_core.planning import curation as wish
-from memory_core.store.facts import revise
+from memory_core.store.fact_rows import revise
 
 
 class SayingExtractor:

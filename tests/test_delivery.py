@@ -29,8 +29,8 @@ from memory_core.engine import delivery
 from memory_core.engine.delivery import LONGEST_BACKOFF_SECONDS, backoff_seconds
 from memory_core.errors import ConfigError, StoreError
 from memory_core.events import DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped
-from memory_core.models.base import Condensation, CondensedFact
-from memory_core.store.facts import revise
+from memory_core.models.protocols import Condensation, CondensedFact
+from memory_core.store.fact_rows import revise
 from memory_core.store.leases import LEASE_SECONDS, claim, lease_key, new_owner, release, renew
 from memory_core.store.tables import lease_table
 

@@ -13,7 +13,7 @@ import pytest
 from engine_fakes import blocks, fact_numbers, number_of, on_file, open_memory
 
 from memory_core.events import DeliveryDone, FactsExtracted, VectorsStored, expand
-from memory_core.store.blocks import read_state
+from memory_core.store.block_rows import read_state
 from memory_core.store.leases import claim, new_owner
 from memory_core.store.tables import lease_table, session_table
 

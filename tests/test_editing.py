@@ -14,7 +14,7 @@ from memory_core import (
 )
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.events import BlockEdited, BlocksOrdered
-from memory_core.store.blocks import Holding
+from memory_core.store.block_rows import Holding
 
 
 def some_blocks():

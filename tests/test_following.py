@@ -8,7 +8,7 @@ from fakes import FakeEmbedder
 
 from memory_core import EmbedderError, Memory, Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.vector_parts import following
-from memory_core.store.vectors import sessions_without_vectors
+from memory_core.store.vector_rows import sessions_without_vectors
 
 LONG = 1_200
 """Words of a message: more than is embedded at once."""

@@ -10,10 +10,10 @@ from memory_core import Services, StaticMemoryBlock, VectorMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.blocks.facts import FactExtractionMemoryBlock
 from memory_core.engine import context
-from memory_core.errors import EmbedderError, MessageError, NotFoundError, StoreError, sentence
+from memory_core.errors import EmbedderError, MessageError, NotFoundError, StoreError, user_message
 from memory_core.events import BlockFailed, ContextBuilt, DeliveryDone, DeliveryFailed, DeliveryParked
 from memory_core.messages import ChatMessage, unstorable
-from memory_core.models.base import ExtractedFact, Extraction, ModelCall
+from memory_core.models.protocols import ExtractedFact, Extraction, ModelCall
 
 
 class UnreadableError(Exception):
@@ -81,7 +81,7 @@ def events(memory, *kinds):
 
 @raising
 def test_the_text_of_any_error_is_short_and_storable(error):
-    text = sentence(error)
+    text = user_message(error)
 
     assert unstorable(text) is None
     assert 0 < len(text) <= 2_000

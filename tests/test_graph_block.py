@@ -10,8 +10,8 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import ConfigError, ModelUnreachableError
 from memory_core.events import ProposalRefused, RelationsExtracted
 from memory_core.memory import Memory
-from memory_core.models.base import RelationsFound
 from memory_core.models.offline.responder import OfflineResponder
+from memory_core.models.protocols import RelationsFound
 from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import content_table, entity_table, relation_source_table, relation_table
 

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core.blocks.graph import GraphMemoryBlock
-from memory_core.curation.graph import NamedRelation
+from memory_core.curation.graph_desk import NamedRelation
 from memory_core.errors import ConfigError, ConflictError, MessageError, NotFoundError
 from memory_core.events import GraphCurated
 from memory_core.planning import graph_changes as plans
-from memory_core.planning.graph import Graph, Path, Step, normal_name, normal_predicate
+from memory_core.planning.graph_rules import Graph, Path, Step, normal_name, normal_predicate
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"
 

@@ -6,7 +6,7 @@ from engine_fakes import Clock, NoteExtractor, ShakyExtractor, note, on_file, op
 from memory_core import FactExtractionMemoryBlock, Memory, Services
 from memory_core.events import DeliveryRetried, FactsExtracted
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.models.base import FactExtractor
+from memory_core.models.protocols import FactExtractor
 
 
 class Model(ShakyExtractor):
@@ -98,7 +98,7 @@ def test_other_blocks_go_on(failed):
 
 def test_a_model_that_somebody_only_tries_is_not_waited_for(tmp_path):
     tried = Services(extractor=Model(lambda call: False))
-    tried.standing = False
+    tried.records_learners = False
     session = open_memory(
         database_uri=on_file(tmp_path), memory_blocks=[FactExtractionMemoryBlock(name="facts")], services=tried
     )

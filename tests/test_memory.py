@@ -34,7 +34,7 @@ from memory_core import (
 )
 from memory_core.events import Ref
 from memory_core.messages import content_hash
-from memory_core.store.facts import revise
+from memory_core.store.fact_rows import revise
 from memory_core.store.writing import read_texts, session_scope
 
 

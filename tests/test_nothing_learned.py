@@ -12,8 +12,8 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.events import NothingLearned, expand
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import ChatMessage, content_hash
-from memory_core.models.base import Extraction, ModelCall, Summarised
 from memory_core.models.extraction import Facts, ModelExtractor
+from memory_core.models.protocols import Extraction, ModelCall, Summarised
 from memory_core.models.relating import Relations
 from memory_core.planning import curation
 from memory_core.store.references import hashes_in

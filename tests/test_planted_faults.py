@@ -16,9 +16,9 @@ from test_tracing_truth import Told
 from memory_core import Memory, Services
 from memory_core.errors import ModelUnreachableError
 from memory_core.events import Ref
-from memory_core.models.base import Condensation, CondensedFact, Extraction
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.protocols import Condensation, CondensedFact, Extraction
 from memory_core.planning import curation
 from memory_core.recipes import RECIPES
 

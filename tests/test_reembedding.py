@@ -13,7 +13,7 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.events import VectorsReplaced
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.retrieval import reembed as module
-from memory_core.store.vectors import DatabaseVectors, collection_name, replace_vectors
+from memory_core.store.vector_rows import DatabaseVectors, collection_name, replace_vectors
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 

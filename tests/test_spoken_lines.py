@@ -14,7 +14,7 @@ from memory_core.events import numbers, spread
 from memory_core.history.rebuild import rebuild
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.planning.rendering import neutralise
-from memory_core.store.log import read_events
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table
 from memory_core.vectors.exact import ExactIndex
 

@@ -28,12 +28,12 @@ from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
 from memory_core.errors import ConfigError, NotFoundError, StoreError
 from memory_core.memory import Memory
-from memory_core.models.base import ExtractedFact, Extraction
+from memory_core.models.protocols import ExtractedFact, Extraction
 from memory_core.planning.curation import New
 from memory_core.services import Services
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database, parse_url
-from memory_core.store.facts import add_fact, revise
+from memory_core.store.fact_rows import add_fact, revise
 from memory_core.store.tables import SCHEMA_VERSION, TABLES, fact_source_table, fact_table, message_table, schema_table
 
 # -- opening -------------------------------------------------------------------------------------

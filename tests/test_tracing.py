@@ -26,7 +26,7 @@ from memory_core.errors import ModelUnreachableError
 from memory_core.events import Ref
 from memory_core.models.embedding import MiniLMEmbedder
 from memory_core.planning import curation
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.store.database import Database
 from memory_core.tracing.matching import Phrase
 from memory_core.tracing.tracer import MAX_TRACKS
@@ -402,7 +402,7 @@ def test_whatever_is_in_a_prompt_is_traced_there_and_nothing_else(said, limit, t
     for turn in {1, history.latest_turn // 2 + 1, history.latest_turn}:
         record = history.turns[turn].built
         prompt = memory.log.prompt(record)
-        inside = {entry.ref for part in prompt.parts for entry in part.kept}
+        inside = {entry.ref for part in prompt.parts for entry in part.included}
         cut = {entry.ref for part in prompt.parts for entry in part.left_out}
         refs = [Ref.of("message", n) for n in range(1, 2 * turn)] + [
             Ref.of("fact", f.id) for f in memory.facts.read("facts", states=None)

@@ -24,7 +24,7 @@ from memory_core import (
 )
 from memory_core.events import Ref, expand, is_target, spread
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_core.recipes import RECIPES
 
 SAID = (
@@ -347,7 +347,7 @@ def test_every_word_of_a_prompt_leads_to_a_carrier_that_has_it(recipe, said, flu
     memory.put(user("What may Rui and Ana eat in March?"))
     memory.build_context()
     prompt = memory.log.prompt(memory.log.history().turns[memory.log.history().latest_turn].built)
-    for entry in (entry for part in prompt.parts for entry in part.kept):
+    for entry in (entry for part in prompt.parts for entry in part.included):
         for sentence in sentences(entry.words or ""):
             trace = memory.trace(entry.ref, words=sentence)
             there = " ".join(track.carrier.words for track in trace.tracks if track.reached)

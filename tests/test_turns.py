@@ -15,8 +15,8 @@ from memory_core import (
 )
 from memory_core.blocks import vector
 from memory_core.events import ModelCalled, ReplyEnded, ReplyStarted
-from memory_core.models.base import ModelCall
 from memory_core.models.embedding import MiniLMEmbedder
+from memory_core.models.protocols import ModelCall
 from memory_core.store.database import Database
 from memory_inspector.demo.script import MESSAGES
 from memory_inspector.server import chat_turns

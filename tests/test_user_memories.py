@@ -17,7 +17,7 @@ from memory_core import (
     Services,
     list_sessions,
 )
-from memory_core.models.base import ModelCall
+from memory_core.models.protocols import ModelCall
 from memory_core.systems.user_memories import UserMemories
 
 BLOCK = "User memories"

@@ -12,8 +12,8 @@ from memory_core.blocks.vector_parts.units import kept_heard, messages_of, parse
 from memory_core.events import Retrieved, VectorsStored
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import message_text
-from memory_core.store.messages import MessageCache
-from memory_core.store.vectors import read_all_heard, read_nodes
+from memory_core.store.message_rows import MessageCache
+from memory_core.store.vector_rows import read_all_heard, read_nodes
 from memory_core.vectors.chroma import ChromaIndex
 from memory_core.vectors.exact import ExactIndex
 

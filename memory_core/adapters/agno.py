@@ -21,8 +21,8 @@ from memory_core.errors import NotFoundError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.json_values import storable_value
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.models.base import ChatModel
-from memory_core.planning.facts import Fact
+from memory_core.models.protocols import ChatModel
+from memory_core.planning.fact_merging import Fact
 from memory_core.systems.user_memories import RetrievalMethod, UserMemories
 
 with framework("Agno", "agno"):

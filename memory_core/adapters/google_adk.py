@@ -28,7 +28,7 @@ from memory_core.formats.openai_message import other_kinds
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.models.embedding import LocalEmbedder, MeasuredEmbedder
-from memory_core.store.log import last_position
+from memory_core.store.log_rows import last_position
 
 with framework("Google ADK", "google-adk"):
     from google.adk.agents.callback_context import CallbackContext

@@ -6,7 +6,7 @@ from typing import Any
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.history.slices.contexts import context_of
 from memory_core.memory import Memory
-from memory_core.models.base import ToolSpec
+from memory_core.models.protocols import ToolSpec
 from memory_core.services import Services
 from memory_core.sessions.overview import list_sessions
 from memory_core.store.database import Database

@@ -17,7 +17,7 @@ from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError
 from memory_core.memory import Memory
 from memory_core.planning.curation import Kept
-from memory_core.planning.facts import Fact, key_of, metadata_text, parts_of
+from memory_core.planning.fact_merging import Fact, key_of, metadata_text, parts_of
 
 with framework("LangGraph", "langgraph"):
     from langgraph.store.base import (

@@ -1,7 +1,7 @@
-"""The loop of an agent that keeps its own memory: prompt, model, its tool calls, and again until it answers.
+"""Loop of an agent that edits its own memory: prompt, model, tool calls, repeated until it answers.
 
-A round of calls and their results are put together, in the turn they belong to, so that no flush parts
-them. What is stored stays when the model fails or somebody stops it.
+A round of calls and their results is put at once, in their turn, so that no flush separates them. Stored messages
+stay when the model fails or the reply is stopped.
 """
 
 import time
@@ -13,7 +13,7 @@ from memory_core.agent.tools import MemoryTools, ToolResult, storable
 from memory_core.events import ModelCalled
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart, content_hash
-from memory_core.models.base import ChatModel, ToolSpec
+from memory_core.models.protocols import ChatModel, ToolSpec
 
 MAX_ROUNDS = 8
 """Rounds of tool calls in one reply; then the model has to answer without tools."""
@@ -25,11 +25,11 @@ MAX_REPEATS = 2
 """Times that the same call is made in one reply."""
 
 STEP = "-step-"
-"""In the id of a message of tool calls or results; the part before it is the reply's id."""
+"""Separator in the id of a message of tool calls or results; the reply's id precedes it."""
 
 
 def nothing(what: str) -> None:
-    """Takes words that nobody waits for."""
+    """Default callback that discards streamed text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,23 @@ class Watch:
     text: Callable[[str], None] = nothing
     """Given the pieces of every round's text, as they come."""
     step: Callable[[str], None] = nothing
-    """Given a line about what is being done."""
+    """Callback that receives a line about the present step."""
     stopped: Callable[[], bool] = lambda: False
 
 
 @dataclass(frozen=True, slots=True)
 class AgentReply:
-    """How a reply ended."""
+    """Reply of the agent, and how it ended."""
 
     text: str
     """The last words, already stored; empty where it was stopped before any."""
     stopped: bool
     results: tuple[ToolResult, ...]
-    """Of every call, in order."""
+    """Results of all calls, in order."""
 
 
 def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None = None) -> AgentReply:
-    """Have the newest message answered, tools and all; whatever is said is put into memory under ids of the reply.
+    """Answer the newest message, with tool calls; all messages are put into memory under ids of the reply.
 
     Without a block that an agent may edit, no tools are offered and this is one answer.
 
@@ -85,10 +85,10 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
 
 
 def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ...]:
-    """Let a model make its tool calls on the newest message once, and say nothing.
+    """Let a model make its tool calls on the newest message once, without an answer.
 
-    For a conversation whose answers are recorded. The prompt that the model reads is only looked at, and
-    holds the fixed texts and the queue: nothing that has to be searched first.
+    For a conversation with recorded answers. The prompt is a preview with the static texts and the queue, without
+    search results.
 
     Raises:
         ModelError: the model failed; nothing was changed.
@@ -105,12 +105,12 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
 
 
 def put(memory: Memory, messages: Sequence[ChatMessage], ids: Sequence[str]) -> None:
-    """Store messages. Rules learn from what they flush at once; a model does so in the background, nobody waits."""
+    """Store messages. Rules learn from flushed messages at once, a model in the background."""
     memory.put_messages(messages, message_ids=ids, wait=memory.session.services.extractor.offline)
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Answer:
     text: str
     calls: tuple[ToolCallPart, ...]
 
@@ -123,7 +123,7 @@ def _stream(
     watch: Watch,
     *,
     recorded: bool = True,
-) -> _Said:
+) -> _Answer:
     started = time.monotonic()
     stream = model.stream(messages, tools)
     pieces: list[str] = []
@@ -147,7 +147,7 @@ def _stream(
                 cost=call.cost if call else None,
             )
         )
-    return _Said("".join(pieces), stream.tool_calls if tools else ())
+    return _Answer("".join(pieces), stream.tool_calls if tools else ())
 
 
 class _Made:
@@ -182,7 +182,7 @@ class _Made:
         return [ChatMessage(role=MessageRole.ASSISTANT, parts=parts, additional_kwargs={"model": model.name}), *told]
 
     def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
-        """With an id that no other call of the reply has: not every endpoint gives one."""
+        """Return the call with an id unique in the reply: not every endpoint gives one."""
         id = call.tool_call_id
         if not id or id in self._ids:
             id = f"call_{content_hash(f'{self._reply_id}/{number}/{place}')[:24]}"

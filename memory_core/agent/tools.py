@@ -1,8 +1,8 @@
-"""The tools with which an agent keeps its own memory, as values for a model and as calls that act.
+"""Tools with which an agent edits its own memory: specifications for a model, and their execution.
 
 Names and meanings are Letta's. A core block is a static block that an agent may edit; the archive is a
-facts block that learns nothing by itself and is searched. What a call does, its edit and the record of it are one
-transaction; a call that cannot be is refused with a sentence for the model, and changes nothing.
+facts block that is searched and learns nothing by itself. A call's edit and its record are one transaction; an
+impossible call is refused with a sentence for the model, and changes nothing.
 """
 
 import json
@@ -30,10 +30,10 @@ from memory_core.errors import (
 from memory_core.events import ToolCalled
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole, TextPart, ToolCallPart, decode_arguments
-from memory_core.models.base import ToolSpec
+from memory_core.models.protocols import ToolSpec
 from memory_core.planning.core_memory import END, append, insert, replace, rethink, short
 from memory_core.planning.curation import ChangeSet, New
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 from memory_core.vectors.keyword import KeywordIndex
 
@@ -48,7 +48,7 @@ NAME_CHARACTERS = 64
 """Longest name of a tool that endpoints take."""
 
 RANK_CONSTANT = 60
-"""How much the first places of two rankings outweigh the next: the usual constant of reciprocal rank fusion."""
+"""Usual constant k of reciprocal rank fusion; lower values favour the first ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class ToolResult:
 
 
 class _Arguments(BaseModel):
-    """Arguments of a tool; what a model adds beyond them is left aside."""
+    """Arguments of a tool; unknown ones from a model are ignored."""
 
 
 class _Append(_Arguments):
@@ -143,7 +143,7 @@ class MemoryTools:
         return tool_specs(core, archive=self.archive is not None)
 
     def tokens(self) -> int:
-        """About what the definitions cost beside every prompt; see `definition_tokens`."""
+        """Estimate the tokens of the definitions sent with every prompt; see `definition_tokens`."""
         return definition_tokens(self.specs(), self._memory.session.count_tokens)
 
     @property
@@ -164,9 +164,9 @@ class MemoryTools:
         return next(found, None)
 
     def call(self, call: ToolCallPart | str, /, **arguments: Any) -> ToolResult:
-        """Do what a model asks for: its call, or a tool's name and its arguments.
+        """Execute a model's call, or a tool by name and arguments.
 
-        Nothing that a model can write raises: it is refused, with the reason for the model, and recorded.
+        No input of a model raises: an invalid call is refused, with a reason for the model, and recorded.
 
         Raises:
             NotFoundError: the session was deleted.
@@ -178,9 +178,9 @@ class MemoryTools:
         try:
             given = _read_arguments(call)
             if isinstance(given, _ArchivalSearch):
-                return self._told(call, self._search_archive(given))
+                return self._record_result(call, self._search_archive(given))
             if isinstance(given, _ConversationSearch):
-                return self._told(call, self._search_conversation(given))
+                return self._record_result(call, self._search_conversation(given))
             with self._session.changing() as w:
                 result = self._insert(w, given) if isinstance(given, _ArchivalInsert) else self._edit(w, given)
                 _note(w, call, result)
@@ -189,11 +189,11 @@ class MemoryTools:
             return self.refuse(call, str(error))
 
     def refuse(self, call: ToolCallPart, reason: str) -> ToolResult:
-        """Record that a call was not made, and why. See `call` for what is raised."""
+        """Record that a call was not made, and why. Raises as `call` does."""
         call = storable(call)
         label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
         meant = self._named(label) if isinstance(label, str) else None
-        return self._told(call, ToolResult(reason, done=False, block=meant.name if meant else None))
+        return self._record_result(call, ToolResult(reason, done=False, block=meant.name if meant else None))
 
     # -- what each does ---------------------------------------------------------------------------
 
@@ -228,7 +228,7 @@ class MemoryTools:
                 "Nothing was changed. Split it."
             )
         tags = tuple(dict.fromkeys(tag for given_tag in given.tags if (tag := " ".join(given_tag.split()))))
-        asked = w.session.newest_turn  # what the agent archives on
+        asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
         new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
         scope = scope_key(self._session, archive)
@@ -240,17 +240,17 @@ class MemoryTools:
     def _search_archive(self, given: _ArchivalSearch) -> ToolResult:
         archive = self._archive()
         query = _asked(given.query)
-        found = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
-        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in found]
+        hits = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
+        lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in hits]
         return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
 
     def _search_conversation(self, given: _ConversationSearch) -> ToolResult:
-        found = self._conversation(_asked(given.query), given.limit)
-        lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in found]
+        messages = self._conversation(_asked(given.query), given.limit)
+        lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in messages]
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
-        """Messages of earlier turns that say something like it, best first."""
+        """Return the messages of earlier turns that say something like it, best first."""
         memory = self._memory
         turn = memory.session.status().turns
         said = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
@@ -272,8 +272,8 @@ class MemoryTools:
         """Results of a vector block: the first message of each stored turn that is above its threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
-        found = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
-        best = [one.number for one in found[:MAX_RESULTS]]
+        found_turns = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
+        best = [one.number for one in found_turns[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]
@@ -281,14 +281,14 @@ class MemoryTools:
     # -- who is meant -----------------------------------------------------------------------------
 
     def _named(self, label: str) -> SessionBlock | None:
-        """The block of this name, in whatever case."""
+        """Return the block of this name, ignoring case."""
         blocks = self._memory.blocks
         exact = next((attached for attached in blocks if attached.name == label), None)
         alike = [attached for attached in blocks if attached.name.casefold() == label.strip().casefold()]
         return exact or (alike[0] if len(alike) == 1 else None)
 
     def _core(self, label: str) -> str:
-        """The name of the core block that is meant; whether it may be edited is the editor's to say."""
+        """Return the name of the core block that is meant; the editor checks whether it may be edited."""
         attached = self._named(label)
         if attached is None or not isinstance(attached.block, StaticMemoryBlock) or not attached.settings["enabled"]:
             names = ", ".join(attached.name for attached in self.core_blocks) or "none"
@@ -301,7 +301,7 @@ class MemoryTools:
             raise ConfigError("This session has no archive.")
         return archive
 
-    def _told(self, call: ToolCallPart, result: ToolResult) -> ToolResult:
+    def _record_result(self, call: ToolCallPart, result: ToolResult) -> ToolResult:
         with self._session.writing() as w:
             _note(w, call, result)
         return result
@@ -331,7 +331,7 @@ def definition_tokens(specs: Sequence[ToolSpec], count: Callable[[str], int]) ->
 
 
 def storable(call: ToolCallPart) -> ToolCallPart:
-    """The call as it can be stored and sent back: no half characters, a name of bounded length."""
+    """Return the call as it can be stored and sent back: no half characters, a name of bounded length."""
     kwargs: dict[str, Any] | str
     try:
         written = _whole(call.arguments)
@@ -378,7 +378,7 @@ def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequ
 
 
 def _described(name: str, settings: Mapping[str, Any], text: str) -> str:
-    """A core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
+    """Return a core block in a line: `- Human: what you know about the user (84 of 2,000 characters)`."""
     about = f": {' '.join(settings['description'].split())}" if settings["description"] else ""
     return f"- {name}{about} ({_characters(len(text), settings['limit'])})"
 
@@ -399,7 +399,7 @@ def _note(w: Writing, call: ToolCallPart, result: ToolResult) -> None:
 
 
 def _spoken(message: StoredMessage) -> str:
-    """Words of the user or the assistant: no tool's result, no call, no instructions."""
+    """Return the words of the user or the assistant: no tool's result, no call, no instructions."""
     if message.message.role not in (MessageRole.USER, MessageRole.ASSISTANT):
         return ""
     words = " ".join(part.text for part in message.message.parts if isinstance(part, TextPart))

@@ -11,16 +11,16 @@ from itertools import groupby
 
 from memory_core.blocks import FactExtractionMemoryBlock, GraphMemoryBlock
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.curation.facts import Curation
-from memory_core.curation.graph import GraphDesk
-from memory_core.curation.settings import put_in
+from memory_core.curation.fact_desk import Curation
+from memory_core.curation.graph_desk import GraphDesk
+from memory_core.curation.settings import add_block
 from memory_core.engine.session import Session
 from memory_core.messages import storable
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
-from memory_core.planning.facts import Fact, same_words
-from memory_core.planning.graph import normal_name, normal_predicate
+from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.planning.graph_rules import normal_name, normal_predicate
 
 FACTS, GRAPH = "Memories", "Graph"
 """Names of the mirrored blocks."""
@@ -134,4 +134,4 @@ def _with_block(session: Session, block: BaseMemoryBlock[str]) -> None:
     if all(attached.name != block.name for attached in session.blocks):
         with session.changing() as w:
             if all(attached.name != block.name for attached in session.blocks):
-                put_in(session, w, block, "user")
+                add_block(session, w, block, "user")

@@ -16,9 +16,9 @@ from memory_core.engine import queue
 from memory_core.engine.session import Session
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
-from memory_core.store.blocks import TextRevision, Written, read_revisions
+from memory_core.store.block_rows import TextRevision, Written, read_revisions
 from memory_core.store.erasing import message_seqs
-from memory_core.store.messages import add_messages, archive, hashes_by_seq, sizes_between
+from memory_core.store.message_rows import add_messages, archive, hashes_by_seq, sizes_between
 from memory_core.store.writing import Writing
 
 
@@ -81,7 +81,7 @@ def mirror(
             seqs[n] = new
         _archive(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
         for name in {block.name for block in session.blocks} - {block.name for block in blocks}:
-            editing.take_out(session, w, name, "user")
+            editing.remove_block(session, w, name, "user")
         for block in blocks:
             _write(session, w, block)
         return before != (w.session.next_seq, w.session.archived_messages, w.session.revision)
@@ -148,7 +148,7 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
     else:
         first, versions = versions[0], versions[1:]
         made = StaticMemoryBlock(name=block.name, static_content=first.text, **block.settings)
-        editing.put_in(session, w, made, "user", first.written)
+        editing.add_block(session, w, made, "user", first.written)
     for version in versions:
         editing.write_block_text(session, w, session.block(block.name), version.text, "user", written=version.written)
 

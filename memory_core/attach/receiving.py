@@ -16,7 +16,7 @@ from memory_core.attach.recording import Past, attach, recording
 from memory_core.attach.spans import MemoryOperation, Report, read_span
 from memory_core.attach.wire import Exchange
 from memory_core.engine.session import Session
-from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
+from memory_core.errors import ConfigError, ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
 from memory_core.events import (
     Event,
     MemoryDeleted,
@@ -26,7 +26,7 @@ from memory_core.events import (
 )
 from memory_core.messages import unstorable
 from memory_core.store.database import Database
-from memory_core.store.spans import add_spans, recorded_spans, sessions_of_traces
+from memory_core.store.span_rows import add_spans, recorded_spans, sessions_of_traces
 from memory_core.store.writing import Writing
 
 TRACE_DIGITS = 8
@@ -168,7 +168,7 @@ def _reason(error: Exception) -> str:
     """Return the reason of a refusal; an unforeseen error's type only, as its text may quote the conversation."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
-    return sentence(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
+    return user_message(error).rstrip(".") if isinstance(error, MemoryInspectorError) else type(error).__name__
 
 
 def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> None:

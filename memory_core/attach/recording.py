@@ -21,8 +21,8 @@ from memory_core.errors import ConfigError
 from memory_core.events import AgentAttached, ContextBuilt, Event, MessageAdded, ModelCalled, Ranges
 from memory_core.history.slices.contexts import is_context, places_of
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart, content_hash
-from memory_core.store.log import read_events
-from memory_core.store.messages import NewMessage, add_messages, hashes_by_seq
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import NewMessage, add_messages, hashes_by_seq
 from memory_core.store.writing import Writing, read_session
 from memory_core.tokens import MessageTokens, total_tokens
 

@@ -25,19 +25,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Typ
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, ValidationError
 
-from memory_core.argument_checks import fitting, nearest, out_of_bounds, shown
+from memory_core.argument_checks import coerce_to_protocol, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
 from memory_core.blocks.markup import unit_parts
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
-from memory_core.models.base import ModelCall
-from memory_core.planning.context import QUEUE, Truncation
+from memory_core.models.protocols import ModelCall
+from memory_core.planning.context_plan import QUEUE, Truncation
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
-from memory_core.store.blocks import update_block
+from memory_core.store.block_rows import update_block
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing, session_scope, user_scope
 from memory_core.text import whole_characters
 from memory_core.tokens import Accounting, TokenCounter
@@ -47,7 +47,7 @@ T = TypeVar("T")
 DeliverOn = Literal["flush", "turn", "session_end"]
 
 RESERVED_NAMES = (QUEUE, "memory")
-"""Names that no block can have: they stand for something else in a prompt."""
+"""Reserved names: they mean something else in a prompt."""
 
 CALL_TOKENS = 8_000
 """Maximum tokens of messages that one call of a learner reads; a longer delivery is read in pieces."""
@@ -67,13 +67,13 @@ class Item:
     tokens: int | None = None
     """Tokens of `words`, if already counted."""
     heading: bool = False
-    """Whether it is a line above other items, cut with the last of them (see `planning.context.Piece`)."""
+    """True for a line above other items, cut with the last of them (see `planning.context_plan.Piece`)."""
     billed: int | None = None
     """Tokens of `parts` with the break after them, if already counted."""
 
 
 def item_tokens(item: Item, counter: TokenCounter, accounting: Accounting) -> int:
-    """Size of an item in tokens.
+    """Return the size of an item in tokens.
 
     By accounting: its words and its non-text parts (`content`); its parts (`reference`); its parts with the break after
     each (`billed`).
@@ -145,7 +145,7 @@ class ReadContext:
         return next(texts, "")
 
     def safe(self, text: str) -> str:
-        """The text with markup of blocks escaped, for use inside the memory section."""
+        """Return the text with markup of blocks escaped, for use inside the memory section."""
         return neutralise(text, self.names)
 
 
@@ -230,35 +230,35 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     """Kind shown in charts and on screen: `static`, `facts`, `vector`, `custom`, ..."""
 
     kind_learns: ClassVar[bool] = True
-    """Whether the kind can be given messages."""
+    """True if the kind can receive messages."""
 
     kind_has_text: ClassVar[bool] = False
-    """Whether its memory is one versioned text that people may edit."""
+    """True if its memory is one versioned text that people may edit."""
 
     kind_in_pieces: ClassVar[bool] = False
-    """Whether it can be cut piece by piece; other kinds are cut as a whole."""
+    """True if it can be cut piece by piece; other kinds are cut as a whole."""
 
     kind_model_calls: ClassVar[int] = 0
     """Model calls per delivery when a model learns for it."""
 
     kind_when_removed: ClassVar[str] = "What it holds is deleted."
-    """One sentence on what happens to its contents when the block is removed."""
+    """Sentence on what happens to its contents when the block is removed."""
 
     kind_is_built_in: ClassVar[bool] = False
-    """Whether it is stored under its kind; other blocks are stored under the import path of their class."""
+    """True if it is stored under its kind; other blocks are stored under the import path of their class."""
 
     outside: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Fields that hold a model or an index, with the types allowed for each."""
 
     instead: ClassVar[Mapping[str, str]] = {}
-    """What stands in the place of LlamaIndex's arguments that have no counterpart: the end of a sentence."""
+    """Hints on LlamaIndex's arguments that have no counterpart: the end of a sentence."""
 
     name: str
     description: str | None = None
     priority: int = Field(default=0, ge=0)
     """0: never cut. For other numbers, `truncation_order` says which is cut first."""
     accept_short_term_memory: bool = True
-    """Whether the block is given flushed messages."""
+    """True if the block receives flushed messages."""
     deliver_on: DeliverOn = "flush"
     truncation: Truncation = "trim"
     enabled: bool = True
@@ -275,7 +275,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
         def __init__(self, **values):
             for name in self.outside.keys() & values.keys():
-                values[name] = fitting(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
+                values[name] = coerce_to_protocol(f"{type(self).__name__}: {name}", values[name], *self.outside[name])
             try:
                 super().__init__(**values)
             except ValidationError as error:
@@ -291,7 +291,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """
 
     def check_services(self, services: Services) -> None:
-        """Check what the models of the program that makes a memory decide.
+        """Check settings that depend on the models of the program that makes a memory.
 
         Raises:
             ConfigError: the block was given what none of them can follow.
@@ -325,7 +325,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def truncate(self, content: T, tokens_to_truncate: int) -> T | None:
         return None
 
-    # -- what the engine calls; built-in blocks override these -------------------------------------
+    # -- called by the engine; built-in blocks override these --------------------------------------
 
     @property
     def type(self) -> str:
@@ -404,7 +404,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def fills_budget(self) -> bool:
-        """Whether it asks for as much as fits.
+        """True if the block asks for as much as fits.
 
         Such a block is read last, with the tokens the others leave as its budget.
         """
@@ -412,12 +412,12 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     @property
     def read_elsewhere(self) -> bool:
-        """Whether the program that made it reads it with code that this process does not have."""
+        """True if reading it needs the code of the program that made it."""
         return False
 
     @property
     def shortens(self) -> bool:
-        """Whether it has a truncation of its own."""
+        """True if the block has its own truncation."""
         own = type(self)
         return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
 
@@ -442,7 +442,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     # -- whose it is ------------------------------------------------------------------------------
 
     def as_made(self, owner: tuple[str, str]) -> "BaseMemoryBlock[T]":
-        """A copy with the program's own values: without those the engine has set for a session.
+        """Return a copy with the program's own values: without those the engine has set for a session.
 
         Raises:
             ConfigError: it is the live block of another session.
@@ -459,11 +459,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         return copy
 
     def hand_over(self, owner: tuple[str, str]) -> None:
-        """Make this the live block of a session, with its fields showing what is stored."""
+        """Make this the live block of a session, with its fields set to the stored state."""
         self._made, self._owner = self._made_now(), owner
 
     def on_its_own(self) -> "BaseMemoryBlock[T]":
-        """A copy that belongs to no session."""
+        """Return a copy that belongs to no session."""
         copy = self.model_copy()
         copy._owner = None
         return copy
@@ -573,7 +573,7 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
 
 
 def origin_of(stored: str) -> tuple[str, int] | None:
-    """Session and turn in which a unit of another session was said; None for a text that is none."""
+    """Return session and turn of a unit from another session; None for any other text."""
     data = json.loads(stored)
     return (str(data["session"]), int(data["turn"])) if "unit" in data else None
 

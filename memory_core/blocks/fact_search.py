@@ -13,15 +13,15 @@ import numpy as np
 
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder, embedded
-from memory_core.planning.facts import STATES, Fact
-from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.models.protocols import Embedder, embedded
+from memory_core.planning.fact_merging import STATES, Fact
+from memory_core.planning.retrieval_plan import Signals, plan_retrieval
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.facts import read_facts
+from memory_core.store.fact_rows import read_facts
 from memory_core.store.word_vectors import read_word_vectors
-from memory_core.vectors.base import Vector
 from memory_core.vectors.keyword import KeywordIndex
+from memory_core.vectors.vector_index import Vector
 
 VECTOR_WEIGHT = 0.85
 KEYWORD_WEIGHT = 0.15
@@ -59,7 +59,7 @@ class WordVectors:
         self._known: dict[str, Vector] = {}
 
     def of(self, database: Database, scope: str, embedder: Embedder, texts: Iterable[str]) -> dict[str, Vector]:
-        """Vectors by text: from the cache, from the database, or computed now.
+        """Return the vectors by text: from the cache, from the database, or computed now.
 
         Raises:
             EmbedderError: the embedder does not answer.
@@ -73,7 +73,7 @@ class WordVectors:
         if new := [text for text, key in hashes.items() if key not in found]:
             found |= {hashes[text]: vector for text, vector in zip(new, embedded(embedder, new), strict=True)}
         with self._lock:
-            if len(self._known) > 1_000 + 4 * len(found):  # most of it is of facts that are gone
+            if len(self._known) > 1_000 + 4 * len(found):  # most entries belong to deleted facts
                 self._known = {}
             self._known |= found
         return {text: found[key] for text, key in hashes.items()}
@@ -103,7 +103,7 @@ class Keywords:
 def word_vectors(
     services: Services, database: Database, scope: str, texts: Iterable[str], embedder: Embedder | None = None
 ) -> dict[str, Vector]:
-    """Vectors by text. See `WordVectors.of`."""
+    """Return the vectors by text. See `WordVectors.of`."""
     embedder = embedder or services.embedder
     cache = services.cached(("words", database.id, scope, embedder.id), WordVectors)
     return cache.of(database, scope, embedder, texts)
@@ -118,7 +118,7 @@ def rank_facts(
     top_k: int,
     threshold: float = THRESHOLD,
 ) -> list[FactHit]:
-    """Facts that match the question, best first, at most `top_k`; ties go to the older.
+    """Return the facts that match the question, best first, at most `top_k`; ties go to the older.
 
     Raises:
         ConfigError: `top_k` is below 1, or the threshold outside 0 to 1.
@@ -177,13 +177,13 @@ def search_facts(
 
 
 def fits(fact: Fact, filters: Mapping[str, Any]) -> bool:
-    """Whether a fact passes the filters.
+    """Return whether a fact passes the filters.
 
     A filter names a field and a value, several values, or comparisons.
 
     `{"pinned": True}`, `{"category": ["work", "plan"]}`, `{"turn": {"gte": 3, "lt": 9}}`, `{"session": "s"}` (a
-    session that it was learned in), `{"key": {"prefix": "users/ada/"}}`, `{"metadata.address.city": "Faro"}` (of a
-    list one value). Of topics one must be among those asked for.
+    session that it was learned in), `{"key": {"prefix": "users/ada/"}}`, `{"metadata.address.city": "Faro"}` (any
+    value of a list). At least one topic must match.
 
     Raises:
         ConfigError: there is no such field or comparison.
@@ -247,7 +247,7 @@ def _compares(values: tuple[Any, ...], how: str, other: Any) -> bool:
 
 
 def _any_among(values: Iterable[Any], wanted: Collection[Any] | None) -> bool:
-    """Whether one of the values is wanted, ignoring case; None accepts all."""
+    """Return whether one of the values is wanted, ignoring case; None accepts all."""
     return wanted is None or any(_folded(value) == _folded(other) for value in values for other in wanted)
 
 

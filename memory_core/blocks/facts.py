@@ -29,7 +29,7 @@ from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unrea
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, recites_memory
-from memory_core.models.base import (
+from memory_core.models.protocols import (
     Categorising,
     ChatModel,
     Decisions,
@@ -42,7 +42,7 @@ from memory_core.models.base import (
     model_name,
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
-from memory_core.planning.facts import (
+from memory_core.planning.fact_merging import (
     AdditionPlan,
     CondensePlan,
     Fact,
@@ -57,11 +57,11 @@ from memory_core.planning.facts import (
 )
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
-from memory_core.store.blocks import read_static_texts
+from memory_core.store.block_rows import read_static_texts
 from memory_core.store.database import Database
-from memory_core.store.facts import read_facts, read_protected, read_wordings, scope_revision
-from memory_core.store.log import read_events
-from memory_core.store.messages import StoredMessage
+from memory_core.store.fact_rows import read_facts, read_protected, read_wordings, scope_revision
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import user_scope
 from memory_core.text import stems
 
@@ -103,7 +103,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """Owner of the facts. The user's are read in all their sessions, and are extracted from user messages only."""
 
     approval: bool = False
-    """Whether new facts are proposed, and in no context, until a person accepts them."""
+    """True: new facts are proposed, and in no context, until a person accepts them."""
 
     on_change: Literal["add", "decide"] = "add"
     """Handling of a find similar to a known fact: `add` keeps both and marks a contradiction; `decide` compares it with
@@ -128,7 +128,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
 
     def imagining(self, facts: Sequence[Fact]) -> "FactExtractionMemoryBlock":
-        """A copy that shows these active facts in place of the stored ones. For previews."""
+        """Return a copy that shows these active facts in place of the stored ones. For previews."""
         other = self.model_copy()
         other._imagined = tuple(facts)
         return other
@@ -157,7 +157,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _prompted(self) -> str | None:
-        """Name of the first prompt that is given."""
+        """Return the name of the first prompt that is set."""
         names = "fact_extraction_prompt_template", "fact_condense_prompt_template"
         return next((name for name in names if getattr(self, name)), None)
 
@@ -248,11 +248,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             remembered = self._remembered(connection, batch, heard)
         ids = {fact.text: fact.id for fact in known if fact.state != "rejected"}
         everything, given, calls = _extract(extractor, heard, known=self.not_to_repeat(known), ids=ids)
-        found, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
-        finding = self.weigh(known, found, batch.database, batch.services, scope, protected)
+        facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
+        finding = self.weigh(known, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
-        said = [(fact.text, sources_of(fact, seqs)) for fact in found]
+        said = [(fact.text, sources_of(fact, seqs)) for fact in facts]
         outcomes += fact_outcomes(said, finding.steps, finding.held_back, known)
         given |= unread_among(batch.messages, heard)
         learned = LearnedFacts(
@@ -270,7 +270,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             ),
             extractor=extractor.name,
             seqs=seqs,
-            found=tuple(found),
+            found=tuple(facts),
             finding=finding,
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor)),
@@ -284,8 +284,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """Known facts to compare finds with; in a preview, its active facts replace the stored ones."""
         if self._imagined is None:
             return stored
-        there = {fact.id for fact in self._imagined}
-        others = [fact for fact in stored if fact.state != "active" and fact.id not in there]
+        present = {fact.id for fact in self._imagined}
+        others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
         return sorted([*self._imagined, *others], key=lambda fact: fact.id)
 
     def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
@@ -293,7 +293,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return [fact.text for fact in known if fact.state != "rejected"] if self.on_change == "add" else []
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
-        """The find under one of the block's categories; its former category becomes a topic."""
+        """Return the find under one of the block's categories; its former category becomes a topic."""
         category = category_among(fact.category, fact.text, self.categories)
         topics = fact.topics
         if not topics and fact.category != "other" and (self.categories or self.on_change == "decide"):
@@ -318,7 +318,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         """
         if self.on_change == "add":
             return _compared(compare(known, found), found)
-        facts = [_known(fact, protected) for fact in known]
+        facts = [_to_known_fact(fact, protected) for fact in known]
         news = [FoundFact(fact.text, fact.slot) for fact in found]
         cosines = self._cosines(facts, news, database, services, scope)
         prepared = prepare(facts, news, nearest=self.nearest, cosines=cosines)
@@ -369,7 +369,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         }
 
     def _remembered(self, connection: Connection, batch: Batch, heard: Sequence[StoredMessage]) -> set[str]:
-        """Texts that a speaker other than the user may only be repeating.
+        """Return the texts that a speaker other than the user may only be repeating.
 
         Every wording of this block's and the user's facts, and the sentences of static blocks. Facts that other blocks
         learn at the same time are not known yet.
@@ -385,20 +385,20 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return texts
 
     def _condense(self, learned: LearnedFacts, extractor: FactExtractor, refused: Sequence[EventRecord]) -> None:
-        # What has a key is a program's, which reads it by that key.
+        # A fact with a key belongs to a program, which reads it by that key.
         loose = [fact for fact in learned.active_before_condensing if fact.key is None]
-        known = [_known(fact, learned.place.protected) for fact in loose]
-        if len(known) <= self.max_facts or _refused_lately(refused, len(known), self.max_facts):
+        known_facts = [_to_known_fact(fact, learned.place.protected) for fact in loose]
+        if len(known_facts) <= self.max_facts or _refused_lately(refused, len(known_facts), self.max_facts):
             return
-        fixed = [index for index, fact in enumerate(known) if fact.protected]
-        if LimitEffect(len(known), len(fixed), self.max_facts).filled:
-            learned.condense = CondensePlan.unchanged(known, protected_fill(len(fixed)))
+        fixed = [index for index, fact in enumerate(known_facts) if fact.protected]
+        if LimitEffect(len(known_facts), len(fixed), self.max_facts).filled:
+            learned.condense = CondensePlan.unchanged(known_facts, protected_fill(len(fixed)))
             return
         target = condense_target(self.max_facts)
-        shorter = extractor.condense([fact.text for fact in known], pinned=fixed, target=target)
+        shorter = extractor.condense([fact.text for fact in known_facts], pinned=fixed, target=target)
         learned.calls += shorter.calls
         learned.shorter = shorter
-        learned.condense = plan_condensing(known, shorter.facts, max_facts=self.max_facts)
+        learned.condense = plan_condensing(known_facts, shorter.facts, max_facts=self.max_facts)
 
     def _embed(self, learned: LearnedFacts, batch: Batch) -> None:
         """Compute vectors of the facts' future texts, if the block searches among them."""
@@ -415,7 +415,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 def compare(known: Sequence[Fact], found: Sequence[ExtractedFact]) -> AdditionPlan:
     """Compare finds with the known facts: active, proposed or rejected."""
     return plan_additions(
-        [_known(fact) for fact in known],
+        [_to_known_fact(fact) for fact in known],
         [FoundFact(fact.text, fact.slot) for fact in found],
     )
 
@@ -430,7 +430,7 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
     return Finding((*confirm, *add), plan.held_back)
 
 
-def _known(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
+def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
     return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
 
 
@@ -441,8 +441,8 @@ def _first_hand(
     users = [message.message.role is MessageRole.USER for message in heard]
     said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
-    kept = [fact for index, fact in enumerate(found) if index not in gone]
-    return kept, [found[index] for index in sorted(gone)]
+    kept_facts = [fact for index, fact in enumerate(found) if index not in gone]
+    return kept_facts, [found[index] for index in sorted(gone)]
 
 
 def _extract(
@@ -453,23 +453,23 @@ def _extract(
 
     Sources are indexes of `heard`; reasons are by message number; `ids` are those of known facts, by text.
     """
-    found: list[ExtractedFact] = []
+    facts: list[ExtractedFact] = []
     reasons: dict[int, Reason] = {}
     calls: list[ModelCall] = []
     read = 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
-        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in found)])
+        extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in facts)])
         for fact in extraction.facts:
-            found.append(fact if fact.source is None else replace(fact, source=fact.source + read))
+            facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         reasons |= reasons_given(extraction.nothing, piece, ids)
         calls += extraction.calls
         read += len(piece)
-    return tuple(found), reasons, tuple(calls)
+    return tuple(facts), reasons, tuple(calls)
 
 
 class Cuttable(Protocol):
-    """What decides which facts are cut first."""
+    """Fields that decide which facts are cut first."""
 
     @property
     def id(self) -> int: ...
@@ -500,5 +500,5 @@ def _item(fact: Fact, reading: ReadContext) -> Item:
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:
-    """Whether to skip condensing: after a refusal it is tried again only once the list has grown by a tenth."""
+    """Return whether to skip condensing: after a refusal it is retried only once the list has grown by a tenth."""
     return bool(refused) and total < refused[0].event.facts + max(1, max_facts // 10)

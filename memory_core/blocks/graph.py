@@ -29,14 +29,14 @@ from memory_core.blocks.nothing_learned import (
 from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
-from memory_core.planning.graph import Graph, Names, Relation, neighbourhood
+from memory_core.models.protocols import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood
 from memory_core.planning.reasons import Reason, plan_reasons
 from memory_core.services import Services
-from memory_core.store.graph import Revision, graph_revision, last_number, store_plan
-from memory_core.store.messages import StoredMessage
+from memory_core.store.graph_rows import Revision, graph_revision, last_number, store_plan
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
 MAX_KNOWN = 200
@@ -101,7 +101,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         return graph, names
 
     def imagining(self, graph: Graph) -> "GraphMemoryBlock":
-        """A copy that shows this graph in place of the stored one. For previews."""
+        """Return a copy that shows this graph in place of the stored one. For previews."""
         other = self.model_copy()
         other._imagined = graph
         return other
@@ -133,7 +133,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             learned.calls += found.calls
             learned.refused.update(found.refused)
             given |= reasons_given(found.nothing, piece, {})
-            learned.found += [_found(each, piece, batch.session_id) for each in found.relations]
+            learned.found += [_to_named_relation(relation, piece, batch.session_id) for relation in found.relations]
             new = (name for each in found.relations for name in (each.subject, each.object))
             known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
         learned.decide()
@@ -162,7 +162,7 @@ class _LearnedRelations:
         self.plan = plan_relations(self.same.applied_to(self.graph), self.found)
 
     def after(self, numbers: Iterator[int]) -> Graph:
-        """The graph after this is stored; `numbers` yields ids for new entities and relations."""
+        """Return the graph after this is stored; `numbers` yields ids for new entities and relations."""
         return self.plan.applied_to(self.same.applied_to(self.graph), numbers)
 
     def save(self, w: Writing) -> None:
@@ -195,7 +195,7 @@ class _LearnedRelations:
 
 
 def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:
-    """Entities mentioned in a question; if there are none, those mentioned last in the queue."""
+    """Return the entities mentioned in a question; if there are none, those mentioned last in the queue."""
     found = names.mentioned(question)
     if found:
         return found
@@ -230,7 +230,7 @@ def _item(graph: Graph, relation: Relation, reading: ReadContext) -> Item:
 
 
 def _known_names(graph: Graph) -> list[str]:
-    """Names of the active entities, those mentioned last at the end."""
+    """Return the names of the active entities, those mentioned last at the end."""
     spoken: dict[int, float] = {}
     for relation in graph.relations.values():
         for end in (relation.subject, relation.object):
@@ -240,10 +240,10 @@ def _known_names(graph: Graph) -> list[str]:
     return [entity.name for entity in ranked[-MAX_KNOWN:]]
 
 
-def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
-    """A found relation with its source message, or with all messages if the extractor gave none."""
+def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
+    """Return a found relation with its source message, or with all messages if the extractor named none."""
     known = found.source is not None and 0 <= found.source < len(heard)
-    said = [heard[found.source]] if known and found.source is not None else heard
+    messages = [heard[found.source]] if known and found.source is not None else heard
     return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,
@@ -251,5 +251,5 @@ def _found(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str
         subject_type=found.subject_type,
         object_type=found.object_type,
         ended=found.ended,
-        sources=tuple((session_id, message.seq) for message in said),
+        sources=tuple((session_id, message.seq) for message in messages),
     )

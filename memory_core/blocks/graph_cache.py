@@ -7,10 +7,10 @@ from threading import Lock
 
 from sqlalchemy import Connection
 
-from memory_core.planning.graph import Graph, Names
+from memory_core.planning.graph_rules import Graph, Names
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.graph import Revision, graph_revision, read_graph
+from memory_core.store.graph_rows import Revision, graph_revision, read_graph
 
 
 class GraphCache:
@@ -22,11 +22,11 @@ class GraphCache:
 
     @classmethod
     def of(cls, services: Services, database: Database, scope: str, block: str) -> "GraphCache":
-        """The cache of this process for a block."""
+        """Return the cache of this process for a block."""
         return services.cached(("graph", database.id, scope, block), cls)
 
     def catch_up(self, connection: Connection, scope: str, block: str) -> tuple[Revision, Graph, Names]:
-        """The present graph, with its revision and the names of its entities."""
+        """Return the present graph, with its revision and the names of its entities."""
         revision = graph_revision(connection, scope, block)
         with self._lock:
             if self._known is None or self._known[0] != revision:

@@ -18,17 +18,17 @@ from memory_core.events import (
     ranges,
 )
 from memory_core.messages import content_hash
-from memory_core.models.base import Condensation, ExtractedFact, ModelCall
 from memory_core.models.offline.doubts import doubt
+from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
-from memory_core.planning.facts import CondensePlan, Confirmation, Fact
+from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.reasons import Reason
-from memory_core.store.facts import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
+from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 ENDED = "what was said since ends it"
 """Reason recorded for a superseded fact without a successor."""
@@ -109,7 +109,7 @@ class LearnedFacts:
         return [fact for fact in facts.values() if fact.state == "active"]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
-        """Active facts after storing, oldest first; `numbers` yields ids for new ones."""
+        """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
             into = {ids[0] for ids, _ in plan.merged if ids[0] in plan.kept}
@@ -119,7 +119,7 @@ class LearnedFacts:
         return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
-        """A known fact after the decision on a find."""
+        """Return a known fact after the decision on a find."""
         if step.act == "delete":
             return replace(fact, state="superseded")
         if step.act == "none":
@@ -149,17 +149,17 @@ class LearnedFacts:
         )
 
     def _sentence(self, index: int) -> Fact:
-        """A new fact from the condensed list."""
+        """Return a new fact from the condensed list."""
         assert self.shorter is not None
         sentence = self.shorter.facts[index]
         return self._new(0, sentence.text, category_among(sentence.category, sentence.text, self.place.categories))
 
     def _waits(self, step: Settled) -> bool:
-        """Whether the added fact has to be accepted by a person."""
+        """Return whether a person has to accept the added fact."""
         return self.place.approval or self.found[step.index].doubtful
 
     def _cleared(self, step: Settled, fact: Fact) -> bool:
-        """Whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
+        """Return whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
         return fact.state == "proposed" and doubt(fact.text) is not None and not self._waits(step)
 
     @property
@@ -182,7 +182,7 @@ class LearnedFacts:
             held_back=len(self.finding.held_back),
             recalled=self.recalled,
         )
-        refused = [ProposalRefused(place.block, "decision", *each) for each in self.finding.refused.items()]
+        refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
         w.record(extracted, *refused)
         self._hold_back(w)
         ids: dict[int, int] = {}
@@ -203,8 +203,8 @@ class LearnedFacts:
 
     def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
         """Apply the decision on one find; return the id of the added fact, if any."""
-        found = self.found[step.index]
-        sources = sources_of(found, self.seqs)
+        fact = self.found[step.index]
+        sources = sources_of(fact, self.seqs)
         if self.finding.decider is not None:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
@@ -212,9 +212,9 @@ class LearnedFacts:
                 confirm_fact(w, known[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
             return None
         if step.act == "update":
-            self._update(w, known[step.target or 0], step, found, sources)
+            self._update(w, known[step.target or 0], step, fact, sources)
             return None
-        id = None if step.text is None else self._add(w, step.text, step, found, sources)
+        id = None if step.text is None else self._add(w, step.text, step, fact, sources)
         if step.act == "delete":
             revise(w, known[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
         return id
@@ -252,7 +252,7 @@ class LearnedFacts:
         finding = self.finding
         beside, fact = step, step.target
         others = {other.index: other for other in finding.steps}
-        while fact is None and beside.beside is not None:  # what it is said beside was stored before it
+        while fact is None and beside.beside is not None:  # the fact it is compared with was stored before it
             beside = others[beside.beside]
             fact = ids.get(-1 - beside.index, beside.target)
         return FactDecided(
@@ -347,13 +347,13 @@ class LearnedFacts:
 
 
 def _active(w: Writing, place: WriteTarget) -> list[Fact]:
-    """Active facts as seen within the open transaction, texts included."""
+    """Return active facts as seen within the open transaction, texts included."""
     w.flush_contents()
     return read_facts(w.connection, place.scope, place.block)
 
 
 def sources_of(fact: ExtractedFact, seqs: tuple[int, ...]) -> tuple[int, ...]:
-    """Numbers of the messages that state the fact; all that were read if the extractor gave no source."""
+    """Return the numbers of the messages that state the fact; all that were read if the extractor gave no source."""
     if fact.source is not None and 0 <= fact.source < len(seqs):
         return (seqs[fact.source],)
     return seqs

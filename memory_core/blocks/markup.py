@@ -25,12 +25,12 @@ def fact_parts(text: str, safe: Safe) -> tuple[Part, ...]:
 
 
 def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    """Parts of a relation in words: `Alice manages Project Alpha`."""
+    """Return the parts of a relation in words: `Alice manages Project Alpha`."""
     return (TextPart(text=f"<relation>{safe(text)}</relation>"),)
 
 
 def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """Parts of a stored unit: a `<message>` line for each message with words."""
+    """Return the parts of a stored unit: a `<message>` line for each message with words."""
     lines = [
         f"<message role='{message.role}'>{safe(text)}</message>"
         for message in messages
@@ -59,7 +59,7 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
 
 
 def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> tuple[Part, ...]:
-    """Parts of a unit that stands alone: as a line, below its date where it has one."""
+    """Return the parts of a single unit: as a line, below its date if it has one."""
     if layout != "lines":
         return turn_parts(messages, safe)
     lines = line_parts(messages, safe)
@@ -68,6 +68,6 @@ def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> t
 
 
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """Parts of a date line: the day of the first message with a time."""
+    """Return the parts of a date line: the day of the first message with a time."""
     dated = next((said for message in messages if (said := parse_message(message)).when), None)
     return (TextPart(text=safe(date_line(dated)) if dated is not None else UNDATED),)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_core.events import NothingLearned
-from memory_core.models.base import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
+from memory_core.models.protocols import FactExtractor, ModelCall, NothingFound, RelationExtractor, Summariser
 from memory_core.planning.reasons import Reason, grouped, unread
-from memory_core.store.messages import StoredMessage
+from memory_core.store.message_rows import StoredMessage
 from memory_core.store.writing import Writing
 
 
@@ -37,7 +37,7 @@ def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, R
 
 
 def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:
-    """Reasons for the messages of a batch that were not read."""
+    """Return the reasons for the messages of a batch that were not read."""
     seqs = {message.seq for message in read}
     return {message.seq: unread(message.message) for message in messages if message.seq not in seqs}
 
@@ -45,7 +45,7 @@ def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage
 def reasons_given(
     nothing: Mapping[int, NothingFound], read: Sequence[StoredMessage], known: Mapping[str, int]
 ) -> dict[int, Reason]:
-    """A learner's reasons by message number; `known` are the ids of the facts it was given, by text.
+    """Return a learner's reasons by message number; `known` are the ids of its input facts, by text.
 
     A text that is not among these was found earlier in the same delivery, in another piece.
     """

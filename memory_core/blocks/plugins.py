@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock
-from memory_core.errors import ConfigError, sentence
+from memory_core.errors import ConfigError, user_message
 
 GROUP = "memory_inspector.blocks"
 
@@ -35,7 +35,7 @@ FORMER_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One entry point of the group."""
+    """Entry point of the group."""
 
     name: str
     """Name of the entry point."""
@@ -66,7 +66,7 @@ class Plugin:
         except ConfigError:
             raise
         except Exception as error:  # a foreign class may raise anything
-            raise ConfigError(f'the plug-in "{self.name}" could not make a block: {sentence(error)}') from error
+            raise ConfigError(f'the plug-in "{self.name}" could not make a block: {user_message(error)}') from error
 
 
 def load(points: Iterable[EntryPoint]) -> tuple[Plugin, ...]:
@@ -82,7 +82,7 @@ def plugins() -> tuple[Plugin, ...]:
 
 
 def offered(block_type: str) -> Plugin | None:
-    """The plug-in whose blocks are stored under this type; None if no installed package has it."""
+    """Return the plug-in whose blocks are stored under this type; None if no installed package has it."""
     return next((p for p in plugins() if p.block is not None and p.block.stored_type() == block_type), None)
 
 
@@ -100,7 +100,7 @@ def _loaded(point: EntryPoint) -> Plugin:
     try:
         found = point.load()
     except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
-        reason = sentence(error) if isinstance(error, Exception) else "it ended the process when it was imported"
+        reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         return Plugin(point.name, package, point.value, None, reason)
     problem = _problem(found)
     return Plugin(point.name, package, point.value, None if problem else found, problem)
@@ -123,7 +123,7 @@ def _problem(found: object) -> str | None:
 def _renamed(block: type[Block]) -> str:
     """Former names that a class defines, each with its present one; names of its own fields are not checked."""
     own = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
-    if own & {"_put", "_aput"}:  # it learns by a hook of today: what it calls `learn` is its own affair
+    if own & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
         own.discard("learn")
     found = [f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in own and name not in own]
     return ", ".join(found)

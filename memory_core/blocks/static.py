@@ -27,7 +27,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
     name: str = "StaticContent"
     static_content: str | tuple[Part, ...]
     read_only: bool = True
-    """Whether an agent's tools may not change it. People always may."""
+    """True if an agent's tools may not change it. People always may."""
     limit: int | None = Field(default=None, ge=1)
     """Maximum characters an agent may write; None: no limit."""
 
@@ -54,7 +54,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
 
 def static_content(content: str | tuple[Part, ...], stored: str, safe: Safe) -> Content:
-    """One item, named by the hash of its text."""
+    """Return the text as one item, named by its hash."""
     texts = [content] if isinstance(content, str) else [part.text for part in content if isinstance(part, TextPart)]
     parts = static_parts(content, safe)
     return Content(items=(Item(ref=Ref.of("text", content_hash(stored)), words="\n".join(texts), parts=parts),))

@@ -28,12 +28,12 @@ from memory_core.blocks.nothing_learned import (
 from memory_core.errors import ModelAnswerError
 from memory_core.events import Ref
 from memory_core.messages import content_hash, recites_memory
-from memory_core.models.base import ChatModel, ModelCall, Summariser, model_name
+from memory_core.models.protocols import ChatModel, ModelCall, Summariser, model_name
 from memory_core.planning.reasons import Outcome, Reason, plan_reasons
-from memory_core.planning.summaries import cut_order, fit, losses, sentences
+from memory_core.planning.running_summary import cut_order, fit, losses, sentences
 from memory_core.services import Services
-from memory_core.store.messages import StoredMessage
-from memory_core.store.summaries import StoredSummary, read_summary, write_summary
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 
@@ -56,7 +56,7 @@ class Written:
 
 
 class SummaryMemoryBlock(BaseMemoryBlock[str]):
-    """One text of bounded size that summarises flushed messages; recent turns stay whole in the queue.
+    """Summary of flushed messages, bounded in size; recent turns stay whole in the queue.
 
     A delivery reads the former text and the new messages, never older ones. `llm` is a chat model, or any `Summariser`;
     without one the services' default is used.
@@ -198,7 +198,7 @@ class _LearnedSummary:
 
 
 def _heard(batch: Batch) -> list[StoredMessage]:
-    """Messages to be summarised."""
+    """Return the messages to be summarised."""
     return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
 
 

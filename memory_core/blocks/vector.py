@@ -27,21 +27,21 @@ from memory_core.blocks.vector_parts.units import (
     searchable,
     words_of,
 )
-from memory_core.errors import EmbedderError, VectorIndexError, sentence
+from memory_core.errors import EmbedderError, VectorIndexError, user_message
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
-from memory_core.planning.retrieval import RetrievalPlan, Signals, plan_retrieval, postprocessed
+from memory_core.planning.retrieval_plan import RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
 from memory_core.process import per_process
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import DatabaseVectors, Node, sessions_that_share
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.vector_rows import DatabaseVectors, Node, sessions_that_share
 from memory_core.text import stems
-from memory_core.vectors.base import Vector, VectorIndex
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import Vector, VectorIndex
 
 VECTOR_WEIGHT = 0.4
 KEYWORD_WEIGHT = 0.6
@@ -59,7 +59,7 @@ MAX_RECORDED = 25
 """Maximum candidates kept in an event, with boosts some 2 KB, so that a turn fits a page of SQLite; others: counts."""
 
 MIN_CANDIDATES = 50
-"""Minimum number of candidates of each search, however few results are wanted."""
+"""Minimum number of candidates of each search, even if fewer results are wanted."""
 
 WIDE_CANDIDATES = 500
 """Candidates of each search where units lend to each other or as many as fit are wanted. With 300 instead, recall at
@@ -118,7 +118,7 @@ class Recall:
         return self.stored.nodes
 
     def elsewhere(self, number: int) -> bool:
-        """Whether another session of the user stored a unit."""
+        """Return whether another session of the user stored a unit."""
         return self.laid_out.elsewhere(number)
 
 
@@ -186,13 +186,13 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     length_weight: float = Field(default=BoostWeights().length, ge=0, allow_inf_nan=False)
     """Penalty for long units, for each doubling beyond 100 tokens."""
     node_postprocessors: list[Any] = Field(default_factory=list, exclude=True)
-    """LlamaIndex's, applied to what the gates granted: they order it and leave out."""
+    """LlamaIndex postprocessors, applied to the granted units: they reorder and drop."""
     postprocessed_by: list[str] = Field(default_factory=list)
     """Their names, for processes that do not have them; set by the block."""
     unit: Unit = "message"
     scope: Literal["session", "user"] = "session"
-    """Whose sessions find what is stored: this one, or all of the user's with a block of this name and scope. It is
-    stored with the session in which it was said, and goes with it."""
+    """Sessions that search the stored units: this one, or all of the user's with a block of this name and scope. Units
+    are stored with the session they were said in, and deleted with it."""
     layout: Layout = "lines"
     """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
@@ -260,8 +260,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
-        own = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
-        listed, gates = own[:MAX_RECORDED], Counter(candidate.outcome for candidate in own)
+        own_candidates = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
+        listed, gates = own_candidates[:MAX_RECORDED], Counter(candidate.outcome for candidate in own_candidates)
         texts = recall.laid_out.borrowed(recall.plan.granted)
         scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
         weights = self.boost_weights
@@ -314,10 +314,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         signals = [signal for signal in searched.signals if signal.number in stored.nodes]
         if self.scope == "user":
             signals = self._said_once(signals, stored, reading)
-        known = [stored.nodes[signal.number] for signal in signals]
+        known_nodes = [stored.nodes[signal.number] for signal in signals]
         in_queue = {
             node.number
-            for node in known
+            for node in known_nodes
             if reading.queue_seqs and self._of(node, reading) and node.covers(reading.queue_seqs)
         }
 
@@ -347,23 +347,23 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
 
     def _of(self, node: Node, reading: ReadContext) -> bool:
-        """Whether the session that is read stored a unit."""
+        """Return whether the session that is read stored a unit."""
         return node.session_id in ("", reading.session_id)
 
     def _said_once(self, signals: Sequence[Signals], stored: Stored, reading: ReadContext) -> list[Signals]:
-        """The signals without units of other sessions that repeat this one, its queue included, or each other.
+        """Drop units of other sessions that repeat this one, its queue included, or each other.
 
-        A branch has all that its original has; and what is said in many sessions is worth its tokens once.
+        A branch repeats its original; and a text said in many sessions is worth its tokens once.
         """
         known = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
         known |= _queued(reading.queue, self.unit)
-        found = []
+        found_signals = []
         for signal in sorted(signals, key=lambda signal: signal.number):
             own, said = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
             if own or said not in known:
-                found.append(signal)
+                found_signals.append(signal)
             known.add(said)
-        return found
+        return found_signals
 
     def read_ahead(self, reading: ReadContext) -> None:
         """Load all stored units and vectors into this process, so that the first question need not wait."""
@@ -384,7 +384,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             )
 
     def source(self, reading: ReadContext) -> DatabaseVectors:
-        """Vectors of this session's stored units under the present embedder."""
+        """Return the vectors of this session's stored units under the present embedder."""
         embedder = self.embedder(reading.services)
         return vectors_of(reading.database, reading.services, reading.session_id, self.name, embedder)
 
@@ -401,7 +401,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return self.scope == "user" and reading.user_id is not None
 
     def _sessions(self, connection: Connection, reading: ReadContext) -> tuple[str, ...]:
-        """Sessions whose units are read, oldest first."""
+        """Return the sessions whose units are read, oldest first."""
         if not self._shared(reading):
             return (reading.session_id,)
         shared = sessions_that_share(connection, str(reading.user_id), self.name)
@@ -436,7 +436,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 vector, degraded = self._by_meaning(reading, index, query, also=kept)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
-                degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {sentence(error)}"
+                degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {user_message(error)}"
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
@@ -460,7 +460,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         try:
             hits = index.search(source, query, limit=limit)
         except VectorIndexError as error:
-            degraded = f"{DATABASE_COPY} {sentence(error)}"
+            degraded = f"{DATABASE_COPY} {user_message(error)}"
             used = reading.services.exact
             hits = used.search(source, query, limit=limit)
         scores = {hit.number: hit.score for hit in hits}
@@ -498,11 +498,11 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
     @property
     def _lends(self) -> bool:
-        """Whether units lend a part of their match to others."""
+        """True if units lend a part of their match to others."""
         return self.neighbour_weight > 0 or self.episode_weight > 0
 
     def _query_vector(self, reading: ReadContext, embedder: Embedder, question: str) -> Vector:
-        """Vector of the question; of a short one, combined with the messages before it."""
+        """Return the vector of the question; a short one is combined with the messages before it."""
         asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
             before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
@@ -543,7 +543,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     def _postprocessed(
         self, plan: RetrievalPlan, question: str, laid_out: PackedUnits
     ) -> tuple[RetrievalPlan, str | None]:
-        """The plan after the postprocessors, and a sentence where they did not do all that was asked."""
+        """Return the plan after the postprocessors, and a sentence where they did not do all that was asked."""
         if self.read_elsewhere:
             return plan, f"{NOT_APPLIED} only the agent's program has {', '.join(self.postprocessed_by)}."
         if not self.node_postprocessors:
@@ -562,7 +562,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
 
 def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
-    """Of each unit that the queue would make, the number of what it says (see `Stored.said`)."""
+    """Return the text number (see `Stored.said`) of each unit that the queue would make."""
     units: list[list[str]] = []
     for message in queue:
         if unit == "message" or not units or (unit == "turn" and message.role is MessageRole.USER):
@@ -572,7 +572,7 @@ def _queued(queue: Sequence[ChatMessage], unit: Unit) -> set[int]:
 
 
 def _node(number: int, unit: Sequence[StoredMessage], reading: ReadContext) -> Node:
-    """The unit as it would be stored."""
+    """Return the unit as it would be stored."""
     tokens = reading.counter.text(words_of(unit))
     return Node(number, ranges(message.seq for message in unit), tokens, unit[-1].turn, reading.session_id)
 

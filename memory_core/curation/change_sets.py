@@ -17,7 +17,7 @@ from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.events import Actor, Curated, EventRecord
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.store.log import last_position
+from memory_core.store.log_rows import last_position
 from memory_core.store.writing import Writing
 
 Held = TypeVar("Held")
@@ -30,7 +30,7 @@ Written = TypeVar("Written")
 
 @dataclass(slots=True)
 class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
-    """One transaction on a block's contents."""
+    """Transaction on a block's contents."""
 
     w: Writing
     scope: str
@@ -45,7 +45,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def lock(self, plan: Plan) -> None:
-        """Lock what is to be changed until the transaction ends, and check that it is as it was read.
+        """Lock the changed items until the transaction ends, and check that they are as they were read.
 
         Raises:
             ConflictError: it was changed elsewhere.
@@ -63,7 +63,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
 
     @abstractmethod
     def log(self, held: Held) -> ChangeLog:
-        """All change sets of the block."""
+        """Return all change sets of the block."""
 
     @abstractmethod
     def plan_back(self, held: Held, back: AppliedChangeSet) -> Plan:
@@ -95,7 +95,7 @@ class ChangeSetTransaction(ABC, Generic[Held, Plan, Written]):
         return AppliedChangeSet(EventRecord(position, session.id, session.turns, self.w.now, self.actor, event), event)
 
     def undo(self, number: int | None = None) -> AppliedChangeSet | None:
-        """Undo a change set, or redo the one that the undo of this number undid; return it in its new state.
+        """Undo a change set, or redo it if `number` is that of its undo; return it in its new state.
 
         `number` None: the newest that can be undone; returns None if there is none.
 
@@ -123,7 +123,7 @@ class Change(AppliedChangeSet):
     """A change set that was just applied, or with `preview=True` only tried: nothing of it is stored then."""
 
     prompt: Context | None = None
-    """Of a preview: the next prompt as it would be; None if the change is in force."""
+    """Next prompt with the change, if this is a preview; None if the change is stored."""
 
     def __str__(self) -> str:
         return self.sentence if self.prompt is None else f"Preview: {self.sentence}\n{self.prompt}"
@@ -172,7 +172,7 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
 
     @contextmanager
     def _changing(self, actor: Actor, *, preview: bool = False) -> Iterator[Transaction]:
-        """Open a transaction on the block's contents; of a preview nothing is stored."""
+        """Open a transaction on the block's contents; a preview stores nothing."""
         with suppress(_OnlyTriedError), self._session.writing() as w:
             self._session.refresh(w)
             yield self._transaction(w, actor)

@@ -1,6 +1,6 @@
 """Change sets on a block's facts, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Wishes of the user are turned into change sets in `memory_core.curation.facts`, and planned in
+Wishes of the user are turned into change sets in `memory_core.curation.fact_desk`, and planned in
 `memory_core.planning.curation`.
 """
 
@@ -29,11 +29,11 @@ from memory_core.planning.curation import (
     settle,
     words_for,
 )
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
-from memory_core.store.deliveries import still_there
+from memory_core.store.delivery_rows import still_there
 from memory_core.store.fact_erasing import erase_facts
-from memory_core.store.facts import (
+from memory_core.store.fact_rows import (
     add_fact,
     add_support,
     confirm_fact,
@@ -54,7 +54,7 @@ Written = tuple[list[tuple[int, int, int]], list[tuple[int, str, Ranges]]]
 
 
 def read_fact_log(connection: Connection, scope: str, block: str, known: Known) -> ChangeLog:
-    """All change sets on a block's facts in one scope; `known` are all existing facts."""
+    """Return all change sets on a block's facts in one scope; `known` are all existing facts."""
     records = read_scope_events(connection, scope, block, (FactsCurated.kind,))
     whose = scope.partition(":")[0]
     return ChangeLog(
@@ -170,8 +170,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for id, name, seqs in event.support:
             session = name or back.record.session_id
             # A redo must not add erased messages as sources.
-            there = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
-            gained.setdefault(id, []).extend((session, seq) for seq in there)
+            present = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
+            gained.setdefault(id, []).extend((session, seq) for seq in present)
         stays = [(held[id], after if again else before) for id, before, after in event.facts]
         plan = FactPlan(
             tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version),
@@ -217,13 +217,13 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for new in added:
             if new.origin == "written" and new.slot is None and new.key is None:
                 new = replace(new, slot=slot_in(new.text))
-            there = values.setdefault(new.slot, []) if new.slot is not None else []
-            conflicts = [id for id, text in there if bearing(new.text, text, same_slot=True) in CONTRADICTING]
+            same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
+            conflicts = [id for id, text in same_slot_facts if bearing(new.text, text, same_slot=True) in CONTRADICTING]
             tokens = self.count_tokens(new.text)
             shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
             if new.state in ("active", "proposed"):
-                there.append((ids[-1], new.text))
+                same_slot_facts.append((ids[-1], new.text))
         return ids
 
     def _change(self, after: After, added: Sequence[int], reason: str) -> int:

@@ -5,28 +5,28 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, Known
-from memory_core.curation.facts import Curation
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.fact_desk import Curation
 from memory_core.curation.graph_change_sets import GraphChangeSetTransaction
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.engine.session import Session
 from memory_core.events import Actor
 from memory_core.planning.curation import Kept
-from memory_core.planning.graph import Graph
 from memory_core.planning.graph_draft import GraphPlan
-from memory_core.store.facts import read_facts
-from memory_core.store.graph import read_graph
+from memory_core.planning.graph_rules import Graph
+from memory_core.store.fact_rows import read_facts
+from memory_core.store.graph_rows import read_graph
 
 Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Wished(Generic[Result]):
-    """What a change makes of both, and what it gives back."""
+class RequestedChange(Generic[Result]):
+    """Change sets for the graph and the facts, and the value to return."""
 
     result: Result
     plan: GraphPlan = field(default_factory=GraphPlan)
     action: str = "add"
-    """Of the graph's change set."""
+    """Action of the graph's change set."""
     kept: Mapping[str, Kept | None] = field(default_factory=dict)
     """Facts by key; see `Curation.put`."""
 
@@ -39,14 +39,14 @@ class GraphAndFacts:
         self._graph, self._facts = GraphDesk(session, graph), Curation(session, facts)
 
     def read(self) -> tuple[Graph, Known]:
-        """The graph, and the facts by id; both in every state."""
+        """Return the graph, and the facts by id; both in every state."""
         graph, facts = self._graph, self._facts
         with self._session.database.read() as connection:
-            known = read_facts(connection, facts.scope, facts.block, states=None)
-            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known}
+            known_facts = read_facts(connection, facts.scope, facts.block, states=None)
+            return read_graph(connection, graph.scope, graph.block), {fact.id: fact for fact in known_facts}
 
-    def change(self, wish: Callable[[Graph, Known], Wished[Result]], *, actor: Actor = "agent") -> Result:
-        """Change both as a wish says that is given what there is; all or nothing.
+    def change(self, wish: Callable[[Graph, Known], RequestedChange[Result]], *, actor: Actor = "agent") -> Result:
+        """Change both as `wish` decides from their present state; all or nothing.
 
         Raises:
             MessageError: something cannot be kept; also whatever `wish` raises. Nothing was changed.

@@ -1,6 +1,6 @@
 """Change sets on a block's graph, within one writing transaction; see `memory_core.curation.change_sets`.
 
-Changes are planned in `memory_core.planning.graph_changes`, and requested through `memory_core.curation.graph`.
+Changes are planned in `memory_core.planning.graph_changes`, and requested through `memory_core.curation.graph_desk`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,12 +13,12 @@ from memory_core.curation.change_sets import ChangeSetTransaction
 from memory_core.events import Curated, GraphCurated, Thing, expand
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.history.graph_versions import KINDS, GraphVersions, Values
-from memory_core.planning.graph import Entity, Graph, Relation
-from memory_core.planning.graph_changes import said
+from memory_core.planning.graph_changes import describe_change_set
 from memory_core.planning.graph_draft import GraphPlan, check_whole
-from memory_core.store.deliveries import still_there
-from memory_core.store.facts import read_scope_events
-from memory_core.store.graph import Stored, last_number, read_graph, store_plan
+from memory_core.planning.graph_rules import Entity, Graph, Relation
+from memory_core.store.delivery_rows import still_there
+from memory_core.store.fact_rows import read_scope_events
+from memory_core.store.graph_rows import Stored, last_number, read_graph, store_plan
 from memory_core.store.writing import read_texts
 
 Item = TypeVar("Item", Entity, Relation)
@@ -28,7 +28,7 @@ WORDS = ("name", "predicate")
 
 
 def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph) -> tuple[ChangeLog, GraphVersions]:
-    """All change sets on a block's graph, described with the names in `graph`, and the versions they made."""
+    """Return all change sets on a block's graph, described with the names in `graph`, and the versions they made."""
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
@@ -51,7 +51,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
 def tell(event: Curated, graph: Graph, former: Callable[[int], str | None]) -> str:
     """Describe a change set: `Merged Bob into Robert Smith.` `former` gives an entity's name before it."""
     assert isinstance(event, GraphCurated)
-    return said(event.action, graph, event.entities, event.relations, former)
+    return describe_change_set(event.action, graph, event.entities, event.relations, former)
 
 
 @dataclass(slots=True)
@@ -102,7 +102,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         return plan
 
     def _back(self, now: Item, was: Values, words: Mapping[str, str]) -> Item:
-        """An entity or relation with the values of another version, given as hashes of texts."""
+        """Return an entity or relation with the values of another version, given as hashes of texts."""
         values: dict[str, Any] = {name: words.get(value, "") if name in WORDS else value for name, value in was.items()}
         if "aliases" in was:
             values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
@@ -115,8 +115,8 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
 
 
 def _hashes(values: Iterable[Values]) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     for each in values:
-        found |= {each[name] for name in WORDS if name in each}
-        found.update(each.get("aliases", ()))
-    return found
+        result |= {each[name] for name in WORDS if name in each}
+        result.update(each.get("aliases", ()))
+    return result

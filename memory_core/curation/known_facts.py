@@ -7,7 +7,7 @@ from typing import Any, TypedDict, Unpack
 from memory_core.blocks import fact_search
 from memory_core.blocks.fact_search import FactHit
 from memory_core.curation.change_sets import Change
-from memory_core.curation.facts import Curation, Review
+from memory_core.curation.fact_desk import Curation, Review
 from memory_core.engine.delivery import scope_key
 from memory_core.engine.session import Session
 from memory_core.errors import ConfigError, NotFoundError
@@ -15,8 +15,8 @@ from memory_core.events import Actor, FactsRead
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.planning import curation
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.facts import Fact
-from memory_core.store.facts import FactRevision, read_facts, read_history, read_keyed
+from memory_core.planning.fact_merging import Fact
+from memory_core.store.fact_rows import FactRevision, read_facts, read_history, read_keyed
 from memory_core.store.writing import Writing
 
 RECORDED = 25
@@ -25,7 +25,7 @@ RECORDED = 25
 
 @dataclass(frozen=True, slots=True)
 class FactsAsked:
-    """What a program asked for, and was given, best first."""
+    """Recorded request of a program for facts, and its results, best first."""
 
     facts: Sequence[Fact]
     key: str | None = None
@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     """Options of every change."""
 
     block: str | None
-    """Name of the facts block; None: that of the facts given, else the first one."""
+    """Name of the facts block; None: that of the passed facts, else the first one."""
     preview: bool
     """Store nothing, and return the next prompt as it would be."""
     actor: Actor
@@ -50,7 +50,7 @@ class SessionFacts:
         self._session = session
 
     def read(self, block: str, *, states: Iterable[str] | None = ("active",)) -> list[Fact]:
-        """Facts of a block, oldest first; `states=None` for all.
+        """Return the facts of a block, oldest first; `states=None` for all.
 
         Raises:
             NotFoundError: there is no such block.
@@ -61,7 +61,7 @@ class SessionFacts:
             return read_facts(connection, scope, block, states=states)
 
     def keyed(self, block: str, keys: Iterable[str]) -> dict[str, Fact]:
-        """The active facts of a block that have these keys, by key.
+        """Return the active facts of a block that have these keys, by key.
 
         Raises:
             NotFoundError: there is no such block.
@@ -71,7 +71,7 @@ class SessionFacts:
             return read_keyed(connection, scope, block, keys)
 
     def record_reads(self, block: str, reads: Iterable[FactsAsked], *, actor: Actor = "agent") -> None:
-        """Record what a program asked for and was given, outside of any prompt.
+        """Record a program's request for facts and its results, outside of any prompt.
 
         Raises:
             NotFoundError: there is no such block.
@@ -81,7 +81,7 @@ class SessionFacts:
             w.record(*(_recorded(w, scope, block, asked) for asked in reads), actor=actor)
 
     def history(self, fact: Fact) -> list[FactRevision]:
-        """All versions of a fact, oldest first, with author and reason."""
+        """Return all versions of a fact, oldest first, with author and reason."""
         with self._session.database.read() as connection:
             return read_history(connection, fact.scope, fact.id)
 
@@ -96,7 +96,7 @@ class SessionFacts:
         topics: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """Active facts that match the question, best first, of one block or (None) of all enabled ones.
+        """Return active facts that match the question, best first, of one block or (None) of all enabled ones.
 
         `threshold` is the minimum score, 0 to 1. `categories` and `topics` narrow the choice to facts under one of
         them, ignoring case; `filters` by any field: see `memory_core.blocks.fact_search.fits`. Changes nothing.
@@ -154,7 +154,7 @@ class SessionFacts:
         return self._change(facts, lambda facts: curation.pin(facts, pinned), **options)
 
     def retire(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:
-        """Retire facts: they are in no prompt any more, and can be restored."""
+        """Retire facts: they are in no further prompt, and can be restored."""
         return self._change(facts, lambda facts: curation.retire(facts, reason), **options)
 
     def restore(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:

@@ -18,10 +18,10 @@ from memory_core.errors import ConfigError, ConflictError
 from memory_core.events import Actor, BlockEdited, BlockRemoved, BlocksOrdered, ConfigurationChanged
 from memory_core.history.change_log import changed_since
 from memory_core.planning.core_memory import check
-from memory_core.store.blocks import Written, read_revisions, update_block, write_text
-from memory_core.store.blocks import remove_block as delete_block
-from memory_core.store.deliveries import forget_deliveries
-from memory_core.store.vectors import remove_nodes
+from memory_core.store.block_rows import Written, read_revisions, update_block, write_text
+from memory_core.store.block_rows import remove_block as delete_block
+from memory_core.store.delivery_rows import forget_deliveries
+from memory_core.store.vector_rows import remove_nodes
 from memory_core.store.writing import Writing
 
 
@@ -50,7 +50,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
         session.recount(w)
 
 
-def put_in(
+def add_block(
     session: Session, w: Writing, block: BaseMemoryBlock[Any], actor: Actor, written: Written | None = None
 ) -> None:
     """Add a block after the others, in an open transaction; `written`: of its text, if it comes from elsewhere."""
@@ -62,7 +62,7 @@ def put_in(
     reconcile.attach(session, w, block, position=position, actor=actor, written=written)
 
 
-def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
+def remove_block(session: Session, w: Writing, name: str, actor: Actor) -> None:
     """Remove a block and its stored units, in an open transaction."""
     delete_block(w, name)
     remove_nodes(w, block=name)
@@ -74,7 +74,7 @@ def take_out(session: Session, w: Writing, name: str, actor: Actor) -> None:
 
 
 def agent_may_edit(attached: SessionBlock) -> bool:
-    """Whether it is an enabled block of plain text that is not read-only for agents."""
+    """Return whether it is an enabled block of plain text that is not read-only for agents."""
     rules = attached.settings
     editable = attached.kind == "static" and rules.get("enabled", True) and not rules.get("read_only", True)
     return bool(editable) and isinstance(decode(attached.state or ""), str)
@@ -97,7 +97,7 @@ def edit_text(session: Session, w: Writing, name: str, change: Callable[[str], s
 
 
 def with_text(session: Session, w: Writing, name: str, revision: int | None) -> SessionBlock:
-    """The block whose text is to be edited, if it is unchanged since `revision`."""
+    """Return the block whose text is to be edited, if it is unchanged since `revision`."""
     attached = session.block(name)
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')

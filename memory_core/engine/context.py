@@ -1,6 +1,6 @@
 """Contexts: the messages sent to the model for one turn, with the plan that produced them.
 
-Gather (read the queue and the blocks), plan (`planning.context`), render (`planning.rendering`), record. Reading
+Gather (read the queue and the blocks), plan (`planning.context_plan`), render (`planning.rendering`), record. Reading
 changes no memory and no counter that a later reading depends on.
 """
 
@@ -14,11 +14,11 @@ from memory_core.blocks.base import BaseMemoryBlock, Content, Item, ReadContext,
 from memory_core.blocks.vector_parts.following import LOOKING_SECONDS, PATIENCE_SECONDS
 from memory_core.config import MemoryConfig
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, sentence
+from memory_core.errors import ContextOverflowError, NotFoundError, StoreError, user_message
 from memory_core.events import BlockFailed, ContextBuilt, Event, Ref, compact, ranges
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, TextPart, independent, message_text
-from memory_core.planning.context import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
+from memory_core.planning.context_plan import ContextPlan, Part, Piece, TruncationOrder, Truncator, plan_context
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -27,10 +27,10 @@ from memory_core.planning.rendering import (
     render_memory,
     section_hash,
 )
-from memory_core.planning.retrieval import budget_for
+from memory_core.planning.retrieval_plan import budget_for
 from memory_core.process import per_process
-from memory_core.store.log import read_events
-from memory_core.store.messages import QueueRow
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import QueueRow
 from memory_core.store.writing import read_texts, session_scope
 from memory_core.tokens import MESSAGE_OVERHEAD, Accounting, TokenCounter
 
@@ -88,7 +88,7 @@ class Context:
         return to_openai(self.messages)
 
     def explain(self) -> str:
-        """The plan in words and numbers, for a notebook or a log."""
+        """Return the plan in words and numbers, for a notebook or a log."""
         plan = self.plan
         lines = [f"{plan.total:,} of {plan.token_limit:,} tokens sent, {plan.free:,} free."]
         if plan.over_by:
@@ -141,7 +141,7 @@ def build_context(
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
 
-    # 2. Plan once everything is read: what has to be cut depends on all sizes together.
+    # 2. Plan once everything is read: cuts depend on all sizes together.
     layout = _Layout(session, read, reading)
     queue = [row for row in rows if not row.pinned]
     pinned = [row for row in rows if row.pinned]
@@ -157,7 +157,7 @@ def build_context(
     )
     # 3. Failures of truncation come with the plan, so the list is complete only now.
     failures |= layout.failures
-    reasons = {name: sentence(error) for name, error in failures.items()}
+    reasons = {name: user_message(error) for name, error in failures.items()}
     context, section = _laid_out(session, plan, layout, pinned, queue, reasons, token_budgets)
     # 4. Record before raising, so that a context over the limit can be inspected in the log.
     if record:
@@ -167,9 +167,9 @@ def build_context(
         except NotFoundError:
             raise
         except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
-            shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote what was said
+            shown = error if isinstance(error, StoreError) else type(error).__name__  # others may quote messages
             _log.warning("A prompt was built that is not in the log. %s", shown)
-            context = replace(context, unrecorded=sentence(error))
+            context = replace(context, unrecorded=user_message(error))
     if plan.over_by and config.when_over == "raise":
         raise ContextOverflowError(
             f"The context is {plan.over_by:,} tokens over the limit of {plan.token_limit:,}: "
@@ -189,7 +189,7 @@ class _Layout:
         self.items = {item.ref: item for content in read.values() for item in content.items}
         self.keep = [words for content in read.values() for words in content.keep]
         self.failures: dict[str, BaseException] = {}
-        """What each block's own truncation failed with, where it did; the block is left out."""
+        """Errors of blocks' own truncation, by block; such a block is left out."""
         self._counter = session.counter
         self._accounting = session.config.accounting
         self._attached = {attached.name: attached for attached in session.blocks}
@@ -211,7 +211,7 @@ class _Layout:
         return item_tokens(item, self._counter, self._accounting)
 
     def truncators(self) -> dict[str, Truncator]:
-        """Blocks with a truncation of their own."""
+        """Return the blocks with a truncation of their own."""
         return {
             name: self._truncator(block, self._attached[name].state, content)
             for name, content in self.read.items()
@@ -324,7 +324,7 @@ def _asked(name: str, content: Content | BaseException, reading: ReadContext) ->
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:
-    """Tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
+    """Return the tokens of the markup around all blocks, and of the extra message where no existing one can carry it.
 
     `roles` are those of the messages in the queue, pinned ones included.
     """
@@ -339,7 +339,7 @@ def _frame(name: str, reading: ReadContext) -> int:
 
 
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseException:
-    """A block's content, or why it could not be read; the context is then built without it."""
+    """Return a block's content, or why it could not be read; the context is then built without it."""
     try:
         if attached.block is None:
             return _last_recorded(attached, reading)
@@ -351,7 +351,7 @@ def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseExcepti
 
 
 def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
-    """Content of a block that this process cannot make, taken from the last recorded context."""
+    """Return content of a block that this process cannot make, taken from the last recorded context."""
     with reading.database.read() as connection:
         built = read_events(connection, reading.session_id, kinds=("context_built",), limit=50, newest_first=True)
         refs: Iterable[str] = ()
@@ -479,7 +479,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
 
 
 def _warn(session: Session, layout: _Layout, failures: Mapping[str, BaseException]) -> None:
-    """One warning for each recorded failure, by its type alone: the text of an exception may quote what was said."""
+    """Log a warning for each recorded failure, with its type alone: an exception's text may quote messages."""
     for name, error in failures.items():
         kind = type(error).__name__
         _log.warning(

@@ -1,5 +1,4 @@
-"""Deliveries: give each block the messages that are due to it, with effect exactly once, however often an attempt
-fails.
+"""Deliveries: pass due messages to each block, with effect exactly once despite failed attempts.
 
 Blocks are served concurrently, each in sequence and under a lease: claim it, work through what is due (slow, nothing
 stored), then store the result and acknowledge in one transaction that still holds the lease. A process that dies in
@@ -20,7 +19,7 @@ from typing import Literal
 from memory_core.blocks.base import CALL_TOKENS, NoWrite, PendingWrite
 from memory_core.engine import reconcile
 from memory_core.engine.session import Session, SessionBlock
-from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, sentence
+from memory_core.errors import ConflictError, MemoryInspectorError, NotFoundError, StoreError, user_message
 from memory_core.events import (
     DeliveryDone,
     DeliveryFailed,
@@ -30,10 +29,10 @@ from memory_core.events import (
     Event,
     ModelCalled,
 )
-from memory_core.models.base import ModelCall
+from memory_core.models.protocols import ModelCall
 from memory_core.process import per_process
-from memory_core.store.blocks import read_state
-from memory_core.store.deliveries import (
+from memory_core.store.block_rows import read_state
+from memory_core.store.delivery_rows import (
     LONGEST_BACKOFF_SECONDS,
     Delivery,
     delivered_messages,
@@ -165,7 +164,7 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
             mine = scope == session_scope(session.id)
             if not force and (mine or (session.id, name) in _waiters()):
                 return Served(name, "waiting", done)  # its holder, or the worker waiting for it, serves this too
-            # The holder skips what has its next attempt later, and other sessions of the user.
+            # The holder skips deliveries whose next attempt is later, and other sessions of the user.
             _waiters().add((session.id, name))
             time.sleep(TURN_SECONDS)
             _waiters().discard((session.id, name))  # before asking again: a worker that comes now waits too
@@ -179,16 +178,15 @@ def _serve_block(session: Session, attached: SessionBlock, force: bool) -> Serve
         return Served(name, "waiting", done, waiting[0].error) if waiting else Served(name, "done", done)
     except _LeaseLost:
         return Served(name, "waiting", done)
-    except BaseException as error:  # the database or the whole session is gone, or something nobody foresaw
+    except BaseException as error:  # the database or the session is gone, or an unforeseen error
         _release_lease(session, key, owner)
         if not isinstance(error, StoreError | NotFoundError):
             _log.warning("Session %r, block %r: serving it failed with %s.", session.id, name, type(error).__name__)
-        return Served(name, "failed", done, sentence(error))
+        return Served(name, "failed", done, user_message(error))
 
 
 def _claimed(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery] | None:
-    """Deliveries waiting for a block, with its lease claimed if one is due; None while another process holds the
-    lease."""
+    """Return deliveries waiting for a block; claims its lease if one is due; None while another process holds it."""
     with session.database.write() as connection:
         waiting = pending(connection, session.id, block)
         if _due(waiting, session.clock(), force) and not claim(
@@ -199,7 +197,7 @@ def _claimed(session: Session, block: str, key: str, owner: str, force: bool) ->
 
 
 def _released(session: Session, block: str, key: str, owner: str, force: bool) -> list[Delivery]:
-    """Deliveries waiting for a block; the lease is released if none is due.
+    """Return the deliveries waiting for a block; the lease is released if none is due.
 
     Both in one transaction: a process that put something and found the lease taken can rely on its holder seeing it.
     """
@@ -258,7 +256,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
         except (StoreError, NotFoundError) as error:
             if attached.block.kind_is_built_in:
                 raise
-            raise _CustomBlockError(sentence(error)) from error  # of a store of its own, not of this database
+            raise _CustomBlockError(user_message(error)) from error  # of a store of its own, not of this database
     calls = call_events(learned.calls, attached.name)
     attempt = due[0].attempts + 1
     try:
@@ -306,7 +304,7 @@ def _failed(
 ) -> Served:
     attempts = due[0].attempts + 1
     ids = tuple(delivery.id for delivery in due)
-    problem = sentence(error)
+    problem = user_message(error)
     parked = attempts >= session.config.delivery_attempts
     pause = backoff_seconds(attempts)
     events: list[Event] = [
@@ -327,7 +325,7 @@ def _failed(
         set_state(w, ids, state, attempts=attempts, error=problem, next_attempt_at=w.now + pause)
         w.record(*events)
         release(w.connection, key, owner)
-    # After the commit, and by the type alone: the text of an exception may quote what was said, or a key.
+    # After the commit, and by the type alone: the text of an exception may quote messages, or a key.
     about = (session.id, attached.name, attempts, type(error).__name__)
     _log.warning("Session %r, block %r: attempt %d to learn failed with %s.", *about)
     if parked:
@@ -336,7 +334,7 @@ def _failed(
 
 
 def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
-    """The first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
+    """Return the first deliveries that may share one call: at least one, then up to `CALL_TOKENS`.
 
     The last attempt before parking is made with one delivery, so that one impossible delivery parks no others.
     """
@@ -353,7 +351,7 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
 
 
 def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
-    """Whether the first delivery is due: it decides, as a block is served in sequence."""
+    """Return whether the first delivery is due: it decides, as a block is served in sequence."""
     if not deliveries:
         return False
     pause = deliveries[0].next_attempt_at - now
@@ -368,7 +366,7 @@ def scope_key(session: Session, attached: SessionBlock) -> str:
 
 
 def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
-    """Events for the model calls of a block's learner."""
+    """Return the events for the model calls of a block's learner."""
     return [
         ModelCalled(c.purpose, c.model, c.input_tokens, c.output_tokens, round(c.seconds, 3), c.cost, block)
         for c in calls
@@ -376,7 +374,7 @@ def call_events(calls: Sequence[ModelCall], block: str) -> list[Event]:
 
 
 def stored_outputs(calls: Sequence[ModelCall]) -> list[StoredOutput]:
-    """The answers of calls, as they are kept."""
+    """Return the answers of calls, as they are kept."""
     return [
         StoredOutput(
             c.output.key, c.output.text, c.output.readable,
@@ -403,9 +401,9 @@ def _release_lease(session: Session, key: str, owner: str) -> None:
 
 def _by_block(session: Session, ids: Sequence[int] | None, *, states: Sequence[str]) -> dict[str, list[int]]:
     with session.database.read() as connection:
-        found = read_deliveries(connection, session.id, states=states)
+        deliveries = read_deliveries(connection, session.id, states=states)
     chosen: dict[str, list[int]] = {}
-    for delivery in found:
+    for delivery in deliveries:
         if ids is None and delivery.state != "parked":
             continue
         if ids is None or delivery.id in ids:

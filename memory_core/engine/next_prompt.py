@@ -17,13 +17,12 @@ from memory_core.engine.queue import plan_under
 from memory_core.engine.session import Session, SessionBlock
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns
-from memory_core.store.deliveries import last_turn_heard, pending_by_block
-from memory_core.store.messages import QueueRow, plain_message, read_messages, sizes_between
+from memory_core.store.delivery_rows import last_turn_heard, pending_by_block
+from memory_core.store.message_rows import QueueRow, plain_message, read_messages, sizes_between
 from memory_core.store.writing import SessionState, read_session
 
 MAX_LEARNED = 200
-"""Maximum number of messages a block learns from in a preview: embedding more takes seconds, too slow while a slider is
-moved."""
+"""Maximum messages a block learns from in a preview: embedding more is too slow while a slider moves."""
 
 NOT_STORED = 2**40
 """First id for facts, relations and units that exist only in a preview."""
@@ -67,7 +66,7 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     if state is not None:
         after, unknown = _learned(after, state, newest, left)
     tokens_queued = sum(each.tokens for each in queued)
-    elsewhere = tuple(each.name for each in session.blocks if each.block is not None and each.block.read_elsewhere)
+    elsewhere = tuple(block.name for block in session.blocks if block.block is not None and block.block.read_elsewhere)
     return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown, elsewhere)
 
 
@@ -81,11 +80,11 @@ def flush_now(session: Session) -> FlushPlan:
 def _learned(
     session: Session, state: SessionState, newest: SizedMessage, left: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
-    """The session with its blocks as after learning from that message, and the names of unpredictable ones."""
+    """Return the session with its blocks as after learning from that message, and the names of unpredictable ones."""
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
-        due = {each.name: _due(session, connection, state, each, newest, left) for each in session.blocks}
+        due = {block.name: _due(session, connection, state, block, newest, left) for block in session.blocks}
     for attached in session.blocks:
         seqs = due[attached.name]
         waits = attached.learns and attached.name in waiting
@@ -106,7 +105,7 @@ def _due(
     newest: SizedMessage,
     left: Collection[int],
 ) -> list[int]:
-    """Numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
+    """Return the numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
     if not attached.learns:
         return []
     if attached.deliver_on == "turn":
@@ -119,7 +118,7 @@ def _due(
 
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:
-    """The block after learning from these messages; None where that cannot be predicted."""
+    """Return the block after learning from these messages; None where that cannot be predicted."""
     if attached.block is None or attached.waits_for(session.services) is not None or len(seqs) > MAX_LEARNED:
         return None
     with session.database.read() as connection:

@@ -15,17 +15,17 @@ from memory_core.formats.given_message import GivenMessage, as_messages
 from memory_core.messages import MessageStatus, unstorable
 from memory_core.planning.flush import FlushPlan, Queue, SizedMessage, Trigger, complete_turns, plan_flush
 from memory_core.planning.rendering import strip_memory
-from memory_core.store.deliveries import given_seqs, last_turn_heard, queue_delivery, read_deliveries
+from memory_core.store.delivery_rows import given_seqs, last_turn_heard, queue_delivery, read_deliveries
 from memory_core.store.erasing import message_seqs, remove_messages
-from memory_core.store.log import section_went_out
-from memory_core.store.messages import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
+from memory_core.store.log_rows import section_went_out
+from memory_core.store.message_rows import NewMessage, add_messages, archive, oldest_queued, queued_turns, sizes_between
 from memory_core.store.writing import Writing
 
 
 def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[str]) -> list[NewMessage]:
     """Check and count messages; store nothing.
 
-    What stands for several, as a list of results of tools, gets its id for the first and `id:2`, … for the others.
+    An entry that holds several messages, such as tool results, gives its id to the first and `id:2`, … to the others.
 
     Raises:
         MessageError: one of them is not a message, or cannot be stored.
@@ -51,19 +51,19 @@ def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: 
 
 def without_sections(session: Session, connection: Connection, messages: Sequence[NewMessage]) -> list[NewMessage]:
     """Remove memory sections that this engine had added; drop messages that contained nothing else."""
-    left = []
+    remaining_messages = []
     for new in messages:
         message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
         if message is new.message:
-            left.append(new)
+            remaining_messages.append(new)
         elif message.parts or message.additional_kwargs:
             tokens = session.counter.message(message)
-            left.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
-    return left
+            remaining_messages.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
+    return remaining_messages
 
 
 def drop(w: Writing, seqs: Sequence[int], tokens: int) -> None:
-    """Take messages out of the queue for good; no block is given them."""
+    """Remove messages from the queue for good; no block receives them."""
     remove_messages(w, seqs)
     w.record(QueueReplaced(removed=ranges(seqs), tokens=tokens))
 
@@ -192,7 +192,7 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
 
 
 def due_at_once(session: Session, connection: Connection, deliver_on: str) -> list[int]:
-    """Messages a new block receives at once: those that left the queue, or every complete turn."""
+    """Return the messages a new block receives at once: those that left the queue, or every complete turn."""
     if deliver_on == "turn":
         return [message.seq for message in complete_turns(sizes_between(connection, session.id, after=0))]
     return message_seqs(connection, session.id, MessageStatus.ARCHIVED) if deliver_on == "flush" else []

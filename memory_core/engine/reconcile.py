@@ -28,7 +28,7 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash, unstorable
 from memory_core.planning.curation import New
-from memory_core.store.blocks import (
+from memory_core.store.block_rows import (
     BlockRecord,
     Written,
     add_block,
@@ -37,8 +37,8 @@ from memory_core.store.blocks import (
     update_block,
     write_text,
 )
-from memory_core.store.deliveries import skip_deliveries
-from memory_core.store.facts import add_fact, read_facts
+from memory_core.store.delivery_rows import skip_deliveries
+from memory_core.store.fact_rows import add_fact, read_facts
 from memory_core.store.writing import LEARNERS, SessionState, Writing
 
 Block = BaseMemoryBlock[Any]
@@ -89,7 +89,7 @@ def create_or_join(
         session.config = MemoryConfig(**json.loads(w.session.config))
         if blocks is not None:
             _reconcile_blocks(session, w, made)
-        # 4. Load what is stored by now, after writing the texts it reads.
+        # 4. Load the stored state, after writing the texts it reads.
         session.adopt(blocks or ())
         w.flush_contents()
         session.load(w.connection, w.session)
@@ -143,12 +143,12 @@ def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> N
     moved = _takes_order(w, [block.name for block in given])
     for position, block in enumerate(given):
         _check_user(session, block)
-        known = stored.get(block.name)
-        if known is None:
+        known_record = stored.get(block.name)
+        if known_record is None:
             _add(session, w, block, position=position)
             continue
-        _reconcile_block(session, w, block, known)
-        if moved and known.position != position:
+        _reconcile_block(session, w, block, known_record)
+        if moved and known_record.position != position:
             update_block(w, block.name, position=position)
             w.session.revision += 1
     names = [record.name for record in read_blocks(w.connection, session.id)]
@@ -157,7 +157,7 @@ def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> N
 
 
 def _takes_order(w: Writing, names: list[str]) -> bool:
-    """Whether the constructor's order of blocks applies: it does when it differs from the last constructor's."""
+    """Return whether the constructor's order of blocks applies: it does when it differs from the last constructor's."""
     constructor = json.loads(w.session.constructor)
     if constructor.get(_ORDER) == names:
         return False
@@ -172,14 +172,14 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
             "choose another name, or remove the stored one first"
         )
     constructor = _constructor_values(block)
-    given, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
+    passed, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
     # A setting added by a later version had its legacy default before.
     before = {**_defaults(block), **block.legacy_defaults(record.settings)}
     later = {k: v for k, v in before.items() if k not in record.settings}
     had = {**later, **last["settings"]} if record.constructor else {}
-    wins = {k: v for k, v in given["settings"].items() if had.get(k, _MISSING) != v}
+    wins = {k: v for k, v in passed["settings"].items() if had.get(k, _MISSING) != v}
     changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}
-    loses = {k: v for k, v in given["settings"].items() if k not in wins and record.settings.get(k, v) != v}
+    loses = {k: v for k, v in passed["settings"].items() if k not in wins and record.settings.get(k, v) != v}
     if constructor != record.constructor:
         settings = {**record.settings, **wins}
         update_block(w, block.name, settings=settings, constructor=constructor)
@@ -190,7 +190,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
             w.record(BlockEdited(record.name, record.revision, None, None, after, ignored_settings=ignored))
     if isinstance(block, StaticMemoryBlock):
         text = encode(block.static_content)
-        if given["state"] != last["state"]:
+        if passed["state"] != last["state"]:
             ignored_text = record.text if record.text != content_hash(text) else None
             write_text(w, record, text, actor="engine", ignored=ignored_text)
         elif record.text != content_hash(text):
@@ -202,7 +202,7 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
                 ignored=w.store_text(text),
             )
             w.record(edited)
-    elif block.type not in BUILT_IN and given["state"] != last["state"]:
+    elif block.type not in BUILT_IN and passed["state"] != last["state"]:
         update_block(w, block.name, state=w.store_text(block.state_json()))
 
 
@@ -237,7 +237,7 @@ def _add(
 
 def _reconcile_learners(session: Session, w: Writing) -> None:
     """Store the models this program learns with: a process without them leaves learning to one that has them."""
-    blocks = [each.block for each in session.blocks if each.block is not None and session.services.standing]
+    blocks = [each.block for each in session.blocks if each.block is not None and session.services.records_learners]
     here = {block.name: model for block in blocks if (model := block.learner(session.services)) is not None}
     _set_learners(session, w, here)
 
@@ -245,7 +245,7 @@ def _reconcile_learners(session: Session, w: Writing) -> None:
 def _set_learners(session: Session, w: Writing, given: Mapping[str, str], *, freed: Collection[str] = ()) -> None:
     constructor = json.loads(w.session.constructor)
     before = constructor.pop(LEARNERS, {})
-    left = {each.name for each in session.blocks}.difference(freed)
+    left = {block.name for block in session.blocks}.difference(freed)
     after = {name: model for name, model in {**before, **given}.items() if name in left}
     if after != before:
         w.session.constructor = json.dumps({**constructor, **({LEARNERS: after} if after else {})})

@@ -1,4 +1,4 @@
-"""One open session: its configuration and blocks, as stored, joined with the caller's objects."""
+"""Open session: its configuration and blocks, as stored, joined with the caller's objects."""
 
 import copy
 import json
@@ -18,12 +18,12 @@ from memory_core.blocks.static import StaticMemoryBlock, decode, encode
 from memory_core.config import MemoryConfig
 from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import QueueRecounted
-from memory_core.planning.facts import Fact
-from memory_core.planning.graph import Graph
+from memory_core.planning.fact_merging import Fact
+from memory_core.planning.graph_rules import Graph
 from memory_core.services import Services
-from memory_core.store.blocks import BlockRecord, read_blocks
+from memory_core.store.block_rows import BlockRecord, read_blocks
 from memory_core.store.database import Database
-from memory_core.store.messages import QueueRow, StoredMessage, read_queue, recount
+from memory_core.store.message_rows import QueueRow, StoredMessage, read_queue, recount
 from memory_core.store.writing import (
     LEARNERS,
     Clock,
@@ -41,7 +41,7 @@ Block = BaseMemoryBlock[Any]
 
 @dataclass(frozen=True, slots=True)
 class SessionBlock:
-    """A block of the session; `block` is None where this process cannot make it."""
+    """Block of the session; `block` is None if this process cannot make it."""
 
     record: BlockRecord
     block: Block | None
@@ -72,7 +72,7 @@ class SessionBlock:
 
     @property
     def learns(self) -> bool:
-        """Whether the block is given messages."""
+        """True if the block receives messages."""
         settings = self.record.settings
         wanted = settings.get("enabled", True) and settings.get("accept_short_term_memory", True)
         return bool(wanted) and self.kind != "static"
@@ -115,7 +115,7 @@ class ImaginedBlocks:
     """Graph by block, in place of the stored one."""
 
     def of(self, attached: SessionBlock) -> SessionBlock:
-        """The block with the trial changes applied.
+        """Return the block with the trial changes applied.
 
         Raises:
             ConfigError: a setting is impossible, or the block has no text, no facts or no graph.
@@ -162,7 +162,7 @@ class Session:
         self.config = MemoryConfig()
         self.blocks: tuple[SessionBlock, ...] = ()
         self._loaded: Version | None = None
-        """Of what `config` and `blocks` are; None: they are to be loaded."""
+        """Revision of `config` and `blocks`; None if they are still to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
         self._given: dict[str, Block] = {}
@@ -198,7 +198,7 @@ class Session:
         self._initial.update(initial or {})
 
     def block(self, name: str) -> SessionBlock:
-        """The block of that name.
+        """Return the block of that name.
 
         Raises:
             NotFoundError: the session has none.
@@ -209,7 +209,7 @@ class Session:
         raise NotFoundError(f'This session has no block called "{name}".')
 
     def imagined(self, config: MemoryConfig, blocks: "ImaginedBlocks") -> "Session":
-        """A copy of the session under another configuration, or with trial changes to its blocks. Read-only."""
+        """Return a copy of the session under another configuration, or with trial changes to its blocks. Read-only."""
         other = copy.copy(self)
         other.config = config
         stay = [attached for attached in self.blocks if attached.name not in blocks.without]
@@ -218,13 +218,13 @@ class Session:
         return other
 
     def with_queue(self, rows: Sequence[QueueRow]) -> "Session":
-        """A copy of the session with another queue. Read-only."""
+        """Return a copy of the session with another queue. Read-only."""
         other = copy.copy(self)
         other._imagined, other._other_queue = True, tuple(rows)
         return other
 
     def with_blocks(self, blocks: Sequence[SessionBlock]) -> "Session":
-        """A copy of the session with other block states. Read-only."""
+        """Return a copy of the session with other block states. Read-only."""
         other = copy.copy(self)
         other._imagined, other.blocks = True, tuple(blocks)
         return other
@@ -243,7 +243,7 @@ class Session:
         )
 
     def sibling(self, session_id: str) -> "Session":
-        """Another session, opened with this one's services, tokenizer and copies of its block objects.
+        """Return another session, opened with this one's services, tokenizer and copies of its block objects.
 
         A branch thus learns with the same models. Static blocks are not copied: their stored texts apply.
 
@@ -289,7 +289,7 @@ class Session:
             self.keep_up(connection)
 
     def queue(self, connection: Connection) -> tuple[QueueRow, ...]:
-        """Messages of the queue, pinned ones included. Between flushes only new rows are read."""
+        """Return the messages of the queue, pinned ones included. Between flushes only new rows are read."""
         state = self.keep_up(connection)
         if self._other_queue is not None:
             return self._other_queue
@@ -370,7 +370,7 @@ class Session:
 
 
 def _unstored(block: Block) -> SessionBlock:
-    """A block that is not stored, in the state right after it is added."""
+    """Return a block that is not stored, in the state right after it is added."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else None
     record = BlockRecord(block.name, 0, block.type, block.settings(), "", None, 0, None)
     if isinstance(block, FactExtractionMemoryBlock):

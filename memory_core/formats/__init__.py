@@ -1,1 +1,1 @@
-"""One message in the forms of other libraries: taken from them, and given to them."""
+"""Conversion of messages from and to the forms of other libraries."""

@@ -1,6 +1,6 @@
-"""One message in the form of any library, service or export in use, as `ChatMessage`s.
+"""Read a message in the form of any library, service or export in use, as `ChatMessage`s.
 
-Which form it is shows in its fields. What a form has beyond OpenAI's is put into OpenAI's fields first, so that content
+The form is detected by its fields. Fields beyond OpenAI's are mapped to OpenAI's first, so that content
 and calls are read in one place (`content`, `openai_message`).
 """
 
@@ -25,7 +25,7 @@ TIMES = ("create_time", "created_at", "timestamp")
 
 
 def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage]:
-    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
 
     An unknown role is the assistant's, its name is kept; `other_as_text` as in `messages_from_openai`. Characters that
     cannot be stored become U+FFFD.
@@ -42,13 +42,13 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     chat = as_chat(data)
     if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
         chat = {**chat, "content": text}
-    found = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
+    messages = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
     time = said_at(data)
-    return [timed(message, time) for message in found]
+    return [timed(message, time) for message in messages]
 
 
 def as_chat(data: Any) -> Any:
-    """An entry in OpenAI's fields; one of no other known form as it came."""
+    """Return an entry in OpenAI's fields; one of no other known form as it came."""
     if not isinstance(data, Mapping):
         return data
     if (fields := langchain_fields(data)) is not None:
@@ -66,7 +66,7 @@ def as_chat(data: Any) -> Any:
 
 
 def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The fields of a LangChain message, its `type` among them, in any form it is written; None if it is none."""
+    """Return the fields of a LangChain message, including `type`, from any of its forms; None if it is none."""
     match data:
         case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
             return {**fields, "type": _CLASSES.get(name.removesuffix("Chunk"), fields.get("type") or name)}
@@ -90,16 +90,16 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
     chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
     chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}
     listed = [fields.get(name) for name in ("tool_calls", "invalid_tool_calls")]
-    calls = [call for each in listed if isinstance(each, list) for call in each]
+    calls = [call for item in listed if isinstance(item, list) for call in item]
     return chat | ({"tool_calls": calls} if calls else {})
 
 
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of ChatGPT's export; what is sent to another recipient than all is a call of that tool."""
+    """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
     said: Any = content.get("parts")
     if not isinstance(said, list):
         said = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
-    said = [each if isinstance(each, str) else _chatgpt_part(each) for each in said]
+    said = [item if isinstance(item, str) else _chatgpt_part(item) for item in said]
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
         texts = [
@@ -132,19 +132,19 @@ def _is_text(value: Any) -> bool:
 
 
 def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """A message of Claude's export, with the texts that were pasted as attachments."""
+    """Return a message of Claude's export, with the texts that were pasted as attachments."""
     said = data.get("content") or data.get("text")
     attached = data.get("attachments")
     pasted = [
-        each["extracted_content"]
-        for each in (attached if isinstance(attached, list) else ())
-        if isinstance(each, Mapping) and isinstance(each.get("extracted_content"), str)
+        item["extracted_content"]
+        for item in (attached if isinstance(attached, list) else ())
+        if isinstance(item, Mapping) and isinstance(item.get("extracted_content"), str)
     ]
     return {"role": sender, "content": [*(said if isinstance(said, list) else [said]), *pasted]}
 
 
 def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
-    """A message of ShareGPT and its relatives, where a call is a speaker of its own."""
+    """Return a message of ShareGPT and its relatives, where a call is a speaker of its own."""
     if sender not in ("function_call", "tool_call"):
         return {"role": sender, "content": value}
     try:
@@ -157,6 +157,6 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
 
 
 def said_at(data: Any) -> float | None:
-    """When an entry was said, in seconds since 1970; None where it does not tell."""
-    given = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
-    return seconds_of(given)
+    """Return the time of an entry in seconds since 1970; None if it has none."""
+    value = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
+    return seconds_of(value)

@@ -12,7 +12,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """`messages` as chat completions take them.
+    """Convert `messages` to the form of chat completions.
 
     Nothing of `additional_kwargs` is sent but the id a tool result answers to. Thinking is not sent back.
     A call without an id gets one; a call whose result is missing gets a result that says so, and a result
@@ -50,7 +50,7 @@ def to_openai(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
 
 
 def _object(call: ToolCallPart) -> str:
-    """The arguments as a JSON object: what a model wrote that is none would be refused when it is sent back."""
+    """Return the arguments as a JSON object, as endpoints refuse anything else that a model wrote."""
     return json.dumps({"arguments": call.tool_kwargs}) if isinstance(call.tool_kwargs, str) else call.arguments
 
 

@@ -1,7 +1,7 @@
 """The content of a message in every form in use, read into parts.
 
 One reader for OpenAI (chat and Responses), Anthropic, Gemini, Mistral, Bedrock, LangChain, the Vercel AI SDK and
-OpenTelemetry. An entry of no known form costs itself alone: it is `Unread`, and keeps what it was.
+OpenTelemetry. An entry of unknown form becomes `Unread` with its original value; the others are read.
 """
 
 import json
@@ -39,7 +39,7 @@ _FILES = {
     "file": "document", "input_file": "document", "document": "document", "document_url": "document",
     "media": "document", "blob": "document", "uri": "document",
 }  # fmt: skip
-"""Kind of file by the type of an entry; a MIME type beside the data decides before it."""
+"""Kind of file by the type of an entry; a MIME type beside the data takes precedence."""
 
 _WRAPPED = {
     "functionCall": "tool_call", "function_call": "tool_call", "toolUse": "tool_call",
@@ -90,7 +90,7 @@ Entry = Part | ToolResult | Unread
 
 
 def read_content(content: Any) -> list[Entry]:
-    """The entries of a message's content, in order; empty texts are left out.
+    """Return the entries of a message's content, in order; empty texts are left out.
 
     `content` is text, a list of entries, one entry, or any other JSON value, which is read as its JSON text.
 
@@ -103,13 +103,13 @@ def read_content(content: Any) -> list[Entry]:
 
 
 def text_of(entries: Sequence[Entry]) -> str:
-    """The texts of entries in lines; what cannot be read is there as its JSON."""
-    texts = (each.text for each in entries if isinstance(each, TextPart | Unread))
+    """Return the texts of entries in lines; what cannot be read is there as its JSON."""
+    texts = (entry.text for entry in entries if isinstance(entry, TextPart | Unread))
     return "\n".join(texts)
 
 
 def read_call(entry: Any) -> ToolCallPart | None:
-    """A call of a tool in any form; None where it names no tool."""
+    """Return a call of a tool in any form; None where it names no tool."""
     if not isinstance(entry, Mapping):
         return None
     for inner in ("tool_call", "function", "custom", "toolUse"):
@@ -118,12 +118,12 @@ def read_call(entry: Any) -> ToolCallPart | None:
     name = first_text(entry, "name", "toolName", "tool_name")
     if not name:
         return None
-    given = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), None)
-    return ToolCallPart(tool_call_id=first_text(entry, *_IDS), tool_name=name, tool_kwargs=_arguments(given))
+    value = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), None)
+    return ToolCallPart(tool_call_id=first_text(entry, *_IDS), tool_name=name, tool_kwargs=_arguments(value))
 
 
 def first_text(entry: Mapping[str, Any], *names: str) -> str | None:
-    """The first of some fields that is a text that is not empty, or a number."""
+    """Return the first of some fields that is a text that is not empty, or a number."""
     for name in names:
         value = entry.get(name)
         if (isinstance(value, str) and value) or (isinstance(value, int) and not isinstance(value, bool)):
@@ -136,8 +136,8 @@ def _entries(content: Any) -> Iterator[Entry]:
         if content:
             yield TextPart(text=content)
     elif isinstance(content, list | tuple):
-        for each in content:
-            yield from _entries(each)
+        for item in content:
+            yield from _entries(item)
     elif isinstance(content, Mapping):
         yield from _entry(content)
     elif content is not None:
@@ -145,11 +145,11 @@ def _entries(content: Any) -> Iterator[Entry]:
 
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
-    """One entry, by its type, or by the field that holds it where it has none."""
-    if not isinstance(given := entry.get("type", ""), str):
+    """Read an entry by its type, or if it has none, by the field that holds it."""
+    if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
         return
-    kind, own = given.replace("-", "_"), entry
+    kind, own = value.replace("-", "_"), entry
     if not kind:
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
         if field == "message_content":
@@ -169,9 +169,9 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
         found = _file(own, kind)
     elif kind in _TEXTS:
         found = _text(own)
-    elif kind.startswith("tool_") and "toolCallId" in own:  # a call and what came of it, of the Vercel AI SDK
+    elif kind.startswith("tool_") and "toolCallId" in own:  # a call with its result, as the Vercel AI SDK writes it
         result = _result(own) if any(own.get(name) is not None for name in ("output", "result")) else None
-        found = filter(None, [read_call({"name": given.partition("-")[2], **own}), result])
+        found = filter(None, [read_call({"name": value.partition("-")[2], **own}), result])
     else:
         found = _unknown(own)
     yield from (Unread(entry) if each is None else each for each in found)
@@ -201,13 +201,13 @@ def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
 
 
 def _result(entry: Mapping[str, Any]) -> ToolResult:
-    given = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
-    if isinstance(given, Mapping) and set(given) <= {"type", "value"} and "value" in given:  # the Vercel AI SDK
-        given = given["value"]
-    if isinstance(given, Mapping) and set(given) == {"result"}:  # Gemini's
-        given = given["result"]
+    value = next((entry[name] for name in _OUTPUTS if entry.get(name) is not None), None)
+    if isinstance(value, Mapping) and set(value) <= {"type", "value"} and "value" in value:  # the Vercel AI SDK
+        value = value["value"]
+    if isinstance(value, Mapping) and set(value) == {"result"}:  # Gemini's
+        value = value["result"]
     return ToolResult(
-        first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(given))
+        first_text(entry, *_IDS), first_text(entry, "name", "toolName", "tool_name"), tuple(read_content(value))
     )
 
 
@@ -235,7 +235,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
 
 
 def _located(entry: Any, kind: str) -> tuple[str, str] | None:
-    """Address and MIME type of a file: a `data:` URL where the data stand in the entry; None where neither does."""
+    """Return address and MIME type of a file: a `data:` URL if the entry holds the data; None if it has neither."""
     if isinstance(entry, str):
         return (entry, "") if ":" in entry[:64] else (f"data:;base64,{entry}", "") if entry else None
     if not isinstance(entry, Mapping):
@@ -266,7 +266,7 @@ def _mime_in(data: str) -> str:
 
 
 def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
-    """The text of an entry of an unknown type, and the rest of it as it came."""
+    """Yield the text of an entry of an unknown type, and the rest of it as it came."""
     text = entry.get("text")
     if not isinstance(text, str) or not text:
         yield Unread(entry)

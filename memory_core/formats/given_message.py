@@ -10,22 +10,22 @@ from memory_core.formats.openai_message import messages_from_openai
 from memory_core.messages import ChatMessage
 
 _SAYS = ("content", "parts", "tool_calls", "function_call", "refusal", "reasoning_content", "audio")
-"""Fields that say something: without any of them, a mapping was meant for something else."""
+"""Fields with content: a mapping without any of them is not a message."""
 
 
 @runtime_checkable
 class Dumped(Protocol):
-    """What the client libraries answer with: a pydantic object."""
+    """Pydantic object, as client libraries return it."""
 
     def model_dump(self) -> dict[str, Any]: ...
 
 
 GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
-"""What `Memory.put` takes. A whole answer of chat completions stands for its first choice's message."""
+"""Input of `Memory.put`. A whole chat completion stands for its first choice's message."""
 
 
 def as_messages(given: Any) -> list[ChatMessage]:
-    """The messages that a program means by what it gives: one, and one for each result of a tool that it lists.
+    """Return the messages of a program's input: one, and one for each tool result that it lists.
 
     Raises:
         MessageError: it is no message, or its role is unknown.
@@ -47,7 +47,7 @@ def as_messages(given: Any) -> list[ChatMessage]:
     if isinstance(data.get("message"), Mapping) and "role" not in data:
         return as_messages(data["message"])
     if "blocks" in data:
-        # In JSON's own types: files are bytes otherwise, and addresses objects.
+        # In JSON's types: otherwise files are bytes, and addresses objects.
         message, notes = message_from_llamaindex(given.model_dump(mode="json") if dumped else data)
         if notes:
             raise MessageError(f"this message cannot be kept as it is: {notes[0]}")

@@ -9,13 +9,13 @@ from memory_core.limits import MAX_VALUES, Budget
 from memory_core.messages import MAX_DEPTH
 
 _DEPTH = MAX_DEPTH - 10
-"""How deep a value may be nested, with room for the message around it."""
+"""Maximum nesting of a value, with room for the message around it."""
 
 
 def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
-    """The value of a JSON text, None if it has more than `most`, or is none. Bytes of no character become U+FFFD."""
+    """Parse a JSON text; None if it is invalid or has more than `most` values. Undecodable bytes become U+FFFD."""
     try:
-        if len(data) > most:  # what is shorter holds fewer
+        if len(data) > most:  # a shorter text holds fewer
             Budget("request", items=most).take_json(data)
         return json.loads(data.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError):
@@ -23,11 +23,11 @@ def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
 
 
 def storable_value(value: Any, depth: int = _DEPTH) -> Any:
-    r"""A JSON value that can be stored: what is nested too deep, and a number without an end, is its JSON text.
+    r"""Return a storable JSON value: values nested too deep and infinite numbers become their JSON text.
 
-    A program's object, which JSON has no form for, is its text.
+    Objects without a JSON form become their text.
 
-    Two halves of a character that were sent one after the other are that character; a half alone becomes U+FFFD.
+    Surrogate pairs are joined; a lone surrogate becomes U+FFFD.
 
     >>> storable_value(["\ud83d" + "\ude00", "\ud83d", float("inf")])
     ['😀', '�', 'Infinity']
@@ -44,7 +44,7 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
         except (RecursionError, ValueError):  # an object that holds itself
             return "(nested too deep to be kept)"
     if not isinstance(value, dict):
-        return [storable_value(each, depth - 1) for each in value]
+        return [storable_value(item, depth - 1) for item in value]
     return {_whole_characters(str(key)): storable_value(each, depth - 1) for key, each in value.items()}
 
 

@@ -17,7 +17,7 @@ def AudioBlock(audio: bytes | None = None, *, url: str | None = None, format: st
 
 
 def VideoBlock(video: bytes | None = None, *, url: str | None = None, video_mimetype: str | None = None) -> FilePart:
-    """A film; as `AudioBlock`."""
+    """Return a film; as `AudioBlock`."""
     return _file("video", video, url, {"video_mimetype": video_mimetype})
 
 
@@ -28,7 +28,7 @@ def DocumentBlock(
     title: str | None = None,
     document_mimetype: str | None = None,
 ) -> FilePart:
-    """A document; as `AudioBlock`."""
+    """Return a document; as `AudioBlock`."""
     return _file("document", data, url, {"document_mimetype": document_mimetype, "title": title}, field="data")
 
 

@@ -1,4 +1,4 @@
-"""One message as LlamaIndex stores it, as a `ChatMessage`, and back.
+"""Convert a message as LlamaIndex stores it to a `ChatMessage`, and back.
 
 The form is that of `llama_index.core.llms.ChatMessage` as JSON: `role`, `blocks` by `block_type`,
 `additional_kwargs`; before version 0.12 a plain `content`. Files that are named only by a path of
@@ -30,7 +30,7 @@ _FILES = {
     "video": ("video", "video_mimetype", "video/mp4"),
     "document": ("data", "document_mimetype", "application/octet-stream"),
 }
-"""By block type: the field with the bytes as base64, the one with their kind, and what they are without it."""
+"""By block type: field with the bytes as base64, field with their MIME type, and its default."""
 
 
 def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatMessage, tuple[str, ...]]:
@@ -50,13 +50,13 @@ def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatM
     parts: list[Part] = []
     other: list[Any] = []
     for number, block in enumerate(_blocks(data), 1):
-        for found in _parts(block, number):
-            if isinstance(found, str):
-                notes.append(found)
-            elif isinstance(found, Unread):
-                other.append(found.value)
+        for part in _parts(block, number):
+            if isinstance(part, str):
+                notes.append(part)
+            elif isinstance(part, Unread):
+                other.append(part.value)
             else:
-                parts.append(found)
+                parts.append(part)
     if not isinstance(role, str):
         raise MessageError('"role" is not text')
     if other:
@@ -82,7 +82,7 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
 
 
 def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
-    """Parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
+    """Yield parts of a message from a content block, what is kept as it came, or notes on what cannot be converted."""
     match block:
         case {"block_type": "text", "text": str(text)}:
             yield TextPart(text=text)
@@ -115,7 +115,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
 
 
 def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
-    """A file of one of the kinds of `_FILES`; None where neither bytes nor an address are given."""
+    """Read a file of a kind in `_FILES`; None if it has neither bytes nor an address."""
     field, kind_field, otherwise = _FILES[kind]
     data, told = block.get(field), block.get(kind_field)
     url = block.get("url")
@@ -132,7 +132,7 @@ def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
 
 
 def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
-    """A message as LlamaIndex's stores keep it."""
+    """Return a message as LlamaIndex's stores keep it."""
     return {
         "role": str(message.role),
         "additional_kwargs": dict(message.additional_kwargs),
@@ -141,7 +141,7 @@ def message_to_llamaindex(message: ChatMessage) -> dict[str, Any]:
 
 
 def part_to_llamaindex(part: Part) -> dict[str, Any]:
-    """A part of a message as a content block of LlamaIndex."""
+    """Return a part of a message as a content block of LlamaIndex."""
     if isinstance(part, TextPart):
         return {"block_type": "text", "text": part.text}
     if isinstance(part, ThinkingPart):

@@ -1,4 +1,4 @@
-"""When a message was said: times in any unit or as text, kept as metadata of the message."""
+"""Times of messages, in any unit or as text, stored as metadata of the message."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,7 +7,7 @@ from memory_core.messages import ChatMessage
 
 
 def seconds_of(given: Any) -> float | None:
-    """A time in seconds since 1970, of a number of seconds, milli-, micro- or nanoseconds, or of ISO 8601 text."""
+    """Return seconds since 1970 from a number of seconds, milli-, micro- or nanoseconds, or from ISO 8601 text."""
     if isinstance(given, str):
         try:
             found = datetime.fromisoformat(given)
@@ -25,7 +25,7 @@ _UNITS = (1, 1_000, 1_000_000, 1_000_000_000)
 
 
 def timed(message: ChatMessage, at: float | None) -> ChatMessage:
-    """The message with its time as metadata, by which a question about a date finds it; its own time stays."""
+    """Return the message with its time as metadata, by which a question about a date finds it; its own time stays."""
     if at is None or message.additional_kwargs.get("time") is not None:
         return message
     written = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,7 +1,7 @@
-"""Messages as items of OpenAI's Responses API, which the OpenAI Agents SDK keeps, and back.
+"""Convert messages to items of OpenAI's Responses API, which the OpenAI Agents SDK stores, and back.
 
-What a model says in one answer (reasoning, text, calls) is several items there and one message here. An item comes back
-as it was: what a message has no place for is kept in `additional_kwargs`, without the texts that its parts hold.
+An answer (reasoning, text, calls) is several items there and one message here. The round trip is lossless: fields
+that a message lacks are stored in `additional_kwargs`, without the texts that its parts hold.
 """
 
 import json
@@ -23,13 +23,13 @@ from memory_core.messages import (
 )
 
 _FILLED = ("text", "refusal", "image_url")
-"""Fields of content whose texts stand in the message's parts."""
+"""Fields of content whose texts are in the message's parts."""
 _OUTPUTS = ("function_call_output", "custom_tool_call_output")
 _TEXTS = ("input_text", "output_text", "text", "refusal")
 
 
 def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]:
-    """The messages that items make together.
+    """Return the messages that items make together.
 
     Raises:
         MessageError: something is no item; the sentence names its place.
@@ -46,7 +46,7 @@ def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]
 
 
 def items_from_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """The items of messages: those they were made of, or new ones where they have none or were changed since."""
+    """Return the items of messages: their original ones, or new ones if they have none or were changed since."""
     return [item for message in messages for item in items_of(message)]
 
 
@@ -67,7 +67,7 @@ def items_of(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def without_last_item(message: ChatMessage) -> ChatMessage | None:
-    """The message without the last of its items; None if it has one only."""
+    """Return the message without the last of its items; None if it has one only."""
     frames = message.additional_kwargs.get(ITEMS) or []
     if len(frames) < 2:
         return None
@@ -107,7 +107,7 @@ def _message(item: dict[str, Any]) -> ChatMessage:
 
 
 def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
-    """Content without its texts and pictures, and these as parts."""
+    """Return content without its texts and pictures, and these as parts."""
     if isinstance(content, str):
         return None, [TextPart(text=content)]
     frame: list[Any] = []
@@ -129,7 +129,7 @@ def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
 
 
 def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
-    """An item with the texts of its parts."""
+    """Return an item with the texts of its parts."""
     item = dict(frame)
     if item.get("type") == "function_call":
         if parts and isinstance(call := parts[0], ToolCallPart):
@@ -185,7 +185,7 @@ def _joined(first: ChatMessage, second: ChatMessage) -> ChatMessage:
 
 
 def _arguments(call: ToolCallPart) -> str:
-    """The arguments as they come back from the store, which sorts them."""
+    """Return the arguments as they come back from the store, which sorts them."""
     if isinstance(call.tool_kwargs, str):
         return call.tool_kwargs
     return json.dumps(call.tool_kwargs, ensure_ascii=False, sort_keys=True)

@@ -1,7 +1,7 @@
-"""Messages of a chat as JSON: OpenAI's form and those that are near it (Anthropic, Mistral, Gemini, Bedrock).
+"""Chat messages as JSON: OpenAI's form and similar ones (Anthropic, Mistral, Gemini, Bedrock).
 
-What a message cannot hold is kept as it came in `additional_kwargs`, under `OTHER`; only the role decides whether it is
-a message at all. Errors know nothing of files or lines.
+Values that a message cannot hold are stored unchanged in `additional_kwargs`, under `OTHER`; the role alone decides
+whether it is a message. Errors do not mention files or lines.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ MESSAGE_FIELDS = frozenset(
 """The fields that are read; `reasoning_content` is what DeepSeek and vLLM add, `reasoning` what OpenRouter does."""
 
 OTHER = "other_content"
-"""Entry of `additional_kwargs`: what was beside the parts and has no place in a message, a list of JSON values."""
+"""Entry of `additional_kwargs`: a list of JSON values found beside the parts, which a message cannot hold."""
 
 ITEMS = "openai_items"
 """Entry of `additional_kwargs`: the items of the Responses API that a message was made of, see `openai_items`."""
@@ -54,23 +54,23 @@ _ROLES = {
 
 
 def message_from_openai(data: Mapping[str, Any]) -> ChatMessage:
-    """One message of OpenAI's chat format. A message without content has no parts.
+    """Read a message of OpenAI's chat format. A message without content has no parts.
 
     Raises:
-        MessageError: it is no message, has no known role, or stands for several, as results of tools that are listed in
-        one message of Anthropic's.
+        MessageError: it is no message, has an unknown role, or holds several, as one message of Anthropic's with
+        several tool results.
     """
-    found = messages_from_openai(data)
-    if len(found) != 1:
-        raise MessageError(f"this message holds {len(found)} messages: the results of tools stand in its content.")
-    return found[0]
+    messages = messages_from_openai(data)
+    if len(messages) != 1:
+        raise MessageError(f"this message holds {len(messages)} messages: the results of tools stand in its content.")
+    return messages[0]
 
 
 def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bool = False) -> list[ChatMessage]:
-    """The messages that one entry of a conversation stands for: itself, and one for each result of a tool in it.
+    """Return the messages of an entry of a conversation: itself, and one for each tool result in it.
 
-    `any_role`: an unknown role is the assistant's, its name is kept. `other_as_text`: what has no place in a message
-    stands in it as its JSON, as in a prompt that a model read; else it is kept under `OTHER`.
+    `any_role`: an unknown role becomes the assistant's, and its name is stored. `other_as_text`: values that a message
+    cannot hold become JSON text in it, as in a prompt that a model read; else they are stored under `OTHER`.
 
     Raises:
         MessageError: it is no message, or its role is missing or unknown; the sentence names the field.
@@ -83,14 +83,14 @@ def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bo
     results = [entry for entry in entries if isinstance(entry, ToolResult)]
     rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
     if results and role is MessageRole.TOOL:
-        role = MessageRole.USER  # what stands beside results is none
-    said: list[ChatMessage] = []
+        role = MessageRole.USER  # other entries beside results are not results
+    messages: list[ChatMessage] = []
     if rest or not results:
         if role is MessageRole.TOOL and kwargs and not rest:
             rest = [TextPart(text="")]
-        said = [_message(role, rest, kwargs, other_as_text)]
+        messages = [_message(role, rest, kwargs, other_as_text)]
     answers = [_of_result(result, other_as_text) for result in results]
-    return [*said, *answers] if role is MessageRole.ASSISTANT else [*answers, *said]
+    return [*messages, *answers] if role is MessageRole.ASSISTANT else [*answers, *messages]
 
 
 def _message(
@@ -117,15 +117,15 @@ def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
 
 
 def other_kinds(message: ChatMessage) -> list[str]:
-    """The kinds of what is kept beside a message's parts, for a note."""
+    """Return the kinds of values stored beside a message's parts, for a note."""
     other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
     kept = list(other) if isinstance(other, list) else []
-    kept += [each["item"] for each in items if not each["parts"]] if isinstance(items, list) else []
+    kept += [item["item"] for item in items if not item["parts"]] if isinstance(items, list) else []
     return [Unread(value).kind for value in kept]
 
 
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
-    """A message in OpenAI's chat format, for a file: read back by `message_from_openai`.
+    """Return a message in OpenAI's chat format, for a file: read back by `message_from_openai`.
 
     What that format has no place for is left out: entries of `additional_kwargs` that no form of content has.
     """
@@ -170,7 +170,7 @@ def _file(part: FilePart) -> dict[str, str]:
 
 
 def role_of(given: str) -> MessageRole:
-    """The role by its name here or elsewhere; an unknown one is the assistant's, whose words are nobody's facts."""
+    """Return the role for any library's name of it; an unknown one is the assistant's, which teaches no facts."""
     return _known_role(given) or MessageRole.ASSISTANT
 
 
@@ -183,15 +183,15 @@ def _known_role(given: str) -> MessageRole | None:
 
 
 def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[str, Any]]:
-    """The role, and what is kept of its name where it is unknown."""
+    """Return the role, and the name to store if it is unknown."""
     if "role" not in data:
         raise MessageError('this message has no "role".')
-    given = data["role"]
-    if not isinstance(given, str):
-        raise MessageError(f"role {_kind(given)} is not known. Use system, user, assistant or tool.")
-    if not any_role and _known_role(given) is None:
-        raise MessageError(f'role "{given[:40]}" is not known. Use system, user, assistant or tool.')
-    return role_and_name(given)
+    value = data["role"]
+    if not isinstance(value, str):
+        raise MessageError(f"role {_kind(value)} is not known. Use system, user, assistant or tool.")
+    if not any_role and _known_role(value) is None:
+        raise MessageError(f'role "{value[:40]}" is not known. Use system, user, assistant or tool.')
+    return role_and_name(value)
 
 
 def role_and_name(given: str) -> tuple[MessageRole, dict[str, Any]]:
@@ -219,15 +219,15 @@ def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
 
 
 def _calls(data: Mapping[str, Any]) -> Iterator[Entry]:
-    given = data.get("tool_calls")
-    for entry in given if isinstance(given, list | tuple) else [given] if given else ():
+    value = data.get("tool_calls")
+    for entry in value if isinstance(value, list | tuple) else [value] if value else ():
         yield read_call(entry) or Unread(entry)
     if (legacy := data.get("function_call")) is not None:
         yield read_call(legacy) or Unread({"function_call": legacy})
 
 
 def _kind(value: Any) -> str:
-    """Name of a JSON value's type, for a sentence."""
+    """Return the name of a JSON value's type, for a sentence."""
     if value is None:
         return "null"
     if isinstance(value, bool):

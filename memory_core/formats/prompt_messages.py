@@ -1,7 +1,7 @@
-"""The messages of a prompt as the model read them, of chat completions and of the Responses API.
+"""Messages of a prompt as the model read them, from chat completions and the Responses API.
 
-Nothing is refused, and what has no place in a message stands in it as its JSON. Unlike what `openai_items` reads, these
-messages cannot be given back in the form they came in.
+Nothing is refused; values that a message cannot hold become JSON text in it. Unlike those of `openai_items`, these
+messages cannot be converted back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,11 +13,11 @@ from memory_core.formats.openai_message import messages_from_openai
 from memory_core.messages import ChatMessage, MessageRole, ThinkingPart
 
 _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
-"""Fields of an item around what it says."""
+"""Fields of an item other than its content."""
 
 
 def read_message(data: Any) -> list[ChatMessage]:
-    """The messages that one entry stands for. One that is no message is a user's, with its JSON as its text."""
+    """Return the messages of an entry. An entry that is no message becomes a user's, with its JSON as text."""
     if isinstance(data, Mapping) and "role" not in data and "content" in data:
         data = {"role": "user", **data}
     try:
@@ -27,7 +27,7 @@ def read_message(data: Any) -> list[ChatMessage]:
 
 
 def read_items(items: Iterable[Any]) -> list[ChatMessage]:
-    """The messages that items make together. Only reasoning that has no words is left out."""
+    """Return the messages that items make together. Only reasoning that has no words is left out."""
     messages: list[ChatMessage] = []
     for item in items:
         for message in _read_item(item):
@@ -43,7 +43,7 @@ def _read_item(item: Any) -> list[ChatMessage]:
         return read_message(item)
     if kind == "reasoning":
         thought = read_message({"role": "assistant", "content": [item]})
-        return [each for each in thought if isinstance(next(iter(each.parts), None), ThinkingPart)]
+        return [message for message in thought if isinstance(next(iter(message.parts), None), ThinkingPart)]
     answers = first_text(item, "call_id", "approval_request_id", "id")
     if kind.endswith("_output"):
         output = item.get("output")
@@ -58,14 +58,14 @@ def _read_item(item: Any) -> list[ChatMessage]:
 
 
 def _picture(kind: str, item: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The picture that was made, which is no text to be counted."""
+    """Return the picture that was made, which is no text to be counted."""
     if kind != "image_generation_call" or not (data := first_text(item, "result")):
         return []
     return [{"type": "image", "data": data, "mime_type": f"image/{first_text(item, 'output_format') or 'png'}"}]
 
 
 def _called(kind: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """A call; one of a tool that runs at the endpoint with what it brought, as both stand in one item."""
+    """Read a call; for a tool that runs at the endpoint with its result, as one item holds both."""
     call = {
         "call_id": first_text(item, "call_id", "id"),
         "name": first_text(item, "name") or kind.removesuffix("_call"),

@@ -1,6 +1,6 @@
 """Warnings about a prompt, in words. Pure.
 
-Every sentence says what happened, how much, and what can be done about it.
+Each sentence gives the event, its size and a remedy.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,12 +14,12 @@ from memory_core.text import listed
 Rule = Literal["over_limit", "dropped_whole", "unreadable", "degraded", "erased", "neutralised"]
 
 OUT_OF_PROPORTION = 2
-"""A block dropped whole is reported when it freed this many times what was needed."""
+"""Report a block dropped whole if it freed this many times the tokens needed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """One warning, with the block it concerns."""
+    """Warning, with the block it concerns."""
 
     rule: Rule
     text: str

@@ -1,5 +1,5 @@
-"""A past prompt as it would have been without some of its items, or with other words in them: to be looked at, or asked
-with again. Nothing is planned anew, so that the rest is word for word what was sent."""
+"""Edit a past prompt: leave items out or replace their words, to look at it or to ask a model again. Nothing is planned
+anew, so the rest stays word for word as sent."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,17 +35,17 @@ class AlteredReader(PieceReader):
         return replace(item, words=words, parts=parts_of(words, self._safe), tokens=None)
 
     def messages(self, seqs: Sequence[int]) -> list[ChatMessage]:  # type: ignore[override]
-        found = []
+        found_messages = []
         for seq in seqs:
             message, ref = self.message(seq), Ref.of("message", seq)
             if message is not None and ref not in self.without:
                 words = self.edited.get(ref)
-                found.append(message if words is None else _reworded(message, words))
-        return _answering(found)
+                found_messages.append(message if words is None else _reworded(message, words))
+        return _answering(found_messages)
 
 
 def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMessage, ...]:
-    """The messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
+    """Return the messages of a recorded context as the reader reads it. Date lines above nothing are left out."""
     event = context_of(record)
     parts = [{**part, "refs": _dated(spread(part["refs"]), reader.without)} for part in event.parts]
     return lay_out(replace(event, parts=tuple(parts)), reader).messages(InsertMethod(event.insert_method))
@@ -61,6 +61,6 @@ def _reworded(message: ChatMessage, words: str) -> ChatMessage:
 
 
 def _answering(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-    """Without results whose call is gone, which no endpoint takes."""
+    """Drop tool results whose call was removed, as endpoints reject them."""
     calls = {call.tool_call_id for message in messages for call in message.tool_calls}
     return [m for m in messages if m.role is not MessageRole.TOOL or m.tool_call_id in calls]

@@ -21,16 +21,16 @@ from memory_core.events import (
     SessionCreated,
     SessionReset,
 )
-from memory_core.history.slices.blocks import Blocks, PastBlock, States
+from memory_core.history.slices.block_slice import Blocks, PastBlock, States
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.message_slice import Messages
 from memory_core.history.slices.states import state_at
 from memory_core.tokens import total_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class TurnRecord:
-    """One turn as recorded in the log. Sizes are in tokens, in the accounting used at the time."""
+    """Turn as recorded in the log. Sizes are in tokens, in the accounting used at the time."""
 
     turn: int
     first_position: int
@@ -45,9 +45,9 @@ class TurnRecord:
     token_limit: int = 0
     flushes: tuple[EventRecord, ...] = ()
     contexts: tuple[EventRecord, ...] = ()
-    """Every context built during the turn."""
+    """Contexts built during the turn."""
     searches: tuple[EventRecord, ...] = ()
-    """Every search of stored turns recorded during the turn."""
+    """Searches of stored turns recorded during the turn."""
     facts_added: int = 0
     relations_added: int = 0
     recalled: int = 0
@@ -88,12 +88,12 @@ class History:
 
     @property
     def attached(self) -> bool:
-        """Whether it shows an attached agent, or a file of one. A branch of it is a session of its own."""
+        """True if the session mirrors an attached agent or a file of one; False for a branch of it."""
         return self.attachment is not None
 
     @property
     def attachment(self) -> AgentAttached | None:
-        """What it shows, which its creation says, if that is no session of its own."""
+        """Source named when the session was created; None for an ordinary session."""
         begun = self.records[1:2]
         if not begun or begun[0].kind != AgentAttached.kind:
             return None
@@ -101,7 +101,7 @@ class History:
         return None if branched else cast(AgentAttached, begun[0].event)
 
     def position_at(self, turn: int) -> int:
-        """Position of the last event of a turn, or of the nearest turn before it."""
+        """Return the position of the last event of a turn, or of the nearest turn before it."""
         known = [number for number in self.turns if number <= turn]
         return self.turns[max(known)].last_position if known else 0
 
@@ -114,7 +114,7 @@ class History:
         return self.records[bisect_right(self.records, position, key=lambda record: record.position) :]
 
     def recorded_with(self, context: EventRecord) -> tuple[dict[str, EventRecord], dict[str, EventRecord]]:
-        """Searches, and failures to read, that a context was built from, each by block: they stand right before it."""
+        """Return searches and read failures of a context by block; they directly precede it in the log."""
         searches: dict[str, EventRecord] = {}
         failures: dict[str, EventRecord] = {}
         for earlier in reversed(self.upto(context.position - 1)):
@@ -127,20 +127,20 @@ class History:
         return searches, failures
 
     def config_at(self, position: int) -> MemoryConfig:
-        """The configuration in effect at a position."""
+        """Return the configuration in effect at a position."""
         return MemoryConfig(**(state_at(self._configs, position) or {}))
 
     def blocks_at(self, position: int) -> tuple[PastBlock, ...]:
-        """The blocks present at a position, in their order."""
+        """Return the blocks present at a position, in their order."""
         return state_at(self._blocks, position) or ()
 
     def blocks_ever(self, position: int) -> dict[str, PastBlock]:
-        """Every block that existed up to a position, by name; removed blocks in their last state."""
+        """Return every block that existed up to a position, by name; removed blocks in their last state."""
         states = self._blocks[: bisect_right(self._blocks, position, key=lambda state: state[0])]
         return {block.name: block for _, blocks in states for block in blocks}
 
     def kinds(self, position: int) -> dict[str, str]:
-        """The kind of every block that existed up to a position, by name."""
+        """Return the kind of every block that existed up to a position, by name."""
         return {name: block.kind for name, block in self.blocks_ever(position).items()}
 
 
@@ -215,11 +215,11 @@ class Folding:
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""
-        known = self._turns.get(record.turn)
-        if known is None:
+        known_record = self._turns.get(record.turn)
+        if known_record is None:
             self._recalled.clear()
-            known = TurnRecord(record.turn, record.position, record.position, record.at)
-        return {name.name: getattr(known, name.name) for name in fields(known)}
+            known_record = TurnRecord(record.turn, record.position, record.position, record.at)
+        return {name.name: getattr(known_record, name.name) for name in fields(known_record)}
 
     def _note_turn(self) -> None:
         """Store the current turn's record, with the queue in its present state."""
@@ -251,7 +251,7 @@ class StaleLogError(Exception):
 
 
 def flush_of(record: EventRecord) -> FlushPlanned:
-    """The flush that a record contains.
+    """Return the flush that a record contains.
 
     Raises:
         TypeError: the record is of another event.
@@ -262,10 +262,10 @@ def flush_of(record: EventRecord) -> FlushPlanned:
 
 
 def search_of(record: EventRecord) -> Retrieved | None:
-    """The search of stored turns that a record contains; None if it is of another event."""
+    """Return the search of stored turns that a record contains; None if it is of another event."""
     return record.event if isinstance(record.event, Retrieved) else None
 
 
 def history_of(records: Iterable[EventRecord]) -> History:
-    """The history of one session's complete log."""
+    """Return the history of one session's complete log."""
     return Folding().apply(sorted(records, key=lambda record: record.position))

@@ -1,4 +1,4 @@
-"""Change sets as the log tells them, of facts and graphs alike: which can be undone, and what stands against it.
+"""Change sets of facts and graphs, read from the log: which can be undone, and why others cannot.
 
 Pure: event records and versions in, values out.
 """
@@ -12,7 +12,7 @@ from memory_core.events import Actor, Curated, EventRecord, GraphCurated, Thing
 Version = tuple[Thing, int]
 """A thing and one of its versions."""
 Key = int | tuple[int, int]
-"""What the undo of a change set calls it; see `FactsCurated.key` and `GraphCurated.key`."""
+"""Key by which an undo names a change set; see `FactsCurated.key` and `GraphCurated.key`."""
 
 MADE_BY: Mapping[str, str] = {"engine": "the engine", "user": "a person", "agent": "the agent"}
 """An actor in a sentence."""
@@ -23,20 +23,20 @@ TAKEN_AWAY = "What it had added is gone with its words."
 
 @dataclass(frozen=True, slots=True)
 class AppliedChangeSet:
-    """One change set: what was done at once, and can be undone at once."""
+    """Change set: changes that were stored together and are undone together."""
 
     record: EventRecord
     event: Curated
     sentence: str = ""
-    """What it did: `Merged Bob into Robert Smith.`"""
+    """Description: `Merged Bob into Robert Smith.`"""
     undone_by: int | None = None
     """The number of its undo; None: it is in force."""
     obstacle: str = ""
-    """Why it cannot be undone, or, undone, be done again, as a sentence; empty: it can."""
+    """Reason, as a sentence, why it cannot be undone (or redone); empty if it can."""
 
     @property
     def number(self) -> int:
-        """What it goes by in its block: the position of its event in the log; of a graph, a count from 1."""
+        """Number within its block: the log position of its event; for a graph, a count from 1."""
         return self.event.number if isinstance(self.event, GraphCurated) else self.record.position
 
     @property
@@ -54,28 +54,28 @@ class AppliedChangeSet:
 
     @property
     def final(self) -> bool:
-        """It can never be undone: something of it was deleted for good."""
+        """True if it can never be undone: some of its items were erased."""
         return not self.undone and self.obstacle == ERASED
 
     @property
     def words(self) -> str:
-        """What it did, to follow "Undo:"."""
+        """Description that follows "Undo:"."""
         return _words(self.sentence)
 
     def __str__(self) -> str:
         return self.sentence
 
     def ids(self, kind: str) -> tuple[int, ...]:
-        """Ids of the things of a kind: `fact`, `entity` or `relation`."""
+        """Return the ids of the things of a kind: `fact`, `entity` or `relation`."""
         return tuple(id for (of, id), _, _ in self.event.rows if of == kind)
 
 
 class ChangeLog:
     """All change sets of a block, folded.
 
-    The one rule of undo: a change set can be undone while each of its things stands as it left it. An undo gives a
-    thing a new version that stands for the one before the change set, and so makes room for the undo of what lies
-    below. An undo can be undone by the same rule: the change set is then done again.
+    The rule of undo: a change set can be undone while each of its items is as it left it. An undo gives an item a new
+    version equal to the one before the change set, so earlier change sets can be undone next. An undo can be undone
+    by the same rule, which redoes the change set.
     """
 
     def __init__(
@@ -89,14 +89,14 @@ class ChangeLog:
     ) -> None:
         """`records` of change sets in any order.
 
-        `versions` are those of all things that still exist, `authors` who made a version, and in which turn. `name`
-        begins a sentence about a thing, `tell` says what a change set did.
+        `versions` are those of all existing items, `authors` the author and turn of a version. `name` begins a sentence
+        about an item, `tell` describes a change set.
         """
         self._versions, self._authors, self._name, self._tell = versions, authors, name, tell
         self._sets: dict[Key, AppliedChangeSet] = {}
-        """By key, oldest first; undos are not among them."""
+        """Change sets by key, oldest first, without undos."""
         self._undos: dict[Key, list[AppliedChangeSet]] = {}
-        """By the key of what they undo, or do again, oldest first."""
+        """Undos and redos by the key of their change set, oldest first."""
         self._same: dict[Version, Version] = {}
         self._numbers: dict[int, AppliedChangeSet] = {}
         self._makers: dict[Version, Curated] = {}
@@ -115,19 +115,19 @@ class ChangeLog:
                 if new and thing in stood:
                     self._same[thing, new] = self._first((thing, stood[thing][event.again]))
         else:
-            return  # what it undoes was told of in a session that is gone
+            return  # the log of its change set went with a deleted session
         self._numbers[logged.number] = logged
         for thing, _, new in event.rows:
             self._makers.setdefault((thing, new), event)
 
     def _first(self, version: Version) -> Version:
-        """The first version in which the thing stood like this."""
+        """Return the first version in which the thing stood like this."""
         return self._same.get(version, version)
 
     # -- reading
 
     def changes(self) -> list[AppliedChangeSet]:
-        """All change sets, newest first."""
+        """Return all change sets, newest first."""
         return [self._as_it_stands(logged) for logged in reversed(self._sets.values())]
 
     def _as_it_stands(self, logged: AppliedChangeSet) -> AppliedChangeSet:
@@ -136,19 +136,19 @@ class ChangeLog:
         return replace(logged, sentence=self._tell(logged.event), undone_by=undone_by, obstacle=self._obstacle(logged))
 
     def undo_of(self, logged: AppliedChangeSet) -> AppliedChangeSet | None:
-        """The undo of a change set; None: it is in force."""
+        """Return the undo of a change set; None: it is in force."""
         last = next(reversed(self._undos.get(logged.event.key, ())), None)
         return last if last and not last.event.again else None
 
     def looked_at(self) -> set[int]:
-        """Ids of things that a person dealt with; what was undone does not count."""
+        """Return ids of items that a person changed or reviewed, without undone changes."""
         passed: set[Version] = set()
         for key, logged in self._sets.items():
             undos = self._undos.get(key, [])
             done = [logged, *(undo for undo in undos if undo.event.again)] if self.undo_of(logged) else []
             for each in (*done, *(undo for undo in undos if not undo.event.again)):
                 passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
-            if logged.action == "import":  # nobody reads a whole file as it is imported
+            if logged.action == "import":  # nobody reviews every row of an import
                 passed |= {(thing, new) for thing, old, new in logged.event.rows if not old}
         return {
             version[0][1] for version, (actor, _) in self._authors.items() if actor == "user" and version not in passed
@@ -157,7 +157,7 @@ class ChangeLog:
     # -- undoing
 
     def undoable(self, number: int | None) -> AppliedChangeSet | None:
-        """The change set to undo or, where `number` is that of an undo, to do again.
+        """Return the change set to undo or, if `number` is that of an undo, to redo.
 
         None: the newest in force that no engine made and of which nothing was deleted; None if there is none.
 
@@ -211,5 +211,5 @@ def changed_since(actor: str, turn: int) -> str:
 
 
 def next_undo(changes: Sequence[AppliedChangeSet]) -> AppliedChangeSet | None:
-    """What the next undo takes back, of changes that are newest first."""
+    """Return the change set that the next undo reverts; `changes` are newest first."""
     return next((c for c in changes if not (c.undone or c.final) and c.actor != "engine"), None)

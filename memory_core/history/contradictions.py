@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from memory_core.events import EventRecord
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.slices.facts import WORDING, Facts
+from memory_core.history.slices.fact_slice import WORDING, Facts
 from memory_core.models.offline.slots import slot_in
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 
 KINDS = WORDING
-"""Events that record which contradictions were found and what was reworded later."""
+"""Events that record contradictions and later rewordings."""
 
 SETTLES = "keep_both"
 """The only change set that resolves a contradiction and leaves both facts as they are."""
 
 
-def standing(
+def open_contradictions(
     records: Sequence[EventRecord],
     facts: Iterable[Fact],
     changes: Iterable[AppliedChangeSet],
     words: Callable[[str], str | None],
 ) -> dict[int, tuple[int, ...]]:
-    """The older facts that each fact contradicts, by fact id. `records` are of `KINDS`, in any order.
+    """Return the older facts that each active fact contradicts, by fact id. `records` are of `KINDS`, in any order.
 
     `changes` are all change sets; `words` returns a text by its hash.
     """
@@ -34,7 +34,7 @@ def standing(
     past = Facts()
     for record in sorted(records, key=lambda record: record.position):
         past.apply(record)
-    found: dict[int, tuple[int, ...]] = {}
+    result: dict[int, tuple[int, ...]] = {}
     for id, fact in past.by_id.items():
         if id not in by_id:
             continue
@@ -47,18 +47,18 @@ def standing(
             and _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words)
         )
         if others:
-            found[id] = others
-    return found
+            result[id] = others
+    return result
 
 
 def _then(past: Facts, facts: Iterable[int], position: int) -> dict[int, str]:
-    """Content hashes, as of a log position, of the facts that have been reworded since."""
+    """Return the content hashes at a log position of facts that were reworded later."""
     reworded = [id for id in facts if past.reworded_after(id, position)]
     return {id: then.content for id in reworded if (then := past.words(id, position)) is not None}
 
 
 def _stands(a: Fact, b: Fact, then: Mapping[int, str], words: Callable[[str], str | None]) -> bool:
-    """Whether two facts that contradicted each other still do in their current wording."""
+    """Return whether two facts that contradicted each other still do in their current wording."""
     reworded = False
     for fact in (a, b):
         was = words(then[fact.id]) if fact.id in then else fact.text

@@ -41,7 +41,7 @@ def play_cost(
 
 
 def known_price(records: Iterable[EventRecord]) -> float | None:
-    """US dollars of a million tokens read by the model that was called last, from what its recorded calls cost.
+    """Estimate US dollars per million input tokens of the model that was called last, from its recorded calls.
 
     None where fewer than two calls of it, of different sizes, say what they cost: reading and answering have prices of
     their own.

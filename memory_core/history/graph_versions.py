@@ -1,4 +1,4 @@
-"""Every version of a graph's entities and relations as the log tells it: who made it, and what it changed.
+"""Versions of a graph's entities and relations, read from the log: author and changes of each.
 
 Pure: event records in, values out; words by their hashes.
 """
@@ -16,11 +16,11 @@ Values = Mapping[str, Any]
 
 
 class GraphVersions:
-    """What each change of a thing was, from records of `KINDS` in any order."""
+    """Changes to entities and relations by version, from records of `KINDS` in any order."""
 
     def __init__(self, records: Iterable[EventRecord]) -> None:
         self.authors: dict[tuple[Thing, int], tuple[Actor, int]] = {}
-        """Who made a version, and in which turn; of those after the first."""
+        """Author and turn of each version after the first."""
         self._steps: dict[Thing, list[tuple[Values, Values]]] = {}
         """Before and after each change: the first is that of the second version."""
         for record in sorted(records, key=lambda record: record.position):
@@ -40,26 +40,26 @@ class GraphVersions:
         self.authors[thing, len(steps) + 1] = record.actor, record.turn
 
     def values(self, thing: Thing, old: int, new: int, *, again: bool) -> Values:
-        """What is another between two versions: as it was in the old one or, `again`, as it is in the new one.
+        """Return the fields that differ between two versions, with old values or, with `again`, new ones.
 
         Raises:
-            ConflictError: the log does not tell.
+            ConflictError: the log does not record it.
         """
         if len(self._between(thing, old, new)) != new - old:
             raise ConflictError("The log does not tell any more how it was before: it cannot be undone.")
         return self._changed(thing, old, new, again=again)
 
     def former_names(self, event: GraphCurated) -> dict[int, str]:
-        """What the entities that a change set renamed were called before it, as hashes."""
+        """Return the former names of the entities that a change set renamed, as hashes."""
         was = {id: self._changed(("entity", id), max(1, old), new) for id, old, new in event.entities}
         return {id: values["name"] for id, values in was.items() if "name" in values}
 
     def _changed(self, thing: Thing, old: int, new: int, *, again: bool = False) -> Values:
-        found: dict[str, Any] = {}
+        result: dict[str, Any] = {}
         steps = self._between(thing, old, new)
         for before, after in steps if again else reversed(steps):
-            found.update(after if again else before)
-        return found
+            result.update(after if again else before)
+        return result
 
     def _between(self, thing: Thing, old: int, new: int) -> list[tuple[Values, Values]]:
         return self._steps.get(thing, [])[old - 1 : max(1, new) - 1]

@@ -21,14 +21,14 @@ from memory_core.events import (
     numbers,
 )
 from memory_core.history.slices.contexts import is_context
-from memory_core.history.slices.deliveries import Deliveries, State
-from memory_core.history.slices.messages import MessagePlace, Messages
+from memory_core.history.slices.delivery_slice import Deliveries, State
+from memory_core.history.slices.message_slice import MessagePlace, Messages
 from memory_core.history.slices.projection import Projection
 from memory_core.process import collector_paused
 
 Kind = Literal["queue", "recalled", "extracted", "flushed", "gone"]
 KINDS: tuple[Kind, ...] = ("gone", "flushed", "extracted", "recalled", "queue")
-"""In the order a message passes through them, reversed: lost messages first."""
+"""States in reverse order of a message's life: lost messages first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class MessageOutcome:
     relations: int = 0
     """Relations learned from it, in any state except erased."""
     summarised: bool = False
-    """Whether a running summary has read it."""
+    """True if a running summary has read it."""
 
     @property
     def kind(self) -> Kind:
@@ -126,7 +126,7 @@ class Outcomes:
         return {kind: found[kind] for kind in KINDS}
 
     def runs(self) -> list[Run]:
-        """Messages in order, with neighbours of equal outcome grouped."""
+        """Return the messages in order, with neighbours of equal outcome grouped."""
         runs = []
         for kind, group in groupby(self.messages, key=lambda message: message.kind):
             members = list(group)
@@ -158,7 +158,7 @@ class Given:
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Duration of the successful delivery, including anything else delivered with it."""
+    """Seconds of the successful delivery, including anything else delivered with it."""
     learned: tuple[int, ...] = ()
     """New facts, in order."""
     confirmed: tuple[int, ...] = ()
@@ -177,11 +177,11 @@ class FlushOutcome:
 
     event: FlushPlanned
     given: tuple[Given, ...]
-    """In delivery order; empty if no block learns from flushes."""
+    """Outcomes in delivery order; empty if no block learns from flushes."""
 
 
 def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome | None:
-    """Outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
+    """Return the outcome of the flush recorded at `position`, as far as `records` go; None if there is none."""
     after = [record for record in records if record.position >= position]
     flush = after[0].event if after else None
     if not isinstance(flush, FlushPlanned):
@@ -202,7 +202,7 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
 
 
 def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:
-    """The outcome at a block, updated with one of the block's events."""
+    """Return the outcome at a block, updated with one of the block's events."""
     told: Any = event
     said = seqs.intersection(expand(getattr(event, "sources", ())))
     if event.adds == "facts" and said:

@@ -21,11 +21,11 @@ from memory_core.events import (
     spread,
 )
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.facts import Facts, FactWords
-from memory_core.history.slices.graph import GraphWords
-from memory_core.history.slices.messages import Messages, MessageState
+from memory_core.history.slices.fact_slice import Facts, FactWords
+from memory_core.history.slices.graph_slice import GraphWords
+from memory_core.history.slices.message_slice import Messages, MessageState
 from memory_core.history.slices.states import state_at
-from memory_core.history.slices.vectors import StoredUnit, Vectors
+from memory_core.history.slices.vector_slice import StoredUnit, Vectors
 from memory_core.messages import ChatMessage, Part, TextPart, message_text
 from memory_core.planning.rendering import (
     InsertMethod,
@@ -71,11 +71,11 @@ class Pieces:
             self._graph.apply(record)
 
     def message(self, seq: int) -> MessageState | None:
-        """A message as the log tells of it; None if the log does not contain it."""
+        """Return a message as recorded in the log; None if the log does not contain it."""
         return self._messages.by_seq.get(seq)
 
     def messages_with(self, contents: Collection[str]) -> list[MessageState]:
-        """Messages whose words have one of these hashes, as the log tells of them, in order."""
+        """Return recorded messages whose words have one of these hashes, in order."""
         return [state for state in tuple(self._messages.by_seq.values()) if state.added.content in contents]
 
     @property
@@ -89,29 +89,29 @@ class Pieces:
         return self._graph.ever_related
 
     def added(self, seq: int) -> MessageAdded | None:
-        """The event that stored a message; None if the log does not contain it."""
+        """Return the event that stored a message; None if the log does not contain it."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.added
 
     def turn_of(self, seq: int) -> int | None:
-        """The conversation turn a message belongs to; None for an unknown message."""
+        """Return the conversation turn a message belongs to; None for an unknown message."""
         state = self._messages.by_seq.get(seq)
         return None if state is None else state.record.turn
 
     def unit(self, number: int) -> StoredUnit | None:
-        """A stored turn by number, including removed ones; None if unknown."""
+        """Return a stored turn by number, including removed ones; None if unknown."""
         return self._vectors.ever.get(number)
 
     def fact(self, id: int, position: int) -> FactWords | None:
-        """A fact's words at a position."""
+        """Return a fact's words at a position."""
         return self._facts.words(id, position)
 
     def entity(self, id: int, position: int) -> str | None:
-        """Hash of an entity's name at a position."""
+        """Return the hash of an entity's name at a position."""
         return self._graph.name(id, position)
 
     def relation(self, id: int, position: int) -> RelationWords | None:
-        """A relation's words at a position, with its entities under the names they had then."""
+        """Return a relation's words at a position, with its entities under the names they had then."""
         joined = self._graph.joined(id, position)
         if joined is None:
             return None
@@ -120,13 +120,13 @@ class Pieces:
         return None if names[0] is None or names[1] is None else RelationWords(names[0], predicate, names[1])
 
     def counter(self, position: int) -> str | None:
-        """Name of the token counter in use at a position."""
+        """Return the name of the token counter in use at a position."""
         return state_at(self._messages.counters, position)
 
     def hashes(self, record: EventRecord, facts: Mapping[int, FactWords] | None = None) -> set[str]:
-        """Hashes of all words a context needs, including its input and what was cut. `facts`: see `PieceReader`."""
+        """Return the hashes of all words of a context, including its input and its cuts. `facts`: see `PieceReader`."""
         event = context_of(record)
-        # 1. What stood in the prompt and what was cut from it: a cut is shown with its words too.
+        # 1. Collect pieces of the prompt and those cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
@@ -150,7 +150,7 @@ class Pieces:
         return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
     def left_out(self, record: EventRecord) -> list[int]:
-        """Messages of the queue that were cut from this context: its oldest turns."""
+        """Return the messages of the queue that were cut from this context: its oldest turns."""
         event = context_of(record)
         heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
@@ -176,10 +176,10 @@ class PieceReader:
     _decoded: dict[int, ChatMessage | None] = field(default_factory=dict)
 
     def text(self, key: str) -> str | None:
-        found = self.words(key)
-        if found is None:
+        result = self.words(key)
+        if result is None:
             self.missing[key] = None
-        return found
+        return result
 
     def message(self, seq: int) -> ChatMessage | None:
         if seq not in self._decoded:
@@ -189,11 +189,11 @@ class PieceReader:
         return self._decoded[seq]
 
     def messages(self, seqs: Iterable[int]) -> list[ChatMessage]:
-        """The messages whose words are still stored."""
+        """Return the messages whose words are still stored."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
     def item(self, ref: Ref, layout: str | None = None) -> Item | None:
-        """A piece of a block, in the form in which the block supplied it; None if its words were erased.
+        """Return a piece of a block, in the form in which the block supplied it; None if its words were erased.
 
         `layout` is that of its part in the recorded context.
         """
@@ -214,7 +214,7 @@ class PieceReader:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
         if ref.kind == "relation":
-            told = self._told(number)
+            told = self._relation_sentence(number)
             return None if told is None else Item(ref, told, relation_parts(told, self._safe))
         # 3. Units and date lines are made of messages, and missing once all of these are.
         unit = self.pieces.unit(number)
@@ -227,8 +227,8 @@ class PieceReader:
         parts_of = line_parts if layout == "lines" else turn_parts
         return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
 
-    def _told(self, relation: int) -> str | None:
-        """A relation in words; None if any of them were erased."""
+    def _relation_sentence(self, relation: int) -> str | None:
+        """Return a relation as a sentence; None if any of its words were erased."""
         words = self.pieces.relation(relation, self.position)
         if words is None:
             return None
@@ -253,7 +253,7 @@ class Layout:
     """The memory section; empty if no block contributed to it."""
 
     def messages(self, method: InsertMethod) -> tuple[ChatMessage, ...]:
-        """The messages, with the memory section in the first system message or in the latest user message."""
+        """Return the messages, with the memory section in the first system message or in the latest user message."""
         return tuple(insert_memory(self.said, self.memory, method))
 
 
@@ -271,6 +271,6 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     history = reader.messages(places_of(event))
     if event.known != "built":
         return Layout(tuple(history), ())
-    # 3. Made harmless last and all alike: whoever's words they are, they could pose as an element of the section.
-    said = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
-    return Layout(said, render_memory(sections))
+    # 3. Escape last, and all words alike: any of them could pose as an element of the section.
+    messages = tuple(neutralise_message(message, reader.names) for message in [*in_front, *history])
+    return Layout(messages, render_memory(sections))

@@ -1,4 +1,4 @@
-"""The exact prompt of a turn, part by part: tokens requested and granted, what was cut and why.
+"""Exact prompt of a turn, part by part: tokens requested and granted, cuts and their reasons.
 
 Rebuilt from a recorded context, the surrounding log and the content store; no current table is read. Sizes are in
 tokens, in the accounting used at the time.
@@ -21,11 +21,11 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.pieces import Layout, PieceReader, Pieces, Words, lay_out
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.facts import FactWords
+from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage, TextPart, message_text
-from memory_core.planning.context import QUEUE, CutRule, Truncation
+from memory_core.planning.context_plan import QUEUE, CutRule, Truncation
 from memory_core.planning.rendering import InsertMethod
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter
 
@@ -35,7 +35,7 @@ PINNED = "pinned"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One item of a prompt that is kept or cut as a whole."""
+    """Item of a prompt that is kept or cut as a whole."""
 
     ref: Ref
     words: str | None
@@ -54,7 +54,7 @@ class Entry:
     attached: tuple[str, ...] = ()
     """Types of its non-text parts: `image`, `audio`, ..."""
     origin: tuple[str, int] | None = None
-    """Session and turn of a stored turn that another session of the user said; None for all else."""
+    """Session and turn of a stored turn from another session of the user; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class PromptPart:
     """Reason a search signal was missing."""
 
     @property
-    def kept(self) -> tuple[Entry, ...]:
+    def included(self) -> tuple[Entry, ...]:
         return tuple(entry for entry in self.entries if not entry.cut)
 
     @property
@@ -87,7 +87,7 @@ class PromptPart:
 
 @dataclass(frozen=True, slots=True)
 class PromptCut:
-    """One decision to leave something out."""
+    """Decision to leave something out."""
 
     part: PromptPart
     rule: CutRule
@@ -109,14 +109,14 @@ class BillLine:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt as it was sent, with the decisions behind it."""
+    """Prompt as it was sent, with the decisions behind it."""
 
     record: EventRecord
     built: ContextBuilt
     parts: tuple[PromptPart, ...]
     """The queue, pinned system messages, then the blocks from never cut to cut first."""
     cuts: tuple[PromptCut, ...]
-    """In the order they were made."""
+    """Cuts, in the order they were made."""
     layout: Layout
     tool_call_tokens: int
     """Tokens of the tool calls in the messages as sent."""
@@ -151,8 +151,7 @@ class Prompt:
 
     @property
     def around(self) -> int:
-        """Tokens of the total that belong to no part: the surrounding markup, and the message added to carry it, where
-        they count."""
+        """Tokens that belong to no part: the surrounding markup, and the message added to carry it, if counted."""
         return self.built.total - sum(part.granted for part in self.parts)
 
     @property
@@ -212,7 +211,7 @@ def read_prompt(
 
 
 def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
-    """Blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
+    """Return the blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
     sign = -1 if smallest_first else 1
     never = [part for part in parts if not part.priority]
     return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
@@ -256,9 +255,9 @@ class _Reading:
 
     def queue(self, left_out: Sequence[int]) -> PromptPart:
         event = self.event
-        kept = [self._message(seq, cut=False) for seq in expand(event.queue)]
+        kept_entries = [self._message(seq, cut=False) for seq in expand(event.queue)]
         cut = [self._message(seq, cut=True) for seq in left_out]
-        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept, *cut))
+        return PromptPart(QUEUE, QUEUE, None, event.queue_asked, event.queue_tokens, (*kept_entries, *cut))
 
     def pinned(self) -> PromptPart:
         entries = tuple(self._message(seq, cut=False) for seq in expand(self.event.pinned))
@@ -318,7 +317,7 @@ class _Reading:
         )
 
     def _size(self, added: MessageAdded | None, message: ChatMessage | None) -> int | None:
-        """Size as counted when stored, or counted again if another tokenizer was in use for the prompt."""
+        """Return the size as counted when stored, or counted again if another tokenizer was in use for the prompt."""
         if added is not None and added.counter == self.reader.pieces.counter(self.reader.position):
             return MessageTokens(added.tokens, added.reference_tokens).by(self.accounting)
         return None if message is None else self.counter.message(message).by(self.accounting)

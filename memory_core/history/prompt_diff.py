@@ -27,7 +27,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartDiff:
-    """One part of the later prompt compared with the same part of the earlier one."""
+    """Part of the later prompt compared with the same part of the earlier one."""
 
     part: PromptPart
     """The part in the later prompt; the earlier one's if the later has none."""
@@ -37,7 +37,7 @@ class PartDiff:
     removed: tuple[Difference, ...]
     added: tuple[Difference, ...]
     reordered: bool
-    """Whether the items common to both are in a different order."""
+    """True if the items common to both are in a different order."""
 
     @property
     def changed(self) -> bool:
@@ -55,7 +55,7 @@ def diff_prompts(before: Prompt, after: Prompt) -> tuple[PartDiff, ...]:
 def _diff(before: PromptPart | None, after: PromptPart | None) -> PartDiff:
     part = after or before
     assert part is not None
-    old, new = before.kept if before else (), after.kept if after else ()
+    old, new = before.included if before else (), after.included if after else ()
     asked = {_identity(entry) for entry in after.left_out} if after else set()
     if part.kind in ("static", "custom"):
         removed, added = _lines(old, new)

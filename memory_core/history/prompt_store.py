@@ -11,7 +11,7 @@ from memory_core.history.pieces import Pieces
 from memory_core.history.prompt import Prompt, read_prompt
 from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
-from memory_core.history.slices.facts import FactWords
+from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
@@ -50,7 +50,7 @@ class Prompts:
         without: Collection[str],
         edited: Mapping[str, str],
     ) -> tuple[ChatMessage, ...]:
-        """The messages of a recorded context without some items, or with other words in them."""
+        """Return the messages of a recorded context without some items, or with other words in them."""
         pieces = self.pieces(history)
         facts = _facts_of_the_user(session, history, record)
         found = words(pieces.hashes(record, facts))
@@ -59,7 +59,7 @@ class Prompts:
         return altered_messages(reader, record)
 
     def pieces(self, history: History) -> Pieces:
-        """The hashes of all words of a log, up to its end."""
+        """Return the hashes of all words of a log, up to its end."""
         with self._lock:
             if history.records[0] is not self._first:  # the log was reread: another session may have the id
                 self._pieces, self._position, self._first = Pieces(self._session_id), 0, history.records[0]
@@ -95,7 +95,7 @@ class Prompts:
 
 
 def _facts_of_the_user(session: Session, history: History, record: EventRecord) -> Mapping[int, FactWords]:
-    """Facts of user-scoped blocks: any of the user's sessions may have learned or changed them."""
+    """Return the facts of user-scoped blocks: any of the user's sessions may have learned or changed them."""
     event = context_of(record)
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
     parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]

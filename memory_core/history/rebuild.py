@@ -17,12 +17,12 @@ from memory_core.events import (
 )
 from memory_core.history.pieces import PieceReader, Pieces, Words, lay_out
 from memory_core.history.slices.contexts import is_context
-from memory_core.history.slices.deliveries import State
-from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.messages import MessagePlace
+from memory_core.history.slices.delivery_slice import State
+from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.message_slice import MessagePlace
 from memory_core.history.slices.projection import Projection
 from memory_core.messages import ChatMessage
-from memory_core.planning.graph import Graph
+from memory_core.planning.graph_rules import Graph
 from memory_core.planning.rendering import InsertMethod
 
 
@@ -55,8 +55,8 @@ class RebuiltFact:
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """One delivery that included a message."""
+class MessageDelivery:
+    """Delivery that included a message."""
 
     delivery: int
     block: str
@@ -72,7 +72,7 @@ class MessageOutcome:
     place: MessagePlace
     flush: int | None
     """Number of the flush in which it left the queue."""
-    handed: tuple[Handed, ...]
+    handed: tuple[MessageDelivery, ...]
     facts: tuple[int, ...]
     """Facts learned from it, in any state; erased ones are omitted."""
     vectors: tuple[int, ...]
@@ -80,7 +80,7 @@ class MessageOutcome:
     relations: tuple[int, ...]
     """Relations learned from it, in any state; erased ones are omitted."""
     in_context: bool
-    """Whether it was one of the messages of the latest context."""
+    """True if it was one of the messages of the latest context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +92,13 @@ class SessionSnapshot:
     """Oldest first, pinned messages included."""
     archived: tuple[RebuiltMessage, ...]
     facts: tuple[RebuiltFact, ...]
-    """In every state but erased, oldest first."""
+    """Facts in every state but erased, oldest first."""
     graphs: dict[str, Graph]
     """The graph of each block that has one, by the block's name."""
     context: tuple[ChatMessage, ...] | None
     """The messages of the latest context; None if none was built yet."""
     outcomes: dict[int, MessageOutcome]
-    """By sequence number, of every message ever added."""
+    """Every message that was added, by sequence number."""
     missing: tuple[str, ...]
     """Hashes of needed words that were erased."""
 
@@ -154,20 +154,20 @@ class Past:
     # -- putting it together ---------------------------------------------------------------------
 
     def reader(self, words: Words) -> PieceReader:
-        """What reads the pieces of the latest context."""
+        """Return a reader of the pieces of the latest context."""
         shown = self._shown
         position = shown.position if shown else self._position
         return PieceReader(self._pieces, position, shown.names if shown else (), words)
 
     def context(self, reader: PieceReader) -> tuple[ChatMessage, ...] | None:
-        """The messages of the latest context; None when none was built yet."""
+        """Return the messages of the latest context; None when none was built yet."""
         if self._shown is None:
             return None
         event = self._shown.event
         return lay_out(event, reader).messages(InsertMethod(event.insert_method))
 
     def graphs(self, reader: PieceReader) -> dict[str, Graph]:
-        """The graph of each block that has one, by the block's name."""
+        """Return the graph of each block that has one, by the block's name."""
         return self._past.graph.graphs(self._session_id, reader.text)
 
     def rebuilt(self, words: Words) -> SessionSnapshot:
@@ -201,9 +201,9 @@ class Past:
         )
 
     def _outcomes(self, facts: dict[int, FactState]) -> dict[int, MessageOutcome]:
-        handed: dict[int, list[Handed]] = {}
+        handed: dict[int, list[MessageDelivery]] = {}
         for number, due in self._past.deliveries.by_number.items():
-            delivery = Handed(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
+            delivery = MessageDelivery(number, due.queued.block, due.queued.trigger, due.state, due.attempts, due.error)
             for seq in due.seqs:
                 handed.setdefault(seq, []).append(delivery)
         learned: dict[int, list[int]] = {}

@@ -25,7 +25,7 @@ class ReplayedFlush:
 
 
 def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[SizedMessage]:
-    """The messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
+    """Return the messages that enter the queue, numbered from 1 among all: opening system messages are pinned instead.
 
     `sizes` are tokens, one a message.
     """
@@ -45,7 +45,7 @@ def queued_sizes(messages: Sequence[ChatMessage], sizes: Sequence[int]) -> list[
 
 
 def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[ReplayedFlush]:
-    """The flushes that `config` would have caused, in order.
+    """Return the flushes that `config` would have caused, in order.
 
     `sizes` are all messages that were ever in the queue, archived ones included, in order, with tokens of the
     accounting that `config` names; pinned system messages are not among them.
@@ -74,13 +74,13 @@ def replay_flushes(sizes: Sequence[SizedMessage], config: MemoryConfig) -> list[
         )
         if plan:
             flushes.append(ReplayedFlush(message.seq, tokens, plan))
-            take_out(queue, plan.leave)
+            remove_leaving(queue, plan.leave)
             tokens = plan.tokens_left
             turns -= sum(leaving.role is MessageRole.USER for leaving in plan.leave)
     return flushes
 
 
-def take_out(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
+def remove_leaving(queue: deque[SizedMessage], leave: Sequence[SizedMessage]) -> None:
     """Remove messages near the front; when a turn is thinned, its user message stays ahead of those that leave."""
     stay = []
     for leaving in leave:

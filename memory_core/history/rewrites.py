@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_core.events import EventRecord, FactsCondensed
-from memory_core.history.facts import is_supported
-from memory_core.history.slices.facts import WORDING, Facts
-from memory_core.planning.facts import Fact
+from memory_core.history.fact_evidence import is_supported
+from memory_core.history.slices.fact_slice import WORDING, Facts
+from memory_core.planning.fact_merging import Fact
 
 KINDS = (*WORDING, FactsCondensed.kind)
 """Event kinds that `find_rewrites` reads from the log."""
@@ -17,7 +17,7 @@ KINDS = (*WORDING, FactsCondensed.kind)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One fact in a loss diff."""
+    """Fact in a loss diff."""
 
     id: int
     text: str
@@ -34,7 +34,7 @@ class Line:
 
     @property
     def replaced(self) -> bool:
-        """Whether it is still superseded, rather than retired or restored by a person."""
+        """True while it is superseded, rather than retired or restored by a person."""
         return self.fact is not None and self.fact.state == "superseded"
 
 
@@ -48,7 +48,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """One condensing as a loss diff."""
+    """Condensed list of facts, as a loss diff."""
 
     position: int
     """Position of its event in the log."""
@@ -79,14 +79,14 @@ class Rewrite:
 
     @property
     def refused(self) -> bool:
-        """Whether a person has reverted all of it."""
+        """True if a person has reverted all of it."""
         return not any(line.restored for line in self.made) and not any(line.replaced for line in self.put_away)
 
 
 def find_rewrites(
     records: Iterable[EventRecord], facts: Mapping[int, Fact], words: Callable[[str], str | None]
 ) -> list[Rewrite]:
-    """Every condensing with at least one fact still stored, newest first.
+    """Return every condensing with at least one fact still stored, newest first.
 
     `records` are those of `KINDS`, in any order; `words` is the content store, None for erased words.
     """

@@ -10,14 +10,14 @@ from memory_core.events import (
     EventRecord,
     SessionImported,
 )
-from memory_core.history.slices.deliveries import DeliveryState
-from memory_core.history.slices.facts import FactState
-from memory_core.history.slices.graph import PastGraph, PastRelation
-from memory_core.history.slices.messages import MessageState
+from memory_core.history.slices.delivery_slice import DeliveryState
+from memory_core.history.slices.fact_slice import FactState
+from memory_core.history.slices.graph_slice import PastGraph, PastRelation
+from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.projection import Projection
-from memory_core.history.slices.vectors import StoredUnit
+from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.graph import Entity
+from memory_core.planning.graph_rules import Entity
 from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
 
@@ -70,7 +70,7 @@ class RowsAt:
 
     def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
         """The session's own row; to be made after `message_rows`, which settles what messages are counted with."""
-        # 1. What a constructor gave beside settings is not in the log: it is taken as it is now.
+        # 1. Constructor arguments other than settings are not in the log: take their present values.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
         # 2. One counter for the whole queue, or none: sizes of two tokenizers do not add up. Without one, the queue is
         #    counted again when the session is next written.
@@ -92,9 +92,9 @@ class RowsAt:
         )
 
     def message_rows(self, now: Iterable[MessageCopy], texts: Mapping[str, str]) -> tuple[MessageCopy, ...]:
-        """Messages whose words are still stored, with the size counted at the time where it is known."""
+        """Return the messages whose words are still stored, with the size counted at the time where it is known."""
         today = {message.seq: message for message in now}
-        found = []
+        copies = []
         for seq, past in self.messages.items():
             # 1. Words that were erased since stay erased in the past too.
             if past.added.content not in texts:
@@ -108,8 +108,8 @@ class RowsAt:
                 past.counter = row.counter
             # 3. Where it was, the log knows in any case.
             status = "archived" if past.place == "archived" else "active"
-            found.append(row.model_copy(update={"status": status, "flush": past.flush}))
-        return tuple(found)
+            copies.append(row.model_copy(update={"status": status, "flush": past.flush}))
+        return tuple(copies)
 
     def delivery_rows(self, seqs: set[int]) -> tuple[DeliveryCopy, ...]:
         due = sorted(self._past.deliveries.by_number.items())
@@ -121,15 +121,15 @@ class RowsAt:
         return max((max(state.seqs) for state in states if state.queued.trigger == "turn"), default=0)
 
     def fact_rows(self, now: Iterable[FactCopy]) -> tuple[FactCopy, ...]:
-        """Facts with the words, state and history they had; user-scoped facts in their present state."""
-        found = []
+        """Return the facts with the words, state and history they had; user-scoped facts in their present state."""
+        copies = []
         for fact in now:
             past = self.facts.get(fact.id)
             if fact.owner == "user":
-                found.append(fact)
+                copies.append(fact)
             elif past is not None:
-                found.append(_fact_row(fact, past))
-        return tuple(found)
+                copies.append(_fact_row(fact, past))
+        return tuple(copies)
 
     def graph_rows(
         self, entities: Iterable[int], relations: Iterable[int], texts: Mapping[str, str]
@@ -141,7 +141,7 @@ class RowsAt:
         here, still = set(entities), set(relations)
         # 1. Entities first, as relations need both their ends.
         kept = {n: e for n, e in self.graph.entities.items() if n in here and {e.name, *e.aliases} <= texts.keys()}
-        # 2. An entity that was merged into a lost one is lost, and so on along the chain: until nobody points nowhere.
+        # 2. An entity merged into a lost one is lost too: repeat until no reference dangles.
         while lost := {n for n, e in kept.items() if e.merged_into is not None and e.merged_into not in kept}:
             kept = {n: e for n, e in kept.items() if n not in lost}
         # 3. Only then relations; and `ended_by` of each last, as it names another relation that must be there.

@@ -1,6 +1,6 @@
-"""The stores of an attached agent at one position of the log, as its spans report them. Pure.
+"""Stores of an attached agent at one position of the log, as its spans report them. Pure.
 
-Spans may come late: what was done is applied in the order in which it ended, so that of two writes of a record the one
+Spans may arrive late: operations are applied in the order of their end, so that of two writes of a record the one
 that ended last holds. A failed operation changes nothing.
 """
 
@@ -38,9 +38,9 @@ class RecordVersion:
 class StoreRecord:
     store: str
     id: str | None
-    """None: its spans give it no id."""
+    """Id in the spans; None if they give none."""
     versions: list[RecordVersion] = field(default_factory=list)
-    """In the order in which the writes ended; empty for one that was only found."""
+    """Writes in the order in which they ended; empty for a record that was only found."""
     found: list[EventRecord] = field(default_factory=list)
     """Searches that returned it."""
     found_words: str | None = None
@@ -61,14 +61,14 @@ class StoreRecord:
 class Store:
     name: str
     records: list[StoreRecord] = field(default_factory=list)
-    """In the order in which they were seen first, deleted ones included."""
+    """Records in the order of first appearance, deleted ones included."""
     searches: list[EventRecord] = field(default_factory=list)
     deleted: EventRecord | None = None
-    """When the whole store was deleted."""
+    """Time at which the whole store was deleted."""
 
     @property
     def held(self) -> list[StoreRecord]:
-        """The records that are there."""
+        """Records that exist."""
         return [record for record in self.records if record.deleted is None]
 
     @property
@@ -83,18 +83,18 @@ class Store:
 
 
 def found_nothing(event: Any) -> bool:
-    """Whether a search found nothing. Of one that says no number it is not known."""
+    """Return whether a search is known to have found nothing; False if its span reports no count."""
     return event.kind == MemorySearched.kind and event.error is None and event.count == 0
 
 
 def store_name(event: Any) -> str:
-    """The store of a memory operation, for a screen."""
+    """Return the store of a memory operation, for a screen."""
     name: str | None = event.store
     return name or UNATTRIBUTED
 
 
 def stores_of(records: Iterable[EventRecord]) -> Mapping[str, Store]:
-    """The stores after these records of a session's log, by name."""
+    """Return the stores after these records of a session's log, by name."""
     done = [record for record in records if record.event.family == "stores"]
     folding = _Folding()
     for record in sorted(done, key=lambda record: (record.event.finished, record.position)):  # type: ignore[attr-defined]
@@ -146,14 +146,14 @@ class _Folding:
             self._by_words[store.name, version.words] = written
 
     def _find(self, store: Store, id: str | None, words: str | None, search: EventRecord) -> None:
-        """Count a read: of the record with this id, else of the one with the very same words."""
-        found = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
-        if found is None:
-            if id is None:  # without an id nobody can say whether it is one that was found before
+        """Count a read of the record with this id, or without an id, of the one with identical words."""
+        record = self._by_id.get((store.name, id)) if id is not None else self._by_words.get((store.name, words or ""))
+        if record is None:
+            if id is None:  # without an id it cannot be matched with an earlier find
                 return
-            found = self._new(store, id)
-            found.found_words = words
-        found.found.append(search)
+            record = self._new(store, id)
+            record.found_words = words
+        record.found.append(search)
 
     def _new(self, store: Store, id: str | None) -> StoreRecord:
         made = StoreRecord(store.name, id)

@@ -10,8 +10,8 @@ KINDS = (BlockAdded.kind, BlockEdited.kind, BlockRemoved.kind, SummaryRewritten.
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRevision:
-    """One text that a summary had."""
+class RecordedRevision:
+    """Revision of a summary's text."""
 
     revision: int
     content: str
@@ -34,12 +34,12 @@ class ToldRevision:
     """Tokens of whole sentences dropped to stay within the limit."""
 
 
-def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevision]:
-    """Every text the block's summary had since it was last emptied, oldest first.
+def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[RecordedRevision]:
+    """Return the texts of a summary since it was last emptied, oldest first.
 
     A text that a person wrote covers what the previous one covered; a restored text covers what it covered originally.
     """
-    found: list[ToldRevision] = []
+    found: list[RecordedRevision] = []
     for record in records:
         event = record.event
         if event.about != block:
@@ -50,7 +50,7 @@ def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevis
             base = next((each for each in found if each.revision == event.restored), found[-1] if found else None)
             covers, turn = (base.covers, base.turn_covered) if base else (0, 0)
             found.append(
-                ToldRevision(
+                RecordedRevision(
                     event.revision,
                     event.after,
                     record.actor,
@@ -66,11 +66,11 @@ def told_revisions(records: Iterable[EventRecord], block: str) -> list[ToldRevis
     return found
 
 
-def _rewritten(found: list[ToldRevision], record: EventRecord, event: SummaryRewritten) -> list[ToldRevision]:
-    """The revisions after a rewrite; the change of the text, if any, precedes it in the log."""
+def _rewritten(found: list[RecordedRevision], record: EventRecord, event: SummaryRewritten) -> list[RecordedRevision]:
+    """Return the revisions after a rewrite; the change of the text, if any, precedes it in the log."""
     if not found or found[-1].revision != event.revision:
-        # The summariser found nothing worth recording: there is no text, yet it covers what was read.
-        return [*found, ToldRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
+        # The summariser found nothing worth recording: no text, but the messages count as covered.
+        return [*found, RecordedRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
     last = found[-1]
     if not event.covers:  # emptied with the messages it was made of
         return [replace(last, covers=0, turn_covered=0)]

@@ -91,11 +91,11 @@ class Usage:
     """Position of the last event counted."""
     blocks: Mapping[str, BlockUse] = field(default_factory=dict)
     facts: Mapping[int, Use] = field(default_factory=dict)
-    """By id; facts that were in no prompt are omitted."""
+    """Use of facts by id; facts that were in no prompt are omitted."""
     turns: Mapping[int, Use] = field(default_factory=dict)
-    """By number of the stored turn; those never retrieved are omitted."""
+    """Use of stored turns by number; those never retrieved are omitted."""
     relations: Mapping[int, Use] = field(default_factory=dict)
-    """By id; relations that were in no prompt are omitted."""
+    """Use of relations by id; relations that were in no prompt are omitted."""
     kept: Mapping[RefKind, AbstractSet[int]] = field(
         default_factory=lambda: {"fact": set(), "unit": set(), "relation": set()}
     )
@@ -151,7 +151,7 @@ class UsageCounter:
         self.position = 0
         self._usage: Usage | None = Usage()
         self._blocks: dict[tuple[str, int], _Block] = {}
-        """By name and the position at which it was added: a block added again starts from zero."""
+        """Blocks by name and position at which they were added: a block added again starts from zero."""
         self._past = Projection()
         self._unread: dict[str, str] = {}
         self._carried: Counter[tuple[str, ...]] = Counter()
@@ -173,7 +173,7 @@ class UsageCounter:
                 handler(self, record, record.event)
 
     def usage(self) -> Usage:
-        """The counts so far."""
+        """Return the counts so far."""
         if self._usage is None:
             # Consecutive prompts mostly repeat the same lists of refs: count each list as a whole, and split it here.
             _take_apart(self._carried, self._carried_refs)
@@ -185,7 +185,7 @@ class UsageCounter:
                 _uses(carried["fact"], cut["fact"]),
                 _uses(carried["unit"], cut["unit"]),
                 _uses(carried["relation"], cut["relation"]),
-                self._kept(),
+                self._stored_numbers(),
             )
         return self._usage
 
@@ -231,7 +231,7 @@ class UsageCounter:
             for name, block in blocks.items()
         }
 
-    def _kept(self) -> dict[RefKind, AbstractSet[int]]:
+    def _stored_numbers(self) -> dict[RefKind, AbstractSet[int]]:
         past = self._past
         return {
             "fact": {id for id, fact in past.facts.by_id.items() if fact.state == "active"},
@@ -273,7 +273,7 @@ class UsageCounter:
 
     def _reset(self, record: EventRecord, event: SessionReset) -> None:
         for block in self._blocks.values():
-            block.read_error = None  # it may quote what was forgotten
+            block.read_error = None  # it may quote forgotten messages
         if event.status is None:  # turns are counted from 1 again
             self._blocks = {key: _Block() for key in self._blocks}
 
@@ -294,7 +294,7 @@ def _take_apart(lists: Counter[tuple[str, ...]], refs: Counter[str]) -> None:
 
 
 def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
-    """How often each numbered piece occurs, by kind and number, from refs as in events: `f1-f9`."""
+    """Count occurrences of each numbered piece, by kind and number, from refs as in events: `f1-f9`."""
     steps: defaultdict[RefKind, Counter[int]] = defaultdict(Counter)
     for ref, times in refs.items():
         for kind, first, last in runs((ref,)):
@@ -305,13 +305,13 @@ def _by_number(refs: Mapping[str, int]) -> dict[RefKind, dict[int, int]]:
 
 def _summed(changes: Mapping[int, int]) -> dict[int, int]:
     """Counts by number, from the differences between consecutive numbers."""
-    found: dict[int, int] = {}
+    result: dict[int, int] = {}
     times = 0
     for place, following in pairwise(sorted(changes)):
         times += changes[place]
         if times:
-            found.update(dict.fromkeys(range(place, following), times))
-    return found
+            result.update(dict.fromkeys(range(place, following), times))
+    return result
 
 
 def _uses(carried: Mapping[int, int], cut: Mapping[int, int]) -> dict[int, Use]:

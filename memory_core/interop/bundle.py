@@ -50,8 +50,8 @@ from memory_core.store.copies import (
 )
 from memory_core.store.copying import insert_rows, store_session
 from memory_core.store.database import Database
-from memory_core.store.log import read_events
-from memory_core.store.pieces import OnePiece, Pieces, Step
+from memory_core.store.log_rows import read_events
+from memory_core.store.split_writes import OnePiece, Pieces, Step
 from memory_core.store.staging import NotUniqueError, Staging
 from memory_core.store.writing import read_session
 

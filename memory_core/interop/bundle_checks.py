@@ -40,7 +40,7 @@ from memory_core.events import (
     is_ref,
     runs,
 )
-from memory_core.history.slices.blocks import Blocks
+from memory_core.history.slices.block_slice import Blocks
 from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.copies import (

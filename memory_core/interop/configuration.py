@@ -13,13 +13,13 @@ from memory_core.blocks import BUILT_IN, BaseMemoryBlock, StaticMemoryBlock
 from memory_core.blocks.plugins import offered
 from memory_core.blocks.static import decode, encode
 from memory_core.config import MemoryConfig
-from memory_core.errors import ConfigError, sentence
+from memory_core.errors import ConfigError, user_message
 from memory_core.events import current_settings
 from memory_core.interop.bundle_checks import first_problem
 from memory_core.interop.located_json import problem, read_text
 from memory_core.limits import Budget
 from memory_core.messages import storable
-from memory_core.store.blocks import BlockRecord
+from memory_core.store.block_rows import BlockRecord
 
 FORMAT = "memory-inspector-configuration"
 VERSION = 1
@@ -190,7 +190,7 @@ def _left_out(block: StoredBlock, block_class: type[Block] | None) -> str:
         if block.type in BUILT_IN:
             block.make()
     except (ConfigError, TypeError, ValueError) as error:
-        return f"its settings are impossible ({sentence(error)!r})"
+        return f"its settings are impossible ({user_message(error)!r})"
     return ""
 
 

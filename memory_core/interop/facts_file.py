@@ -22,7 +22,7 @@ from memory_core.interop.sqlite_file import SQLITE_MAGIC
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic
-from memory_core.planning.facts import STATES, Fact, metadata_text, same_words
+from memory_core.planning.fact_merging import STATES, Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 MAX_FACTS = 10_000

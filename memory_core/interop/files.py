@@ -9,9 +9,9 @@ from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.archive import one_member
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
-from memory_core.interop.langgraph import threads_of
+from memory_core.interop.langgraph_checkpoints import threads_of
 from memory_core.interop.letta import is_agent_file, read_agent_file
-from memory_core.interop.llamaindex import is_chat_store, read_chat_store, read_table
+from memory_core.interop.llamaindex_stores import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import problem, read_text, read_values
 from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
 from memory_core.interop.openai_format import Conversation, Listed, list_conversations, read_conversation

@@ -13,7 +13,7 @@ from memory_core.errors import LimitError
 from memory_core.interop.git_packs import PackSizes, pack_sizes
 from memory_core.interop.openai_format import one_line
 from memory_core.limits import Budget
-from memory_core.store.blocks import Written
+from memory_core.store.block_rows import Written
 
 MAX_COMMITS = 50_000
 """Maximum commits read, newest first."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
@@ -19,8 +19,8 @@ from memory_core.interop.located_json import GRAPH, Located, Place, problem, rea
 from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
 from memory_core.limits import check_size
 from memory_core.messages import storable
-from memory_core.planning.graph import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.planning.graph_changes import NamedRelation
+from memory_core.planning.graph_rules import LONGEST, TYPES, Graph, clean_name, normal_name
 from memory_core.text import shortened
 
 Form = Literal["json", "graphml", "cypher"]

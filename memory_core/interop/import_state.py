@@ -8,7 +8,7 @@ import uuid
 from memory_core.attach.mirroring import mirror
 from memory_core.blocks import StaticMemoryBlock
 from memory_core.config import MemoryConfig
-from memory_core.curation.settings import put_in
+from memory_core.curation.settings import add_block
 from memory_core.engine.queue import fill
 from memory_core.engine.reconcile import create_or_join
 from memory_core.engine.session import Session
@@ -42,7 +42,7 @@ def import_with_state(
     with session.changing() as w:
         for block in made.blocks:
             if not isinstance(block, StaticMemoryBlock):
-                put_in(session, w, block, "user")
+                add_block(session, w, block, "user")
         if learn:
             for attached in session.blocks:
                 fill(session, w, attached)

@@ -28,7 +28,7 @@ from memory_core.interop.stored import BlockNames, StoredConversation
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.process import scratch_folder
-from memory_core.store.blocks import Written
+from memory_core.store.block_rows import Written
 from memory_core.text import shortened
 
 ENDINGS = frozenset({".md", ".markdown", ".mdx", ".mdc", ".txt", ".rst", ".org", ".xml"})

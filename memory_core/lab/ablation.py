@@ -13,7 +13,7 @@ from memory_core.events import EventRecord, Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart
-from memory_core.models.base import ChatModel, ToolSpec
+from memory_core.models.protocols import ChatModel, ToolSpec
 from memory_core.tokens import counter_for
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from memory_core.errors import MemoryInspectorError
 from memory_core.events import EventRecord, FactAdded
-from memory_core.history.slices.facts import Facts, FactState
+from memory_core.history.slices.fact_slice import Facts, FactState
 from memory_core.memory import Memory
 from memory_core.planning.curation import ChangeSet, FactStep, New, Step
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 
 
 @dataclass(frozen=True, slots=True)

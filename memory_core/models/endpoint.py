@@ -29,15 +29,15 @@ OFFICIAL_URL = "https://api.openai.com/v1"
 NO_KEY = "none"
 """Sent to servers that need no key: the client refuses an empty one."""
 REASON_CHARACTERS = 300
-"""Of the endpoint's own words that are quoted in an error."""
+"""Maximum characters of the endpoint's text quoted in an error."""
 _HIDDEN = "[key]"
 
 
 class Endpoint:
-    """One address with its key, its time limit and its number of further tries.
+    """Model endpoint: address, API key, time limit (seconds) and number of retries.
 
     Arguments that are None or empty are read from `OPENAI_BASE_URL` and `OPENAI_API_KEY`, but the environment's key and
-    headers go to the environment's address only: another address gets the key that is given with it, or none.
+    headers go to the environment's address only: any other address gets the key passed with it, or none.
 
     Raises:
         ConfigError: the client is not installed, the address is no http address, or the key holds characters no header
@@ -83,7 +83,7 @@ class Endpoint:
         return self._key is not None
 
     def client(self) -> Any:
-        """The `openai.OpenAI` of this endpoint, made once; it may be shared between threads."""
+        """Return the `openai.OpenAI` of this endpoint, made once; it may be shared between threads."""
         with self._lock:
             if self._client is None:
                 import openai
@@ -103,7 +103,7 @@ class Endpoint:
             return self._client
 
     def _foreign_headers(self) -> list[str]:
-        """Names of headers that the client takes from the environment and that another address must not get."""
+        """Return names of headers that the client takes from the environment and that another address must not get."""
         if self.of_environment:
             return []
         lines = os.environ.get("OPENAI_CUSTOM_HEADERS", "").splitlines()
@@ -111,7 +111,7 @@ class Endpoint:
         return ["OpenAI-Organization", "OpenAI-Project", *custom]
 
     def once(self, timeout_seconds: float) -> "Endpoint":
-        """The same address and key, tried once and with this time limit."""
+        """Return the same address and key, tried once and with this time limit."""
         return Endpoint(self.base_url, self._key, timeout_seconds=timeout_seconds, max_retries=0)
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Endpoint:
                 self._client = None
 
     def hide_key(self, text: str) -> str:
-        """`text` without the key, should it hold it."""
+        """Redact the API key from `text`."""
         return text.replace(self._key, _HIDDEN) if self._key else text
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ def environment_url() -> str:
 def _same_address(url: str) -> bool:
     try:
         return url.rstrip("/") == environment_url().rstrip("/")
-    except ConfigError:  # the environment's is none
+    except ConfigError:  # ignore the environment's
         return False
 
 
@@ -166,8 +166,8 @@ def transport_errors(name: str = "HTTPError") -> tuple[type[Exception], ...]:
 def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bool = False) -> ModelError:
     """Translate an error of `endpoint` into a `ModelError`; raise it `from error`.
 
-    `started` says that part of the answer had come. The key is removed from `error` and what it was
-    raised from, because an endpoint may repeat the key in its refusal.
+    `started`: part of the answer had arrived. The key is removed from `error` and its causes, because an endpoint may
+    repeat the key in its refusal.
     """
     import openai
 
@@ -239,7 +239,7 @@ def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
 
 
 def _reason(error: Exception) -> str:
-    """The endpoint's own words, on one line and of limited length."""
+    """Return the endpoint's error text, on one line and truncated."""
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
     return shortened(" ".join(str(said or error).split()), REASON_CHARACTERS)

@@ -1,8 +1,7 @@
 """Facts from messages by a language model.
 
-The messages are given as numbered data and never as instructions, the answer is asked for in a fixed
-form, and nothing of it is believed unchecked: numbers out of range, empty and over-long facts and
-repetitions are dropped. Trying again after an error is the engine's business.
+Messages are passed as numbered data, never as instructions, and the answer, in a fixed form, is validated:
+numbers out of range, empty and over-long facts and repetitions are dropped. The engine retries after errors.
 """
 
 import copy
@@ -14,7 +13,9 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, message_text, unstorable
-from memory_core.models.base import (
+from memory_core.models.learners import ModelBased
+from memory_core.models.offline.condensing import condense_by_rules
+from memory_core.models.protocols import (
     ChatModel,
     Condensation,
     CondensedFact,
@@ -23,8 +24,6 @@ from memory_core.models.base import (
     ModelCall,
     NothingFound,
 )
-from memory_core.models.learners import ModelBased
-from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.structured import as_data, without_thinking
 
 _TAGS = "transcript|known|facts?"
@@ -80,7 +79,7 @@ _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']?([^\"'>]*)[\"']?")
 
 
 def _with_text(given: Any) -> Any:
-    """A fact as an object: some models give it as a text, or its text by another name."""
+    """Return a fact as an object: some models give it as a text, or its text by another name."""
     if isinstance(given, str):
         return {"text": given}
     if isinstance(given, Mapping) and "text" not in given:
@@ -102,7 +101,7 @@ class _Skipped(BaseModel):
 
 
 def _well_formed(given: Any) -> list[Any]:
-    """The remarks that can be read: the others are no reason to lose the facts beside them."""
+    """Return the remarks that can be read: the others are no reason to lose the facts beside them."""
     return [
         remark
         for remark in (given if isinstance(given, list) else ())
@@ -139,7 +138,7 @@ Form = TypeVar("Form", Facts, CondensedFacts)
 
 
 class ModelExtractor(ModelBased):
-    """Facts by a chat model. Asks for a structured answer, and for tagged text where only text can be had."""
+    """Facts by a chat model. Asks for a structured answer, or tagged text if only text is supported."""
 
     def __init__(
         self,
@@ -149,23 +148,23 @@ class ModelExtractor(ModelBased):
         extract_prompt: str | None = None,
         condense_prompt: str | None = None,
     ) -> None:
-        """With prompts of one's own in place of these here; the form of the answer is asked for after them.
+        """Return an extractor with custom prompts; the form of the answer is requested after them.
 
-        In them, `{existing_facts}` and `{max_facts}` are filled in. What is said and known stays in the message after
-        the prompt, as data: a prompt is instructions, and they are none.
+        `{existing_facts}` and `{max_facts}` are filled in. Messages and known facts stay in the message after the
+        prompt, as data, apart from the instructions.
         """
         super().__init__(chat)
         self.categories = tuple(categories)
         self.extract_prompt, self.condense_prompt = extract_prompt, condense_prompt
 
     def under(self, categories: Sequence[str]) -> Self:
-        """The same extractor, with other categories to put facts under."""
+        """Return the same extractor, with other categories to put facts under."""
         other = copy.copy(self)
         other.categories = tuple(categories)
         return other
 
     def with_prompts(self, *, extract: str | None, condense: str | None) -> Self:
-        """The same extractor, with these prompts; None leaves its own."""
+        """Return the same extractor, with these prompts; None leaves its own."""
         other = copy.copy(self)
         other.extract_prompt = extract or self.extract_prompt
         other.condense_prompt = condense or self.condense_prompt
@@ -238,7 +237,7 @@ class ModelExtractor(ModelBased):
     def _ask(
         self, task: str, forms: Sequence[str], data: str, answer: type[Form], *, purpose: str
     ) -> tuple[Form, tuple[ModelCall, ...]]:
-        """The model's answer, structured or, where that cannot be read, from tagged text."""
+        """Return the model's answer, structured or, where that cannot be read, from tagged text."""
         structured, tagged = (
             [ChatMessage(role="system", content=task + form), ChatMessage(role="user", content=data)] for form in forms
         )
@@ -251,12 +250,12 @@ class ModelExtractor(ModelBased):
 
 
 def _filled(prompt: str, **values: str) -> str:
-    """The prompt with its variables filled in; other braces stay as they are."""
+    """Return the prompt with its variables filled in; other braces stay as they are."""
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
 
 
 def _from_tags(text: str, answer: type[Form]) -> Form:
-    """The facts of a tagged answer.
+    """Return the facts of a tagged answer.
 
     Raises:
         ModelAnswerError: it holds neither facts nor the sign that there are none.
@@ -275,17 +274,17 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
 
 def remarks(given: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
     """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
-    found: dict[int, NothingFound] = {}
+    result: dict[int, NothingFound] = {}
     for remark in given:
         words = " ".join(remark.reason.split())
         fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
         if fits and 1 <= remark.message <= messages:
-            found.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
-    return found
+            result.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))
+    return result
 
 
 def transcript(messages: Sequence[ChatMessage]) -> str:
-    """Messages as data, numbered from 1."""
+    """Return the messages as data, numbered from 1."""
     return "\n".join(
         f"[{number}] {message.role}: {as_data(message_text(message), _TAGS)}"
         for number, message in enumerate(messages, start=1)
@@ -300,7 +299,7 @@ def listed_as_known(facts: Sequence[str]) -> str:
 
 
 def _checked(text: str) -> str | None:
-    """A fact on one line; None when it is empty or too long to be one."""
+    """Return a fact on one line; None when it is empty or too long to be one."""
     line = " ".join(text.split())
     return line if any(map(str.isalnum, line)) and len(line) <= FACT_CHARACTERS else None
 

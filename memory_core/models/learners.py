@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, content_hash
-from memory_core.models.base import Answer, ChatModel, ModelCall, ModelOutput, json_schema
+from memory_core.models.protocols import Answer, ChatModel, ModelCall, ModelOutput, json_schema
 
 
 class RuleBased:
@@ -19,7 +19,7 @@ class RuleBased:
 
 
 class ModelBased:
-    """Works with a chat model. Its calls carry their answers, under what was asked."""
+    """Learner that uses a chat model. Its calls carry their answers, under a hash of the input."""
 
     def __init__(self, chat: ChatModel) -> None:
         self.chat = chat
@@ -35,7 +35,7 @@ class ModelBased:
     def answered(
         self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str
     ) -> tuple[Answer, ModelCall]:
-        """The model's answer in a form.
+        """Return the model's answer in a form.
 
         Raises:
             ModelAnswerError: it is empty or not in that form.
@@ -46,7 +46,7 @@ class ModelBased:
         return found, replace(call, output=output)
 
     def written(self, messages: Sequence[ChatMessage], *, purpose: str) -> tuple[str, tuple[ModelCall, ...]]:
-        """The model's answer as text, where none in a form can be had.
+        """Return the model's answer as text, where none in a form can be had.
 
         Raises:
             ModelError: the model did not answer.
@@ -60,7 +60,7 @@ class ModelBased:
 
 
 def to_json(answer: BaseModel) -> str:
-    """An answer as it is kept. In ASCII: a model may have written half a character."""
+    """Return an answer as stored, in ASCII, as a model may have written a lone surrogate."""
     return json.dumps(answer.model_dump())
 
 

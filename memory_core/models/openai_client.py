@@ -15,8 +15,8 @@ from typing import Any
 from memory_core.errors import ConfigError, ModelAnswerError, ModelRequestError, ModelUnreachableError
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart, decode_arguments
-from memory_core.models.base import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.endpoint import Endpoint, model_error, transport_errors
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec, json_schema, whole_reply
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.text import Characters, whole_characters
 from memory_core.tokens import reported
@@ -32,7 +32,7 @@ _NO_TOOLS = re.compile(
     r".{0,80}\b(?:tools?|functions?)\b",
     re.IGNORECASE | re.DOTALL,
 )
-"""How endpoints word that they, or a model, take no tools."""
+"""Error texts of endpoints that do not support tools."""
 LONGEST_REPLY = 2_000_000
 """Characters of a streamed reply, arguments of tool calls included: four times what today's models can give at once."""
 
@@ -142,11 +142,11 @@ class OpenAIChat:
         return OpenAIStream(self, self._create(**request), started)
 
     def reply(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
-        """A whole reply as one message. Raises as `stream` does."""
+        """Return a whole reply as one message. Raises as `stream` does."""
         return whole_reply(self, messages, tools)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """One answer in the form of `answer`, asked for in the best way this endpoint is known to support.
+        """Ask for an answer of type `answer`, in the best way this endpoint is known to support.
 
         Raises:
             ModelAnswerError: the answer is empty, cut off, a refusal, or not in that form.
@@ -171,7 +171,7 @@ class OpenAIChat:
         return parsed, self.call_of(purpose, completion.usage, started)
 
     def call_of(self, purpose: str, usage: Any, started: float) -> ModelCall:
-        """The finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
+        """Return the finished call, with what the endpoint reported of it; `started` is of `time.monotonic`."""
         input_tokens = reported(getattr(usage, "prompt_tokens", None))
         output_tokens = reported(getattr(usage, "completion_tokens", None))
         cost = None
@@ -189,7 +189,7 @@ class OpenAIChat:
         return request | ({"response_format": {"type": "json_object"}} if rung == "json_object" else {})
 
     def _create(self, **request: Any) -> Any:
-        """One call of the endpoint; its errors are ours."""
+        """Call the endpoint, and translate its errors into `ModelError`s."""
         client = self.endpoint.client()
         import openai
 
@@ -285,7 +285,7 @@ class _StreamedCall:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
     decoded: dict[str, Any] | None = None
-    """Where an endpoint sends an object in place of its text."""
+    """Fields in which an endpoint may send an object instead of text."""
 
 
 class _StreamedCalls:
@@ -322,7 +322,7 @@ class _StreamedCalls:
         return last
 
     def whole(self) -> tuple[ToolCallPart, ...]:
-        """The calls in order; arguments that are no JSON object stay the text they are."""
+        """Return the calls in order; arguments that are no JSON object stay the text they are."""
         return tuple(
             ToolCallPart(
                 tool_call_id=call.id or None,

@@ -13,16 +13,16 @@ from dataclasses import replace
 from pydantic import BaseModel, Field
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart
-from memory_core.models.base import FoundRelation, NothingFound, RelationsFound
 from memory_core.models.extraction import ASK_WHY, Remarks, listed_as_known, remarks, transcript
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline.extractor import why_nothing
 from memory_core.models.offline.relation_rules import relations_in
-from memory_core.planning.graph import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
+from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
+from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
 
 MAX_RELATIONS = 200
-"""Of one answer; a model that gives more repeats itself."""
+"""Maximum relations of one answer; a model that gives more repeats itself."""
 UNKNOWN_TYPE = "a type that there is not"
 NO_MESSAGE = "a relation from a message that there is not"
 REPEATED = "a relation given more than once"
@@ -80,7 +80,7 @@ class RuleRelations(RuleBased):
     """Relations by rules: deterministic, from the user's own words only, and in linear time."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations the user states in `messages`, in the order said; each once a message."""
+        """Return the relations the user states in `messages`, in the order said; each once a message."""
         spelled = {normal_name(name): name for name in reversed(known)}
 
         def named(name: str) -> str:
@@ -103,7 +103,7 @@ class ModelRelations(ModelBased):
     """Relations by a chat model, in one call for all messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.
+        """Return relations said in `messages`, in the order the model gives them; what cannot be one is in `refused`.
 
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.
@@ -117,12 +117,12 @@ class ModelRelations(ModelBased):
         refused: Counter[str] = Counter()
         nothing: dict[int, NothingFound] = {}
         found: dict[tuple[object, ...], FoundRelation] = {}
-        for given in answer.relations:
-            relation, problem = _checked(given, len(messages))
+        for given_relation in answer.relations:
+            relation, problem = _checked(given_relation, len(messages))
             if relation is None:
                 refused[problem] += 1
-                if given.message is not None:
-                    nothing.setdefault(given.message - 1, NothingFound("refused"))
+                if given_relation.message is not None:
+                    nothing.setdefault(given_relation.message - 1, NothingFound("refused"))
                 continue
             key = (
                 normal_name(relation.subject),
@@ -138,14 +138,14 @@ class ModelRelations(ModelBased):
             else:
                 found[key] = relation
                 refused[UNKNOWN_TYPE] += sum(
-                    _type("", type) is None for type in (given.subject_type, given.object_type)
+                    _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
         silent = remarks(answer.skipped, len(messages)) | nothing
         return RelationsFound(tuple(found.values()), (call,), tuple(refused.elements()), silent)
 
 
 def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str]:
-    """A relation that can be one; else None, and why not."""
+    """Validate a relation; return it, or the reason for rejecting it."""
     subject, predicate, object = (
         clean_name(given.subject),
         " ".join(given.predicate.replace("_", " ").split()).strip(" .,;:"),
@@ -165,7 +165,7 @@ def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str
 
 
 def _type(name: str, given: str) -> str | None:
-    """A type that there is; None for an unknown one."""
+    """Return a known entity type, or None."""
     if name == THE_USER:
         return "person"
     word = re.sub(r"[^a-z]", "", given.lower()) or "other"

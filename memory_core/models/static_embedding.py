@@ -58,7 +58,7 @@ class _Table:
     tokenizer: Any
 
     def mean(self, text: str) -> NDArray[np.float64]:
-        """Of the vectors of the tokens of a text with words."""
+        """Return the mean of a text's token vectors; the text contains words."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
         mean: NDArray[np.float64] = self.vectors[ids].mean(axis=0, dtype=np.float64)
@@ -85,21 +85,21 @@ def _load_table() -> _Table:
 
 
 def _read(name: str) -> bytes:
-    """A file of the package, which is found but not imported."""
-    found = importlib.util.find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
+    """Return a file of the package, which is found but not imported."""
+    spec = importlib.util.find_spec("wordllama")
+    if spec is None or not spec.submodule_search_locations:
         raise EmbedderError(
             "Static embeddings need the package wordllama. "
             'Install it with: pip install "memory-inspector[fast]", or choose another embedding model.'
         )
     try:
-        return Path(found.submodule_search_locations[0], name).read_bytes()
+        return Path(spec.submodule_search_locations[0], name).read_bytes()
     except OSError as error:
         raise EmbedderError(f"The package wordllama holds no {name}. Install {PACKAGE} again.") from error
 
 
 def _tensor(data: bytes) -> NDArray[np.float32]:
-    """The only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
+    """Return the only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
     size = int.from_bytes(data[:8], "little")
     ((_, tensor),) = ((name, value) for name, value in json.loads(data[8 : 8 + size]).items() if name[0] != "_")
     start, end = (8 + size + place for place in tensor["data_offsets"])

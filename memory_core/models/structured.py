@@ -8,10 +8,10 @@ from pydantic import BaseModel, ValidationError
 
 from memory_core.errors import MessageError, ModelAnswerError
 from memory_core.messages import storable
-from memory_core.models.base import Answer, json_schema
+from memory_core.models.protocols import Answer, json_schema
 
 SCAN_CHARACTERS = 200_000
-"""Of a wordy answer that are searched for a JSON object."""
+"""Maximum characters of a wordy answer that are searched for a JSON object."""
 CANDIDATES = 200
 """Opening braces tried in a wordy answer."""
 
@@ -22,7 +22,7 @@ _THOUGHTS = re.compile(
     rf"|<\s?/\s?(?:{_TAGS})\s?>|\[/THINK\]|◁/think▷|<\|end_of_thought\|>|<\|channel\|>final.{{0,80}}?<\|message\|>",
     re.IGNORECASE,
 )
-"""Marks at the beginning and at the end of what a model thinks aloud: of DeepSeek and its kin, Mistral, Kimi, Seed,
+"""Marks at the beginning and end of a model's visible thinking: of DeepSeek and its kin, Mistral, Kimi, Seed,
 Skywork and gpt-oss, and tags that prompts ask for."""
 
 
@@ -87,7 +87,7 @@ def without_thinking(text: str, *, unfinished: bool = False) -> str:
 
 
 def _behind_thinking(text: str) -> str:
-    """What stands behind the last end of a thought, up to the next thought."""
+    """Return the text after the last closed thought, up to the next thought."""
     start = max((mark.end() for mark in _THOUGHTS.finditer(text) if not mark["begin"]), default=0)
     begun = next((mark.start() for mark in _THOUGHTS.finditer(text, start) if mark["begin"]), len(text))
     return text[start:begun]

@@ -1,7 +1,7 @@
-"""Running summaries: by rules, out of the user's own words, and by a language model.
+"""Running summaries: by rules, from the user's own words, or by a language model.
 
-A summariser is given the former text and new messages only, never what was said before them. What
-it gives is not believed: the engine holds it against its bound and names what it lost.
+A summariser receives the former text and new messages only, never earlier messages. Its result is not trusted: the
+engine checks it against the limit and reports what it lost.
 """
 
 import re
@@ -11,14 +11,14 @@ from pydantic import BaseModel, Field
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.base import ModelCall, NothingFound, Summarised
 from memory_core.models.learners import ModelBased, RuleBased
 from memory_core.models.offline import clauses
 from memory_core.models.offline.extractor import facts_in, why_nothing
 from memory_core.models.offline.patterns import pattern
+from memory_core.models.protocols import ModelCall, NothingFound, Summarised
 from memory_core.models.structured import as_data, without_thinking
-from memory_core.planning.facts import same_words
-from memory_core.planning.summaries import density, fit, losses, sentences
+from memory_core.planning.fact_merging import same_words
+from memory_core.planning.running_summary import density, fit, losses, sentences
 
 _SUMMARISE = """\
 You keep the running summary of a conversation between a user and an assistant, for the assistant to read later. \
@@ -52,20 +52,20 @@ _SMALLEST = 3
 class RuleSummariser(RuleBased):
     """Summary of what users said, by rules: deterministic, from their own words only, and in linear time.
 
-    A sentence becomes the facts it states ("The user lives in Porto."), or, where these would lose
-    a name, number or date of it, as it was said. What does not fit goes by `planning.summaries.fit`.
+    A sentence becomes the facts it states ("The user lives in Porto."), or stays as a quotation where these would lose
+    a name, number or date. `planning.running_summary.fit` decides what is dropped if it is too long.
     """
 
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
-        """The sentences of `summary` with what the users of `messages` said, in order of time, as far as they fit."""
+        """Return the sentences of `summary` and new statements of users, in chronological order, as far as they fit."""
         told = list(sentences(summary))
         known = {same_words(sentence): NothingFound("known") for sentence in told}
         nothing: dict[int, NothingFound] = {}
         for index, message in enumerate(messages):
             before, again = len(told), None
-            for sentence in _told(message):
+            for sentence in _user_statements(message):
                 if (key := same_words(sentence)) not in known:
                     known[key] = NothingFound("repeated")
                     told.append(sentence)
@@ -77,8 +77,8 @@ class RuleSummariser(RuleBased):
         return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken, nothing=nothing)
 
 
-def _told(message: ChatMessage) -> Iterator[str]:
-    """Statements of a user in a message, in order."""
+def _user_statements(message: ChatMessage) -> Iterator[str]:
+    """Yield a user's statements in a message, in order."""
     for part in message.parts if message.role is MessageRole.USER else ():
         for sentence in clauses.sentences(part.text) if isinstance(part, TextPart) else ():
             yield from _worded(sentence)
@@ -86,7 +86,7 @@ def _told(message: ChatMessage) -> Iterator[str]:
 
 def _worded(sentence: str) -> Iterator[str]:
     """A sentence as the facts it states; as a quotation where they would lose something; nothing for small talk."""
-    facts = [f"{found.text.rstrip('.')}." for found in facts_in(sentence)]
+    facts = [f"{fact.text.rstrip('.')}." for fact in facts_in(sentence)]
     if facts and not losses(sentence, " ".join(facts)):
         yield from facts
         return
@@ -96,7 +96,7 @@ def _worded(sentence: str) -> Iterator[str]:
 
 
 def _one_sentence(text: str) -> str:
-    """The text so that it ends one sentence and holds no other quotation mark of its kind."""
+    """Return the text so that it ends one sentence and holds no other quotation mark of its kind."""
     text = text.replace('"', "'")
     return text if text[-1] in ".!?…" else f"{text}."
 
@@ -113,7 +113,7 @@ class ModelSummariser(ModelBased):
     def summarise(
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
-        """The model's new text. How long it is and what it lost is for the caller to see.
+        """Return the model's new text. The caller checks its length and what it lost.
 
         Raises:
             ModelError: the model did not answer, or answered with no text.
@@ -132,7 +132,7 @@ class ModelSummariser(ModelBased):
         return Summarised(text, calls)
 
     def _ask(self, task: str, data: str) -> tuple[str, tuple[ModelCall, ...]]:
-        """The model's text, structured or, where that cannot be read, plain."""
+        """Return the model's text, structured or, where that cannot be read, plain."""
         question = ChatMessage(role="user", content=data)
         try:
             answer, call = self.answered(

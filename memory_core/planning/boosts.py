@@ -1,8 +1,8 @@
-"""Terms of a stored unit's score beside the match of its own words. Pure.
+"""Terms of a stored unit's score in addition to the match of its own words. Pure.
 
-An answer seldom repeats the words of its question. The message before it often does, and the episode in which it was
-said is about the same things; so part of their match is lent to it. Speaker, date, informativeness and length say
-what the question asks for and what is worth its tokens.
+An answer seldom repeats the words of its question. The message before it often does, and its episode has the same
+subject, so a unit receives part of their match. Speaker and date relate to the question; informativeness and length
+measure its worth per token.
 """
 
 import math
@@ -25,7 +25,7 @@ BEST_OF_EPISODE = 3
 """Units whose mean match is that of their episode; one that is missing counts as 0."""
 
 PERSON = 0.4
-"""Speaker signal of what a person said, the question being about somebody else or nobody; an assistant's is 0."""
+"""Speaker signal of a person's message if the question is about somebody else or nobody; an assistant's is 0."""
 
 LONG = 100
 """Tokens; a unit twice as long costs the length term once and lends half, four times as long twice and a quarter."""
@@ -46,7 +46,7 @@ class Traits:
     speakers: frozenset[str]
     """Folded names or roles of who speaks in it."""
     person: bool
-    """Is any of them a user, or an assistant with a name?"""
+    """True if any of them is a user, or an assistant with a name."""
     time: float | None
     """Time of the message, where known: seconds since 1970."""
     informativeness: float
@@ -63,9 +63,9 @@ class BoostWeights:
     """
 
     neighbours: float = 0.15
-    """Of the match of each neighbour."""
+    """Weight of each neighbour's match."""
     episode: float = 0.4
-    """Of the mean match of the episode's best units."""
+    """Weight of the mean match of the episode's best units."""
     speaker: float = 0.25
     date: float = 0.1
     informativeness: float = 0.15
@@ -80,12 +80,12 @@ class BoostWeights:
 
     @property
     def any(self) -> bool:
-        """Is any boost switched on?"""
+        """True if any boost is switched on."""
         return any(getattr(self, field.name) > 0 for field in fields(self))
 
 
 BOOSTS = tuple(field.name for field in fields(BoostWeights))
-"""In the order in which events and candidates hold them."""
+"""Signals in the order used by events and candidates."""
 
 
 def boosts(
@@ -140,19 +140,19 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
 
 
 def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:
-    """The episode of each unit, in the order in which they were said; the first is 0.
+    """Return the episode of each unit, in the order in which they were said; the first is 0.
 
     Each unit has the time it came with, as written and in seconds, and the seconds at which it was stored. What came
     with no time belongs to the episode before it, unless it was stored long after.
     """
-    found: list[int] = []
+    result: list[int] = []
     for place, (written, time, stored) in enumerate(times):
         if place == 0:
-            found.append(0)
+            result.append(0)
             continue
         before = times[place - 1]
-        found.append(found[-1] + _begins_anew(before, (written, time, stored)))
-    return found
+        result.append(result[-1] + _begins_anew(before, (written, time, stored)))
+    return result
 
 
 def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:

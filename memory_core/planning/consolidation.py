@@ -1,8 +1,8 @@
 """Decisions on found facts, each compared with its nearest known ones: add, update, delete or nothing.
 
-Pure. `prepare` finds the candidates of each found fact; somebody decides, by `by_rule` or with a model; `settle`
-checks every decision and says what is done. A decision that cannot be is refused and taken by rule instead, so that
-no answer of a model touches a fact that was not compared, changes one twice, or loses what was found.
+Pure. `prepare` finds the candidates of each found fact; `by_rule` or a model decides; `settle` validates every
+decision and returns the changes. An impossible decision is refused and taken by rule instead, so that no model's answer
+touches a fact that was not compared, changes one twice, or loses a found fact.
 """
 
 import re
@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from memory_core.planning.facts import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
+from memory_core.planning.fact_merging import DUPLICATE, Confirmation, FoundFact, KnownFact, same_words
 from memory_core.planning.statements import CONTRADICTING, Bearing, bearing, says_more
 from memory_core.text import similarity
 
@@ -56,7 +56,7 @@ class Candidate:
     id: int
     text: str
     similarity: float
-    """Of wording and, where vectors are at hand, meaning, 0 to 1."""
+    """Similarity of wording and, if vectors are available, of meaning, 0 to 1."""
     slot: str | None = None
     protected: bool = False
 
@@ -70,8 +70,7 @@ class Prepared:
     held_back: tuple[Confirmation, ...]
     """Like a fact that a person rejected."""
     repeated: Mapping[int, int]
-    """Those that say nothing beside another one found at the same time, each with that one: it says as much, or takes
-    its place."""
+    """Redundant facts of the same batch, each with the one that says as much or replaces it."""
     owners: Mapping[str, int]
     """The known fact that has some words (`same_words`) already; rejected ones aside."""
 
@@ -84,7 +83,7 @@ class Decision:
     target: int | None = None
     """Id of the candidate that is updated, deleted or said again; None for `add`."""
     text: str | None = None
-    """The words after an update, or of what is added; None: those found. With `delete`: a fact to add besides."""
+    """Words after an update or addition; None: those found. With `delete`: a fact to add as well."""
     rule: str = "model"
 
 
@@ -148,7 +147,7 @@ def prepare(
 
 
 def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Decision:
-    """Decide without a model. Of several candidates the one decides that it says most of; of equals the nearest.
+    """Decide without a model, by the candidate that the fact covers most; ties go to the nearest.
 
     >>> known = [Candidate(7, "The user lives in Lisbon", 0.8, slot="home")]
     >>> by_rule("The user lives in Porto", "home", known)
@@ -175,10 +174,10 @@ def settle(
     active: Collection[int],
     waiting: Collection[int] = (),
 ) -> Consolidation:
-    """Check what was decided, one decision for each of `prepared.compared` in order, and say what is done.
+    """Validate the decisions, one for each of `prepared.compared` in order, and return the changes.
 
-    `active` are the ids of the block's active facts. Found facts that are `waiting` for a person change nothing that is
-    known: what would change it is a new fact that is marked as contradicting it.
+    `active` are the ids of the block's active facts. Found facts that are `waiting` for review change no known fact:
+    they are added, marked as contradicting it.
     """
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
@@ -200,7 +199,7 @@ def settle(
 
 
 def recalled(found: Sequence[str], from_user: Sequence[bool], remembered: Collection[str]) -> tuple[int, ...]:
-    """Indexes of found facts that somebody but the user only repeated from what is remembered, or ever was."""
+    """Return indexes of found facts that a speaker other than the user only repeated from present or past memory."""
     return tuple(
         index
         for index, (text, users) in enumerate(zip(found, from_user, strict=True))
@@ -224,10 +223,10 @@ _HOW_TO = re.compile(
 
 
 def category_among(category: str, text: str, categories: Sequence[str]) -> str:
-    """The category of a fact in the block's own words: one of `categories`, or `other`. None given: as found.
+    """Map a fact's category to one of `categories`, or `other`; without `categories`, unchanged.
 
-    Where these are the names, what says how something is done is `procedural`, what happens at a time `episodic`,
-    anything else `semantic`.
+    With the three kinds of memory as categories, instructions are `procedural`, dated events `episodic`, and anything
+    else `semantic`.
 
     >>> category_among("plan", "The dinner is on 14 March", ("episodic", "semantic", "procedural"))
     'episodic'
@@ -248,7 +247,7 @@ def category_among(category: str, text: str, categories: Sequence[str]) -> str:
 
 
 class _Settling:
-    """One decision after another; each sees what those before it did."""
+    """Apply decisions in order; each sees the effect of those before it."""
 
     def __init__(
         self, found: Sequence[FoundFact], waiting: Collection[int], refused: Counter[str], owners: Mapping[str, int]
@@ -256,12 +255,12 @@ class _Settling:
         self.settled: list[Settled] = []
         self._found, self._waiting, self._refused = found, waiting, refused
         self._owners: dict[str, int | None] = {**owners}
-        """Which known fact has some words by now; None: one that was added."""
+        """Known fact by its current words; None for one that was added."""
         self._changed: dict[int, str | None] = {}
         """Known facts that were changed, with their words now; None: deleted."""
         self._added: dict[int, FoundFact] = {}
         self._said: dict[str, int] = {}
-        """Which found fact brought some words."""
+        """Found fact by the words it brought."""
 
     def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
@@ -290,7 +289,7 @@ class _Settling:
         self.settled.append(Settled(index, act, target, text, rule, conflicts, candidates, beside))
 
     def _note(self, index: int, act: Act, target: int | None, text: str | None, new: FoundFact) -> None:
-        """Remember what this decision did."""
+        """Record the effect of this decision."""
         if target is not None and act != "none":
             self._changed[target] = text if act == "update" else None
             self._owners = {words: owner for words, owner in self._owners.items() if owner != target}
@@ -301,7 +300,7 @@ class _Settling:
                 self._added[index] = FoundFact(text, new.slot)
 
     def _late_problem(self, decision: Decision, new: FoundFact) -> str | None:
-        """Why a decision cannot be beside those before it."""
+        """Return why a decision conflicts with those before it; None if it does not."""
         act, target = decision.act, decision.target
         if target in self._changed and (act in ("update", "delete") or (act == "none" and not self._changed[target])):
             return TWICE
@@ -338,13 +337,13 @@ class _Settling:
         return how in CONTRADICTING or (near.protected and how == "more")
 
     def _as_they_are(self, compared: Sequence[Candidate]) -> list[Candidate]:
-        """The candidates with the words that they have by now; deleted ones are left out."""
+        """Return the candidates with the words that they have by now; deleted ones are left out."""
         now = [replace(near, text=self._changed.get(near.id, near.text) or "") for near in compared]
         return [near for near in now if near.text]
 
 
 def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | None:
-    """Reason why a decision is refused, whatever other decisions there are; None if it is possible."""
+    """Return why a decision is invalid regardless of others; None if it is valid."""
     if decision.act not in ACTS:
         return NO_ACT
     if decision.text is not None and not is_fact(decision.text):
@@ -360,7 +359,7 @@ def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | N
 
 
 def _spare_most(decisions: list[Decision | None], active: Collection[int], refused: Counter[str]) -> None:
-    """Refuse what would delete most of the facts at once, unless rules say so."""
+    """Refuse decisions of a model that would delete most of the facts at once."""
     deleting = [
         place
         for place, decision in enumerate(decisions)
@@ -396,7 +395,7 @@ def _nearness(text: str) -> Callable[[Candidate], tuple[float, bool, int]]:
 
 
 def _likeness(wording: float, cosine: float | None, known: KnownFact, new: FoundFact) -> float:
-    """Of wordings and meanings alike; what shares a slot is about the same thing, which halves the distance."""
+    """Combine similarity of wording and of meaning; a shared slot halves the distance."""
     score = wording if cosine is None else (wording + max(0.0, min(1.0, cosine))) / 2
     return 1 - (1 - score) / 2 if new.slot is not None and known.slot == new.slot else score
 

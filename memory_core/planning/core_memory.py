@@ -1,7 +1,7 @@
 """Edits by an agent to the text of a block: text in, text out. Pure.
 
-What cannot be done is a `ConfigError` whose sentence the model reads: what is wrong, that nothing was
-changed, and what to do instead.
+An impossible edit raises a `ConfigError` whose sentence is for the model: the problem, that nothing was changed, and
+what to do instead.
 """
 
 from memory_core.errors import ConfigError
@@ -62,7 +62,7 @@ def replace(label: str, text: str, old: str, new: str) -> str:
 
 
 def insert(label: str, text: str, new: str, line: int) -> str:
-    """The text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
+    """Return the text with `new` as lines of its own after line `line`; 0 puts it first, `END` last.
 
     Raises:
         ConfigError: there is no such line, or nothing to insert.
@@ -80,7 +80,7 @@ def insert(label: str, text: str, new: str, line: int) -> str:
 
 
 def rethink(label: str, text: str, new: str) -> str:
-    """Another text in place of the whole.
+    """Return another text in place of the whole.
 
     Raises:
         ConfigError: it is the same.
@@ -109,5 +109,5 @@ def check(label: str, before: str, after: str, *, read_only: bool, limit: int | 
 
 
 def short(text: str, most: int = QUOTED) -> str:
-    """A text on one line, of at most so many characters."""
+    """Return a text on one line, truncated to this many characters."""
     return shortened(" ".join(text.split()), most)

@@ -1,7 +1,7 @@
 """Changes by a person to facts, as change sets: one request, one undo.
 
 Pure. A change set is made of steps on facts as they were read; `settle` computes the state of each fact
-after all of them. Who stores it compares versions (`memory_core.curation.facts`).
+after all of them. Versions are compared when it is stored (`memory_core.curation.fact_desk`).
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
-from memory_core.planning.facts import Fact, metadata_text, same_words
+from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 Action = Literal[
@@ -41,7 +41,7 @@ class New:
 
 @dataclass(frozen=True, slots=True)
 class FactStep:
-    """Change to one fact; what is None stays."""
+    """Change to one fact; None leaves a field unchanged."""
 
     fact: Fact
     text: str | None = None
@@ -81,14 +81,14 @@ class SuppressedFact:
     at: float
     sources: tuple[tuple[str, int], ...]
     position: int
-    """Of its event."""
+    """Action recorded in its event."""
     category: str = "other"
     slot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class After:
-    """One fact before and after a change set."""
+    """Fact before and after a change set."""
 
     before: Fact
     text: str
@@ -98,7 +98,7 @@ class After:
     sources: tuple[tuple[str, int], ...] = ()
     """Sources it gained."""
     category: str | None = None
-    """None: as before; so are topics and metadata."""
+    """None leaves it unchanged; the same holds for topics and metadata."""
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
@@ -106,7 +106,7 @@ class After:
 
     @property
     def same(self) -> bool:
-        """Is it as before, but for its sources?"""
+        """True if nothing but its sources changes."""
         fact = self.before
         if self.metadata is not None and metadata_text(self.metadata) != metadata_text(fact.metadata):
             return False
@@ -117,18 +117,18 @@ class After:
 
 @dataclass(frozen=True, slots=True)
 class FactPlan:
-    """What is to be stored of a change set, or of the undo of one, all or nothing."""
+    """Rows to store for a change set or its undo, all or nothing."""
 
     changed: tuple[After, ...]
     added: tuple[New, ...] = ()
     reason: str = ""
     removed: tuple[Fact, ...] = ()
-    """What an undo takes away, with its words."""
+    """Items that an undo removes, with their words."""
     undoes: bool = False
-    """A fact that is as it is to be gets no new version: nobody looked at it."""
+    """A fact that already has these values gets no new version, as nobody looked at it."""
 
 
-# -- what a person can wish ----------------------------------------------------------------------
+# -- requested changes ---- ----------------------------------------------------------------------
 
 
 def add(
@@ -140,7 +140,7 @@ def add(
     key: str | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> ChangeSet:
-    """A fact in a person's own words.
+    """Return a fact in a person's own words.
 
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
@@ -150,7 +150,7 @@ def add(
 
 
 def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> ChangeSet:
-    """Other words for a fact, or other metadata; without it, what a program keeps in these words is reworded as well.
+    """Reword a fact or change its metadata; without new metadata, a program's exact words in it are reworded as well.
 
     Raises:
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
@@ -163,7 +163,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a program keeps under a key."""
+    """Fact that a program stores under a key."""
 
     text: str
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -184,7 +184,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
 
 
 def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
-    """One fact in place of several, with the support of all.
+    """Merge several facts into one that has the sources of all.
 
     The one that has the text already stays, else a pinned one, else an active one, else the first; it
     is active, and pinned if any was. The others are superseded by it.
@@ -249,7 +249,7 @@ def pin(facts: Sequence[Fact], pinned: bool = True) -> ChangeSet:
 
 
 def label(facts: Sequence[Fact], category: str | None = None, topics: Sequence[str] | None = None) -> ChangeSet:
-    """Put facts under another category or other topics; what is None stays.
+    """Change the category or topics of facts; None leaves either unchanged.
 
     Raises:
         MessageError: it would change nothing.
@@ -312,7 +312,7 @@ def accept(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def supersede(old: Fact, by: Fact) -> ChangeSet:
-    """Of two facts that contradict each other, the old one no longer holds and the other does.
+    """Resolve a contradiction: `old` is superseded by `by`.
 
     Raises:
         MessageError: they are the same fact, or one of them is put away already.
@@ -325,7 +325,7 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
 
 
 def keep_both(facts: Sequence[Fact]) -> ChangeSet:
-    """Facts that contradict each other, all of which hold: they are not held against each other any more.
+    """Resolve a contradiction by keeping all of these facts.
 
     Raises:
         MessageError: fewer than two facts, or one that is put away.
@@ -338,7 +338,7 @@ def keep_both(facts: Sequence[Fact]) -> ChangeSet:
 
 
 def allow(held: SuppressedFact) -> ChangeSet:
-    """Add what was held back because it is like a rejected fact; that one stays rejected."""
+    """Add a find that was suppressed as similar to a rejected fact, which stays rejected."""
     new = New(_words(held.text), category=held.category, slot=held.slot, origin="extracted", sources=held.sources)
     return ChangeSet("allow", (new,))
 
@@ -360,7 +360,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
     return _some(action, steps, reason or next((change.reason for change in changes if change.reason), ""))
 
 
-# -- what it comes to ----------------------------------------------------------------------------
+# -- resulting plans ----------------------------------------------------------------------------
 
 
 def settle(change: ChangeSet) -> FactPlan:
@@ -390,7 +390,7 @@ def settle(change: ChangeSet) -> FactPlan:
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """What two active facts would have in common: a key, or without one the words."""
+    """Value shared by two active facts: a key, or without one the words."""
 
     text: str
     key: str | None = None
@@ -407,12 +407,12 @@ class Clash:
 
 
 def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
-    """What two active facts would have in common, if the plan brings that about.
+    """Return the clash of two active facts that the plan would cause; None if it causes none.
 
     `known` are all facts before the change; duplicates that existed before are ignored.
     """
     after = {change.before.id: change for change in plan.changed}
-    there: set[str] = set()
+    present: set[str] = set()
     fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
     gone = {fact.id for fact in plan.removed}
     for fact in known:
@@ -425,16 +425,16 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
         if change and (change.text != fact.text or fact.state != "active"):
             fresh.append(Clash(text, fact.key))
         else:
-            there.add(Clash(text, fact.key).same)
+            present.add(Clash(text, fact.key).same)
     for clash in fresh:
-        if clash.same in there:
+        if clash.same in present:
             return clash
-        there.add(clash.same)
+        present.add(clash.same)
     return None
 
 
 def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callable[[str], int]) -> list[Fact]:
-    """The active facts as they will be, oldest first; `facts` are those that are active now.
+    """Return the active facts as they will be, oldest first; `facts` are those that are active now.
 
     New ones have ids above all others, and dates like the newest.
     """
@@ -489,7 +489,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
 
 
 def each_topic(topics: Sequence[str]) -> tuple[str, ...]:
-    """Topics without blanks, each once, whatever the case of its letters."""
+    """Return topics stripped and without duplicates, ignoring case."""
     named = (" ".join(topic.split()) for topic in topics)
     return tuple({topic.casefold(): topic for topic in named if topic}.values())
 
@@ -500,7 +500,7 @@ def changed_elsewhere(fact: Fact) -> ConflictError:
 
 
 def quoted(fact: Fact) -> str:
-    """A fact's words in a sentence; long ones cut."""
+    """Return a fact's words in a sentence; long ones cut."""
     return f'"{shortened(fact.text, _QUOTED)}"'
 
 
@@ -564,7 +564,7 @@ def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
         if isinstance(value, str) and " ".join(value.split()) == fact.text:
             return text
         if isinstance(value, dict):
-            return {name: reworded(each) for name, each in value.items()}
+            return {name: reworded(item) for name, item in value.items()}
         return [reworded(each) for each in value] if isinstance(value, list) else value
 
     return {name: reworded(value) for name, value in fact.metadata.items()}

@@ -24,7 +24,7 @@ class SizedMessage:
     """A message reduced to what planning needs."""
 
     seq: int
-    """Its place in the session: order is by this number, never by a clock."""
+    """Position in the session: order is by this number, never by a clock."""
     role: MessageRole
     tokens: int
     calls: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class FlushPlan:
 
     leave: tuple[SizedMessage, ...]
     rules: tuple[Rule, ...]
-    """Which cuts were made, in order."""
+    """Rules of the cuts that were made, in order."""
     tokens: int
     """Tokens that leave."""
     tokens_left: int
@@ -124,7 +124,7 @@ def plan_flush(
 
 
 def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
-    """The messages up to the end of the last complete turn.
+    """Return the messages up to the end of the last complete turn.
 
     A turn is complete once it is answered, by an assistant message that calls no tool, or once
     the next one begins.
@@ -137,7 +137,7 @@ def complete_turns(messages: Sequence[SizedMessage]) -> Sequence[SizedMessage]:
 
 
 class _Target:
-    """How much has left, and whether that is enough: batches of a flush size until under budget."""
+    """Flush target: whole batches of the flush size leave until the queue is under budget."""
 
     def __init__(self, queue: Queue, history_budget: float, flush_size: int, *, once: bool) -> None:
         self.flushed = 0
@@ -190,13 +190,13 @@ def _whole_turns(
 
 
 def _thin(rest: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
-    """The oldest complete steps of the newest turn; its user message and its newest step stay."""
+    """Return the oldest complete steps of the newest turn; its user message and its newest step stay."""
     next(rest, None)  # the user message
     return _oldest_steps(rest, target, upto=upto - 1)
 
 
 def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
-    """Whole steps from the front until the target is met, never the last of the `upto` messages' steps.
+    """Return the whole steps from the front until the target is met, never the last of the `upto` messages' steps.
 
     A step is a message that is no tool result, with the results that follow it. A step with a
     call that has no result yet ends the search: a result must never outlive its call.
@@ -225,11 +225,11 @@ def _open_calls(step: list[SizedMessage]) -> bool:
 
 def _plan(queue: Queue, leave: list[SizedMessage], rules: tuple[Rule, ...], history_budget: float) -> FlushPlan:
     tokens = sum(message.tokens for message in leave)
-    left = queue.tokens - tokens
+    remaining = queue.tokens - tokens
     return FlushPlan(
         leave=tuple(leave),
         rules=rules,
         tokens=tokens,
-        tokens_left=left,
-        over_by=max(0, math.ceil(left - history_budget)),
+        tokens_left=remaining,
+        over_by=max(0, math.ceil(remaining - history_budget)),
     )

@@ -10,7 +10,8 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.events import NothingReason
-from memory_core.planning.graph import (
+from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
+from memory_core.planning.graph_rules import (
     LONGEST,
     SAME_AS,
     TYPES,
@@ -25,7 +26,6 @@ from memory_core.planning.graph import (
     normal_name,
     normal_predicate,
 )
-from memory_core.planning.graph_draft import Draft, GraphPlan, Source, other_names
 from memory_core.planning.reasons import Outcome, Reason
 
 WITHOUT_NAMES = "a relation without both names and what joins them"
@@ -50,12 +50,12 @@ class NamedRelation:
     subject_type: str = "other"
     object_type: str = "other"
     ended: bool = False
-    """It held once."""
+    """True if it held only in the past."""
     sources: tuple[Source, ...] = ()
     """The messages that say it."""
 
 
-# -- what was found ------------------------------------------------------------------------------
+# -- found relations -----------------------------------------------------------------------------
 
 
 def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
@@ -65,9 +65,9 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     """
     draft = Draft(graph)
     merged = False
-    for each in found:
-        names = clean_name(each.subject), clean_name(each.object)
-        if clean_predicate(each.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
+    for relation in found:
+        names = clean_name(relation.subject), clean_name(relation.object)
+        if clean_predicate(relation.predicate) != SAME_AS or _problem(draft, names[0], SAME_AS, names[1]):
             continue
         one, other = draft.find(names[0]), draft.find(names[1])
         if one is not None and other is not None and one != other:
@@ -108,15 +108,15 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
 
 
 def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphPlan) -> list[Outcome]:
-    """What came of found relations beside a graph, of which `plan` is the plan; their messages by number."""
+    """Return the outcome of each found relation under `plan`; messages are given by number."""
     reasons = {index: Reason(code) for index, code in plan.fruitless}
     names = Names(graph)
     joined: set[frozenset[str]] = set()
-    for index, each in enumerate(found):
-        if index in reasons or clean_predicate(each.predicate) != SAME_AS:
+    for index, relation in enumerate(found):
+        if index in reasons or clean_predicate(relation.predicate) != SAME_AS:
             continue
-        pair = frozenset(normal_name(clean_name(name)) for name in (each.subject, each.object))
-        one, other = names.find(each.subject), names.find(each.object)
+        pair = frozenset(normal_name(clean_name(name)) for name in (relation.subject, relation.object))
+        one, other = names.find(relation.subject), names.find(relation.object)
         if pair in joined:
             reasons[index] = Reason("repeated")
         elif one is not None and one is other:
@@ -135,7 +135,7 @@ def find_problem(subject: str, predicate: str, object: str) -> str | None:
 
 
 def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | None:
-    """Why this cannot be a relation that is learned."""
+    """Return why this relation cannot be learned; None if it can."""
     if problem := find_problem(subject, predicate, object):
         return problem
     ends = draft.find(subject), draft.find(object)
@@ -182,7 +182,7 @@ def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
 
 
 def _unite(draft: Draft, one: int, other: int) -> None:
-    """Two entities are one; it goes by the name with more words, else by that of the older."""
+    """Merge two entities; the name with more words stays, in a tie the older one's."""
 
     def rank(id: int) -> tuple[int, bool, int]:
         return -len(draft.entities[id].name.split()), id < 0, abs(id)
@@ -191,11 +191,11 @@ def _unite(draft: Draft, one: int, other: int) -> None:
     draft.merge([gone], into)
 
 
-# -- what a person wishes ------------------------------------------------------------------------
+# -- requested changes -------------------------------------------------------------------------
 
 
 def add(graph: Graph, new: NamedRelation) -> GraphPlan:
-    """A relation in a person's own words.
+    """Return a relation in a person's own words.
 
     Raises:
         MessageError: it is no relation, or there already.
@@ -208,9 +208,9 @@ def add(graph: Graph, new: NamedRelation) -> GraphPlan:
 
 
 def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[str, Sequence[str]]) -> GraphPlan:
-    """Relations from elsewhere. What is there already, or cannot be a relation, is left out.
+    """Import relations. Existing and impossible ones are skipped.
 
-    Single-valued predicates end nothing here: what is brought in is a graph that was settled elsewhere.
+    Single-valued predicates end no relation here, as an imported graph is consistent already.
     """
     draft = Draft(graph)
     refused: Counter[str] = Counter()
@@ -238,7 +238,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
         MessageError: it would be no relation, one that is there already, or the same as before.
     """
     draft = Draft(graph)
-    now = draft.known(relation)
+    now = draft.current_relation(relation)
     names = (
         graph.name(now.subject) if subject is None else subject,
         now.predicate if predicate is None else predicate,
@@ -286,7 +286,7 @@ def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
         MessageError: all of them hold, another one says the same already, or one would join an entity to itself.
     """
     draft = Draft(graph)
-    some = [now for now in _each(draft, relations) if now.state != "active"]
+    some = [now for now in _current_relations(draft, relations) if now.state != "active"]
     if not some:
         raise MessageError("None of these relations is ended or retired.")
     for now in some:
@@ -313,7 +313,7 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
         MessageError: none of them is active.
     """
     draft = Draft(graph)
-    some = [now for now in (draft.known_entity(entity) for entity in entities) if now.state == "active"]
+    some = [now for now in (draft.current_entity(entity) for entity in entities) if now.state == "active"]
     if not some:
         raise MessageError("None of these entities is there any more.")
     gone = {now.id for now in some}
@@ -328,14 +328,14 @@ def remove(graph: Graph, entities: Sequence[Entity]) -> GraphPlan:
 def rename(
     graph: Graph, entity: Entity, name: str | None, type: str | None, aliases: Sequence[str] | None
 ) -> GraphPlan:
-    """Another name, type or other aliases; the former name becomes an alias unless `aliases` are given.
+    """Change the name, type or aliases; the former name becomes an alias unless `aliases` are passed.
 
     Raises:
         ConflictError: it was changed since it was read.
         MessageError: a name is empty or too long, another entity has it, or nothing would change.
     """
     draft = Draft(graph)
-    now = draft.known_entity(entity)
+    now = draft.current_entity(entity)
     if type is not None and type not in TYPES:
         raise MessageError(f'There is no kind "{type}" of entity. Choose one of {", ".join(TYPES)}.')
     chosen = now.name if name is None else _named(name)
@@ -360,8 +360,8 @@ def merge(graph: Graph, entities: Sequence[Entity], into: Entity) -> GraphPlan:
         MessageError: there is only one, or one of them was merged or removed before.
     """
     draft = Draft(graph)
-    target = draft.known_entity(into)
-    others = [now for now in (draft.known_entity(entity) for entity in entities) if now.id != target.id]
+    target = draft.current_entity(into)
+    others = [now for now in (draft.current_entity(entity) for entity in entities) if now.id != target.id]
     if not others:
         raise MessageError("Choose at least two entities to merge.")
     for now in (*others, target):
@@ -385,7 +385,7 @@ def _check(draft: Draft, subject: str, predicate: str, object: str) -> None:
 
 
 def _named(name: str) -> str:
-    """A name that a person gave, cleaned."""
+    """Return a name that a person gave, cleaned."""
     cleaned = clean_name(name)
     if not normal_name(cleaned):
         raise MessageError("An entity needs a name.")
@@ -410,7 +410,7 @@ def _to_state(
     graph: Graph, relations: Sequence[Relation], states: Collection[str], to: RelationState, what: str
 ) -> GraphPlan:
     draft = Draft(graph)
-    some = [now for now in _each(draft, relations) if now.state in states]
+    some = [now for now in _current_relations(draft, relations) if now.state in states]
     if not some:
         raise MessageError(f"None of these relations {what}.")
     for now in some:
@@ -418,14 +418,14 @@ def _to_state(
     return draft.plan()
 
 
-def _each(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
-    return list({now.id: now for now in (draft.known(relation) for relation in relations)}.values())
+def _current_relations(draft: Draft, relations: Iterable[Relation]) -> list[Relation]:
+    return list({now.id: now for now in (draft.current_relation(relation) for relation in relations)}.values())
 
 
-# -- said afterwards -------------------------------------------------------------------------------
+# -- descriptions ---------------------------------------------------------------------------------
 
 
-def said(
+def describe_change_set(
     action: str,
     graph: Graph,
     entities: Sequence[tuple[int, int, int]],
@@ -436,11 +436,11 @@ def said(
 
     `former` is the name that an entity had before it; None where it is not known.
     """
-    own = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
+    own_relations = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
     if action in ("add", "import"):
         new = {id for id, before, _ in relations if before == 0}
-        own = [relation for relation in own if relation.id in new]
-        if action == "import" or len(own) != 1:
+        own_relations = [relation for relation in own_relations if relation.id in new]
+        if action == "import" or len(own_relations) != 1:
             joined = [_count(len(new), "relation")]
             joined += [_count(number, "entity") for number in [sum(not before for _, before, _ in entities)] if number]
             return f"{'Imported' if action == 'import' else 'Added'} {' and '.join(joined)}."
@@ -455,11 +455,11 @@ def said(
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
         return f"Removed {what} with {_count(len(relations), 'relation')}."
     if action == "hold":
-        own = [relation for relation in own if relation.state == "active"] or own
+        own_relations = [relation for relation in own_relations if relation.state == "active"] or own_relations
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
     several = _count(len(relations), "relation")
-    one = len(own) == 1 or (action == "edit" and own)
-    return f"{verbs.get(action, 'Changed')} {graph.describe(own[0]) if one else several}."
+    one = len(own_relations) == 1 or (action == "edit" and own_relations)
+    return f"{verbs.get(action, 'Changed')} {graph.describe(own_relations[0]) if one else several}."
 
 
 def _count(number: int, what: str) -> str:

@@ -1,6 +1,6 @@
-"""A graph that is changed in thought, and what that comes to.
+"""Draft of changes to a graph, and the plan that stores them.
 
-Pure. What is new goes by a negative id until it is stored: -1 is the first new entity, and -1 the first new relation.
+Pure. New items have negative ids until they are stored: -1 is the first new entity, and -1 the first new relation.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 
 from memory_core.errors import ConflictError
 from memory_core.events import NothingReason
-from memory_core.planning.graph import (
+from memory_core.planning.graph_rules import (
     SINGLE_VALUED,
     SYMMETRIC,
     TYPES,
@@ -45,13 +45,13 @@ class GraphPlan:
     confirmed: tuple[tuple[int, tuple[Source, ...]], ...] = ()
     """Known relations that were said again, and where."""
     refused: tuple[tuple[str, int], ...] = ()
-    """Why something found was left out, and how many were for this reason."""
+    """Reasons for refusing found relations, each with its count."""
     repeated: int = 0
-    """How many of what was found were known, or found before among the same."""
+    """Number of found relations that were known, or repeated within the batch."""
     fruitless: tuple[tuple[int, NothingReason], ...] = ()
-    """Those of what was found, by index, that change and confirm nothing, each with the reason."""
+    """Found relations, by index, that change and confirm nothing, each with the reason."""
     removed_entities: tuple[Entity, ...] = ()
-    """What an undo takes away, with its words."""
+    """Items that an undo removes, with their words."""
     removed_relations: tuple[Relation, ...] = ()
 
     def __bool__(self) -> bool:
@@ -60,9 +60,9 @@ class GraphPlan:
         )
 
     def applied_to(self, graph: Graph, numbers: Iterator[int] = _NO_NUMBERS) -> Graph:
-        """The graph after the plan, each change one version. What is new takes the numbers given, for its id.
+        """Return the graph after the plan; each change is one version. New items get the passed ids.
 
-        Said last is what is new or was said again: its `confirmed_at` is later than any time.
+        New or repeated relations count as the latest: their `confirmed_at` is later than any time.
         """
         entity_ids = {new.id: next(numbers) for new in self.added_entities}
         relation_ids = {new.id: next(numbers) for new in self.added_relations}
@@ -80,8 +80,8 @@ class GraphPlan:
         entities = {id: replace(one, merged_into=entity(one.merged_into)) for id, one in (changed | added).items()}
         relations = {new.id: settled(new, version=old.version + 1) for old, new in self.changed_relations}
         for id, sources in self.confirmed:
-            known = relations.get(id, graph.relations[id])
-            relations[id] = replace(known, sources=united(known.sources, sources), confirmed_at=inf)
+            known_relation = relations.get(id, graph.relations[id])
+            relations[id] = replace(known_relation, sources=united(known_relation.sources, sources), confirmed_at=inf)
         for new in self.added_relations:
             relations[relation_ids[new.id]] = settled(new, id=relation_ids[new.id], confirmed_at=inf)
         gone, gone_relations = ({one.id for one in each} for each in (self.removed_entities, self.removed_relations))
@@ -92,13 +92,13 @@ class GraphPlan:
 
     @property
     def ended(self) -> int:
-        """How many relations held until now."""
+        """Number of relations that this draft ends."""
         return sum(before.state == "active" and after.state == "ended" for before, after in self.changed_relations)
 
 
 @dataclass(slots=True)
 class Draft:
-    """A graph and what becomes of it. Never changes the graph it was made from."""
+    """Graph with draft changes. Never changes the original graph."""
 
     graph: Graph
     entities: dict[int, Entity] = field(init=False)
@@ -119,7 +119,7 @@ class Draft:
     # -- looking up
 
     def find(self, name: str) -> int | None:
-        """The active entity of that name or alias."""
+        """Return the active entity of that name or alias."""
         id = self._names.get(normal_name(name))
         return id if id is not None and self.entities[id].state == "active" else None
 
@@ -128,7 +128,7 @@ class Draft:
         return normal_name(name) in self._removed
 
     def same(self, subject: int, predicate: str, object: int, state: str) -> int | None:
-        """The oldest relation in that state that says the same."""
+        """Return the oldest relation in that state that says the same."""
         return next((r.id for r in self.alike(subject, predicate, object) if r.state == state), None)
 
     def is_rejected(self, subject: int, predicate: str, object: int) -> bool:
@@ -136,7 +136,7 @@ class Draft:
         states = {relation.state for relation in self.alike(subject, predicate, object)}
         return states == {"retired"}
 
-    def known(self, relation: Relation) -> Relation:
+    def current_relation(self, relation: Relation) -> Relation:
         """Current state of the relation.
 
         Raises:
@@ -147,7 +147,7 @@ class Draft:
             raise changed_elsewhere(self.graph, relation)
         return now
 
-    def known_entity(self, entity: Entity) -> Entity:
+    def current_entity(self, entity: Entity) -> Entity:
         """Current state of the entity.
 
         Raises:
@@ -161,7 +161,7 @@ class Draft:
     # -- changing
 
     def entity(self, name: str, *, type: str = "other", origin: str = "written") -> int:
-        """The entity of that name; one that a person had removed is back, one that is not there is added."""
+        """Return the entity of that name; a removed one is restored, a missing one is added."""
         id = self.find(name)
         if id is None and self.was_removed(name):
             id = next(
@@ -198,7 +198,7 @@ class Draft:
         origin: str = "extracted",
         contradicts: bool = True,
     ) -> int:
-        """A relation; one that holds ends what it contradicts."""
+        """Add a relation; a present one ends those it contradicts."""
         id = len(self.graph.relations) - len(self.relations) - 1
         self.relations[id] = Relation(
             id, "", "", subject, predicate, object, state, origin, 0, None, None, 0.0, 0.0, 0.0, 1, united(sources)
@@ -260,14 +260,14 @@ class Draft:
     # -- what it comes to
 
     def plan(self) -> GraphPlan:
-        """Everything that is another than in the graph; what was changed and changed back is not in it."""
+        """Return all differences from the graph; changes that were reverted are not included."""
         new_entities = [self.entities[id] for id in sorted((id for id in self.entities if id < 0), reverse=True)]
         new_relations = [self.relations[id] for id in sorted((id for id in self.relations if id < 0), reverse=True)]
         entities = [(old, self.entities[id]) for id, old in self.graph.entities.items() if self.entities[id] != old]
         confirmed = {id: united(sources) for id, sources in self._confirmed.items()}
         relations = []
         for id, old in self.graph.relations.items():
-            # Its sources grow by the confirmation, which is no change of its own.
+            # A confirmation only adds sources, which does not count as a change.
             like_before = replace(old, sources=self.relations[id].sources) if id in confirmed else old
             if self.relations[id] != like_before:
                 relations.append((like_before, self.relations[id]))
@@ -283,10 +283,10 @@ class Draft:
 
     def alike(self, subject: int, predicate: str, object: int) -> list[Relation]:
         normal = normal_predicate(predicate)
-        found = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
+        relations = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
         return [
             r
-            for r in found
+            for r in relations
             if _key(r.subject, normal_predicate(r.predicate), r.object) == _key(subject, normal, object)
         ]
 
@@ -315,7 +315,7 @@ def changed_elsewhere(graph: Graph, relation: Relation) -> ConflictError:
 
 
 def _key(subject: int, predicate: str, object: int) -> tuple[int, str, int]:
-    """Key under which relations of one meaning compare equal; `predicate` is normalised."""
+    """Return the key under which relations of one meaning compare equal; `predicate` is normalised."""
     if predicate in SYMMETRIC and object < subject:
         return object, predicate, subject
     return subject, predicate, object
@@ -326,7 +326,7 @@ def _all_names(entity: Entity) -> list[str]:
 
 
 def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
-    """Names without that one and without repetition."""
+    """Return the names without that one and without repetition."""
     found = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
     found.pop(normal_name(name), None)
     return tuple(reversed(found.values()))
@@ -341,7 +341,7 @@ def united(*several: Iterable[Source]) -> tuple[Source, ...]:
 
 
 def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int]) -> None:
-    """Is the graph in order where these were changed?
+    """Check that the graph is consistent where these were changed.
 
     Raises:
         ConflictError: a relation names an entity that is gone, or two are the same.

@@ -7,7 +7,7 @@ first); people think in places: first to go, next, never.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memory_core.planning.context import TruncationOrder
+from memory_core.planning.context_plan import TruncationOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
-"""Why nothing was learned from a message: every message of a batch led to something, or has exactly one reason.
+"""Reasons why nothing was learned: every message of a batch led to something, or has exactly one reason.
 
-Pure. A learner says why it found nothing in a message; what it did find may still come to nothing beside what is known.
+Pure. A learner gives reasons for finding nothing in a message; its finds may still have no effect.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from memory_core.events import NothingReason, Ranges, ranges
 from memory_core.messages import ChatMessage, MessageRole, recites_memory
 from memory_core.planning.consolidation import Settled
-from memory_core.planning.facts import Confirmation, Fact, same_words
+from memory_core.planning.fact_merging import Confirmation, Fact, same_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class Outcome:
     sources: tuple[int, ...]
     """Messages that say it; all that were read, where the learner could not tell."""
     reason: Reason | None = None
-    """Why it came to nothing; None if it was stored, or confirmed or changed something."""
+    """Reason why it had no effect; None if it was stored, or confirmed or changed something."""
 
 
 def plan_reasons(
     messages: Iterable[int], outcomes: Sequence[Outcome], given: Mapping[int, Reason], otherwise: Reason
 ) -> dict[int, Reason]:
-    """The reason of each message that led to nothing, by its number.
+    """Return the reason for each message without effect, by its number.
 
-    Of several reasons the surest: what became of what was found in that very message, then what the learner says of it
-    (`given`), then what became of what was found somewhere in the batch.
+    Reasons in order of certainty: outcomes of finds in that message, then the learner's own reason (`given`), then
+    outcomes of finds elsewhere in the batch.
 
     >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
     {2: Reason(code='no_rule', fact=None, said='')}
@@ -66,7 +66,7 @@ def fact_outcomes(
     held_back: Iterable[Confirmation],
     known: Iterable[Fact],
 ) -> list[Outcome]:
-    """What came of found facts, each given as its words and the messages that say it."""
+    """Return the outcome of each found fact, which is passed as its words and the messages that state it."""
     settled = {step.index: step for step in steps}
     near = {alike.index: alike.fact for alike in held_back}
     ids = {same_words(fact.text): fact.id for fact in known if fact.state != "rejected"}
@@ -86,14 +86,14 @@ def fact_outcomes(
 
 
 def unread(message: ChatMessage) -> Reason:
-    """The reason of a message that a learner did not read, because of who says it or because it is pinned."""
+    """Return the reason for a message that a learner does not read: its role, or it is pinned."""
     if recites_memory(message):
         return Reason("repeats_memory")
     return Reason("assistant" if message.role is MessageRole.ASSISTANT else "not_read")
 
 
 def grouped(reasons: Mapping[int, Reason]) -> list[tuple[Reason, Ranges]]:
-    """Messages of one reason together, in the order in which the reasons first occur."""
+    """Return the messages of one reason together, in the order in which the reasons first occur."""
     seqs: dict[Reason, list[int]] = {}
     for seq, reason in reasons.items():
         seqs.setdefault(reason, []).append(seq)

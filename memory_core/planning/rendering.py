@@ -14,7 +14,7 @@ from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, conte
 
 
 class InsertMethod(StrEnum):
-    """Where the memory section goes: the first system message, or the latest user message."""
+    """Position of the memory section: the first system message, or the latest user message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -32,7 +32,7 @@ class Section:
 
 
 def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
-    """The memory section as parts: one text, or several with images between them.
+    """Return the memory section as parts: one text, or several with images between them.
 
     >>> render_memory([Section("core_info", (TextPart(text="My name is Logan."),))])[0].text
     '<memory>\\n<core_info>\\nMy name is Logan.\\n</core_info>\\n</memory>'
@@ -55,8 +55,8 @@ def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
 
 
 def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], method: InsertMethod) -> list[ChatMessage]:
-    """The messages with the memory section in front of the first system message's own parts, or
-    of the latest user message's; where there is no such message, a new one first, or last."""
+    """Insert the memory section in front of the first system message's own parts, or
+    of the latest user message's; without such a message, as a new one first, or last."""
     if not memory:
         return list(messages)
     role = MessageRole.SYSTEM if method is InsertMethod.SYSTEM else MessageRole.USER
@@ -71,7 +71,7 @@ def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], met
 
 
 def neutralise(text: str, names: Iterable[str]) -> str:
-    """The text with `<` as `&lt;` wherever it would open or close one of these elements.
+    """Return the text with `<` as `&lt;` wherever it would open or close one of these elements.
 
     >>> neutralise("a < b </facts></memory>", ["facts"])
     'a < b &lt;/facts>&lt;/memory>'
@@ -79,7 +79,7 @@ def neutralise(text: str, names: Iterable[str]) -> str:
     if "<" not in text:
         return text
     words = "|".join(re.escape(name) for name in {"memory", "fact", "relation", "message", *names})
-    # Not `\b`: a name may end in something that is no letter, `C++` say.
+    # Not `\b`: a name may end in a character that is no letter, such as `C++`.
     return re.sub(rf"<(?=\s*/?\s*(?:{words})(?!\w))", "&lt;", text, flags=re.IGNORECASE)
 
 
@@ -101,12 +101,12 @@ def _without_memory_tags(text: str, names: list[str]) -> str:
 
 
 def section_hash(memory: tuple[Part, ...]) -> str:
-    """The address by which a section is recognised when it comes back."""
+    """Return the address by which a section is recognised when it comes back."""
     return content_hash("\x00".join(part.text for part in memory if isinstance(part, TextPart)))
 
 
 def strip_memory(message: ChatMessage, went_out: Callable[[str], bool]) -> ChatMessage:
-    """The message without the sections that `went_out(hash)` knows; other words are never touched.
+    """Return the message without the sections that `went_out(hash)` knows; other words are never touched.
 
     A section comes back as parts of its own, or joined to the message's text by a line break. Its
     own words cannot hold its end (see `neutralise`), so only the first end is looked at.

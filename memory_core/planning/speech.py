@@ -15,13 +15,13 @@ from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.text import STOP_WORDS
 
 LONGEST_NAME = 40
-"""Characters of a speaker's name; what is longer is no name."""
+"""Maximum characters of a speaker's name."""
 
 _LONGEST_TIME = 40
 _NAME = r"[^\W\d_][\w .'’-]{0,39}?"
 _NUMBERS = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}"
 _EXPORTED = (
-    # What a link's address follows is its text.
+    # The text of a link precedes its address.
     re.compile(
         rf"\[(?P<when>(?=[^\]]{{0,{_LONGEST_TIME}}}\d)[^\]\[\n]{{1,{_LONGEST_TIME}}})\](?!\()\s*(?:(?P<who>{_NAME}):\s+)?"
     ),
@@ -49,16 +49,16 @@ _FIRST_PERSON = re.compile(r"\b(?:I|i|my|My|me|mine|myself|we|We|our|Our|us)\b")
 
 @dataclass(frozen=True, slots=True)
 class ParsedMessage:
-    """A message as it was said."""
+    """Spoken line of a message: speaker, time and text."""
 
     speaker: str | None
     """The name that came with it; None where only its role is known."""
     when: str | None
-    """The time that came with it, as it was written; unreadable ones only where they cannot pose as a line."""
+    """Time as written; unreadable ones only where they cannot pose as a line."""
     time: float | None
     """The same in seconds since 1970, as if it had been UTC; None where it could not be read."""
     words: str
-    """Its full text, without a leading speaker and time."""
+    """Full text, without a leading speaker and time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +92,14 @@ def parse_message(message: ChatMessage) -> ParsedMessage:
     words = text
     spoken = message.role in (MessageRole.USER, MessageRole.ASSISTANT)  # a tool's output is no chat
     for form in _EXPORTED if spoken and text.startswith(_BEGINS) else ():
-        found = form.match(text)
+        match = form.match(text)
         if (
-            found
-            and _DATED.search(found["when"])
-            and read_time(found["when"]) is not None
-            and text[found.end() :].strip()
+            match
+            and _DATED.search(match["when"])
+            and read_time(match["when"]) is not None
+            and text[match.end() :].strip()
         ):
-            speaker, when, words = speaker or _name(found["who"]), when or found["when"], text[found.end() :]
+            speaker, when, words = speaker or _name(match["who"]), when or match["when"], text[match.end() :]
             break
     return ParsedMessage(speaker, when, None if when is None else read_time(when), words)
 
@@ -131,7 +131,7 @@ def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
 
 
 def date_line(told: ParsedMessage) -> str:
-    """The day on which a message was said, for a prompt: `8 May 2023`; as it was written where that is no date."""
+    """Format the day of a message for a prompt: `8 May 2023`; as written if it is no date."""
     if told.time is None:
         return " ".join((told.when or "").split())
     day = datetime.fromtimestamp(told.time, UTC)
@@ -139,10 +139,10 @@ def date_line(told: ParsedMessage) -> str:
 
 
 def agreement(days: Collection[Day], time: float | None) -> float:
-    """Score of a time against the dates that a question names, 0 to 1.
+    """Return the score of a time against the dates that a question names, 0 to 1.
 
-    1 on the day, or in the month where no day is named; a half elsewhere in the month, and what was said in the month
-    after counts a little: people talk about past events.
+    1 on the day, or in the month if no day is named; 0.5 elsewhere in the month, and a little in the month after, as
+    people talk about past events.
     """
     if time is None or not days:
         return 0.0
@@ -167,7 +167,7 @@ def read_time(written: str) -> float | None:
     from dateutil import parser
 
     try:
-        # What is missing is taken from the default: only what two of them agree on was written.
+        # Missing fields come from the default: only fields on which two parses agree were written.
         dotted = _DOTTED.search(written) is not None  # so written where the day comes first
         read = partial(parser.parse, written, dayfirst=dotted, ignoretz=True)
         found, again = (read(default=default) for default in _DEFAULTS)
@@ -190,7 +190,7 @@ def _days(question: str) -> tuple[Day, ...]:
 
 
 def _mentions(name: str, question: str) -> list[str]:
-    """The forms of a name that a question holds, longest first."""
+    """Return the forms of a name that a question holds, longest first."""
     first = name.split()[0]
     forms = [name, *([first] if first != name and len(first) > 2 else [])]
     return [
@@ -201,7 +201,7 @@ def _mentions(name: str, question: str) -> list[str]:
 
 
 def _name(given: Any) -> str | None:
-    """A speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
+    """Return a speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
     name = " ".join(given.split()) if isinstance(given, str) else ""
     if not name or len(name) > LONGEST_NAME or ":" in name or name.lower() in set(MessageRole):
         return None

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from memory_core.planning.facts import DUPLICATE, DUPLICATE_IN_SLOT
+from memory_core.planning.fact_merging import DUPLICATE, DUPLICATE_IN_SLOT
 from memory_core.text import STOP_WORDS, similarity, stems, words
 
 Bearing = Literal[
     "same", "more", "less", "ended", "negation", "partly", "opposite", "same_slot", "other_number", "preference",
     "apart",
 ]  # fmt: skip
-"""Of a new statement on a known one.
+"""Relation of a new statement to a known one.
 
-- `same`, `less`: it says nothing that is not known; `more`: all that is known, and something besides
-- `ended`: what is known holds no longer; `negation`: it is not so; `partly`: part of it is not so
-- `opposite`: what was denied holds; `same_slot`: another value of what has only one
+- `same`, `less`: it adds nothing; `more`: it repeats what is known and adds something
+- `ended`: the known one no longer holds; `negation`: it is denied; `partly`: part of it is denied
+- `opposite`: a denied one holds after all; `same_slot`: another value of a single-valued slot
 - `other_number`: the same with another number; `preference`: another choice among the same
 - `apart`: none of these
 """
@@ -47,13 +47,12 @@ _ENDED = re.compile(
 )
 _DENIED = re.compile(r"\b(?:not|never|cannot|without)\b|n't\b", re.IGNORECASE)
 _TURNING = _listed("no longer not never any anymore used stopped quit gave up formerly previously cannot without")
-"""Words that turn a statement round and are no part of what it is about."""
+"""Words that negate a statement and are not part of its subject matter."""
 _CONTRAST = re.compile(r"(?:,|;)? (?:but|and now|instead)\b|; ", re.IGNORECASE)
 _CONNECTING = STOP_WORDS | _listed(
     "every during named called especially near since until before after twice daily often always again"
 )
-"""Words that may follow a statement's last word where another one goes on: after any other, "a cat" may be "a cat
-allergy"."""
+"""Words that may continue a statement's last word: "a cat" may become "a cat allergy"."""
 _LISTING = frozenset(("and", "or"))
 _PERSONS = _listed("he him his she her hers they them their theirs")
 _COUNTED = re.compile(r"(?P<before>.*\b(?:has|have|owns?)) (?P<number>\w+) (?P<after>.+)", re.IGNORECASE)
@@ -63,12 +62,12 @@ _PREFERRED = re.compile(r"(?P<who>.*)\bprefers? (?P<what>.+)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A statement without what turns it round."""
+    """Statement without its negation."""
 
     holds: bool
     ended: bool
     goes_on: bool
-    """It says something else after a "but"."""
+    """True if it states something else after a "but"."""
     words: tuple[str, ...]
     matter: tuple[str, ...]
     """The stem of each word; of stop words the words themselves."""
@@ -76,7 +75,7 @@ class _Statement:
 
     @property
     def owners(self) -> frozenset[str]:
-        """What is said of Ana's sister is not said of Ana."""
+        """Owners of the subject: a statement about Ana's sister is not one about Ana."""
         return frozenset(stem for stem in self.content if "'" in stem)
 
     @property
@@ -146,7 +145,7 @@ def _extends(longer: _Statement, shorter: _Statement) -> bool:
 
 
 def _in_list(longer: _Statement, shorter: _Statement) -> bool:
-    """Is the shorter one item of a list in the longer?"""
+    """Return whether the shorter statement is one item of a list in the longer."""
     return not _LISTING.isdisjoint(longer.words) and _LISTING.isdisjoint(shorter.words)
 
 

@@ -35,15 +35,15 @@ from memory_core.events import (
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
-from memory_core.planning.retrieval import match
+from memory_core.planning.retrieval_plan import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
 from memory_core.services import Services
-from memory_core.store.log import read_events
-from memory_core.store.messages import messages_that_hold
-from memory_core.store.vectors import Node, read_nodes_of, remove_nodes
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import messages_that_hold
+from memory_core.store.vector_rows import Node, read_nodes_of, remove_nodes
 from memory_core.store.writing import read_texts, session_scope
-from memory_core.vectors.base import Revision, Vector
+from memory_core.vectors.vector_index import Revision, Vector
 
 ASKED: tuple[CandidateOutcome, ...] = ("granted", "cut", "no_prompt")
 """Outcomes of the turns that the block requests for the prompt."""
@@ -60,7 +60,7 @@ class SearchSettings:
     """Settings that determine a search, named as in `VectorMemoryBlock`."""
 
     similarity_top_k: int | None
-    """None: as many as fit."""
+    """Limit; None: as many as fit."""
     similarity_threshold: float | None
     vector_weight: float
     keyword_weight: float
@@ -78,12 +78,12 @@ class Search:
 
     block: str
     query: str | None
-    """None if its words were erased since."""
+    """Text of the question; None if it was erased since."""
     settings: SearchSettings
     weights: tuple[float, float] | None
     """Weights of the vector and the keyword score as used; None if a record does not state them."""
     found: Ranked
-    """Every stored turn, best first; for a recorded search, the recorded candidates."""
+    """Stored turns, best first; for a recorded search, the recorded candidates."""
     counts: Mapping[CandidateOutcome, int]
     """Number of stored turns by outcome, including those not in `found`."""
     stored: int | None
@@ -105,7 +105,7 @@ class Search:
     token_budget: int | None = None
     """Token budget to fill; None if a number of results is requested instead."""
     elsewhere: tuple["Elsewhere", ...] = ()
-    """What it found in other sessions of the user, best first; of a recorded search, what it requested of them."""
+    """Results from other sessions of the user, best first; for a recorded search, those it requested."""
 
     @property
     def candidates(self) -> int:
@@ -116,23 +116,23 @@ class Search:
         return sum(self.counts[outcome] for outcome in ASKED)
 
     def one(self, number: int) -> RankedTurn | None:
-        """The stored turn with this number; None if it is unknown."""
+        """Return the stored turn with this number; None if it is unknown."""
         return self.found.one(number)
 
     def settings_to_ask_for(self, number: int) -> dict[str, Any]:
-        """The smallest change to threshold and result count under which a turn would be requested.
+        """Return the smallest change to threshold and result count under which a turn would be requested.
 
         Empty if it is requested already, or if no such change would help: it is not a candidate, is in the queue, or
         has no score.
         """
-        found = self.one(number)
-        if found is None or found.score <= 0 or found.outcome not in ("below_threshold", "beyond_top_k"):
+        turn = self.one(number)
+        if turn is None or turn.score <= 0 or turn.outcome not in ("below_threshold", "beyond_top_k"):
             return {}
         changes: dict[str, Any] = {}
-        if found.outcome == "below_threshold":
-            changes["similarity_threshold"] = floor(round(found.score * 100, 6)) / 100
+        if turn.outcome == "below_threshold":
+            changes["similarity_threshold"] = floor(round(turn.score * 100, 6)) / 100
         ahead = sum(
-            (-other.score, other.number) < (-found.score, found.number)
+            (-other.score, other.number) < (-turn.score, turn.number)
             for other in self.found.candidates
             if other.outcome not in ("in_queue", "not_proposed")
         )
@@ -198,12 +198,12 @@ def search(
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
     if recall is None:
-        nodes = _own(session, found_in.stored(reading).nodes)
+        nodes = _of_this_session(session, found_in.stored(reading).nodes)
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
         return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
-    found, unknown = _found(found_in, reading, recall, _asked_units(context, name))
-    nodes = _own(session, recall.nodes)
+    found, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
+    nodes = _of_this_session(session, recall.nodes)
     return Search(
         block=name,
         query=query,
@@ -226,7 +226,7 @@ def search(
 
 
 def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
-    """The block of that name, or the first block that stores turns.
+    """Return the block of that name, or the first block that stores turns.
 
     Raises:
         NotFoundError: there is no such block.
@@ -241,7 +241,7 @@ def vector_block(session: Session, name: str | None) -> VectorMemoryBlock:
 
 
 def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Context | None, str | None]:
-    """The prompt for the question, or the reason why there is none that includes this block."""
+    """Return the prompt for the question, or the reason why none includes this block."""
     if not attached.record.settings.get("enabled", True):
         return None, "The block is switched off: nothing of it is in the prompt."
     try:
@@ -253,7 +253,7 @@ def _context(imagined: Session, query: str, attached: SessionBlock) -> tuple[Con
 
 
 def _asked_units(context: Context | None, name: str) -> dict[int, CandidateOutcome] | None:
-    """Outcome of each stored turn that the block asked for, by number; None without a prompt."""
+    """Return the outcome of each stored turn that the block asked for, by number; None without a prompt."""
     if context is None:
         return None
     cut = [ref for cut in context.plan.cuts if cut.part == name for ref in cut.refs]
@@ -276,10 +276,10 @@ def _unasked(nodes: Mapping[int, Node]) -> Scores:
     return Scores(np.fromiter(nodes, np.int64), unknown, unknown, np.zeros(len(nodes)))
 
 
-def _found(
+def _rank_turns(
     block: VectorMemoryBlock, reading: ReadContext, recall: Recall, asked: Mapping[int, CandidateOutcome] | None
 ) -> tuple[Ranked, int]:
-    """Every stored turn with scores and outcome, best first; the number of turns without a vector of this embedder."""
+    """Return all stored turns with scores and outcome, best first, and the number without a vector of this embedder."""
     nodes = {number: node for number, node in recall.nodes.items() if not recall.elsewhere(number)}
     numbers = np.sort(np.fromiter(nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
@@ -302,40 +302,40 @@ def _found(
             outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
         own = each.vector, each.keyword, each.score
         candidates.append(RankedTurn(each.number, 0, 0, "", nodes[each.number].tokens, *own, outcome, each.boosts))
-    rest = ~np.isin(numbers, [each.number for each in candidates])
+    rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
     return _ranked(reading, nodes, candidates, others), unknown
 
 
-def _own(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
-    """The stored turns of this session among those that it reads."""
+def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
+    """Return the stored turns of this session among those that it reads."""
     return {number: node for number, node in nodes.items() if node.session_id in ("", session.id)}
 
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
-    """What the search found in other sessions of the user; none can be opened from here, so the best will do."""
-    found = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
-    texts = _texts(reading, [recall.nodes[each.number] for each in found])
+    """Return the best results from other sessions of the user; none of these can be opened from here."""
+    candidates = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
+    texts = _texts(reading, [recall.nodes[each.number] for each in candidates])
     plan = context.plan if context is not None else None
     cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
     parts = [part for part in plan.granted if part.name == name] if plan is not None else []
     asked = _text_outcomes(cut, [piece.ref for part in parts for piece in part.pieces])
     stored = recall.laid_out.borrowed(recall.plan.granted)
     listed = []
-    for each in found:
-        outcome: CandidateOutcome = each.outcome
+    for candidate in candidates:
+        outcome: CandidateOutcome = candidate.outcome
         if outcome == "granted":
-            text = stored.get(each.number)
+            text = stored.get(candidate.number)
             outcome = asked.get(content_hash(text), "no_prompt") if text is not None else "no_prompt"
-        turn, words = texts.get(each.number, (0, ""))
-        session_id = recall.nodes[each.number].session_id
-        listed.append(Elsewhere(session_id, turn, words, each.score, outcome))
+        turn, words = texts.get(candidate.number, (0, ""))
+        session_id = recall.nodes[candidate.number].session_id
+        listed.append(Elsewhere(session_id, turn, words, candidate.score, outcome))
     return tuple(listed)
 
 
 def _text_outcomes(cut: Iterable[Ref], granted: Iterable[Ref]) -> dict[str, CandidateOutcome]:
-    """Outcome of each text of another session that the block asked for, by its hash."""
+    """Return the outcome of each text of another session that the block asked for, by its hash."""
     found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
     return found | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
 
@@ -370,7 +370,7 @@ def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequenc
 def texts_of(
     connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
 ) -> dict[int, tuple[int, str]]:
-    """Turn number and words of stored turns, by number; those whose messages are gone are omitted."""
+    """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
     return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
 
@@ -381,21 +381,21 @@ def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, 
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
-    """A block, with a read context for an empty query."""
+    """Return a block, with a read context for an empty query."""
     return vector_block(session, name), reading_of(session, "")
 
 
 def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple[Neighbour, ...]:
     """See `Memory.retrieval.neighbours`."""
     block, reading = _looking(session, name)
-    nodes = _own(session, block.stored(reading).nodes)
+    nodes = _of_this_session(session, block.stored(reading).nodes)
     if number not in nodes:
         raise NotFoundError(f'This stored {block.unit} is not in "{name}" any more.')
     source = block.source(reading)
-    own = source.some([number])
-    if not own:  # another embedding model made its vector
+    own_vectors = source.some([number])
+    if not own_vectors:  # another embedding model made its vector
         return ()
-    hits = reading.services.exact.search(source, own[0].vector, limit=limit + 1)
+    hits = reading.services.exact.search(source, own_vectors[0].vector, limit=limit + 1)
     near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
     texts = _texts(reading, [nodes[hit.number] for hit in near])
     return tuple(Neighbour(hit.number, *texts.get(hit.number, (0, "")), hit.score) for hit in near)
@@ -413,7 +413,7 @@ class _Map:
     def now(
         self, block: VectorMemoryBlock, reading: ReadContext
     ) -> tuple[Projection | None, dict[int, tuple[float, float]]]:
-        """The projection (None: there are no vectors) and the coordinates of every stored turn."""
+        """Return the projection (None: there are no vectors) and the coordinates of every stored turn."""
         source = block.source(reading)
         with self._lock:
             revision = source.revision()
@@ -421,7 +421,7 @@ class _Map:
                 stored = list(source.vectors())
                 self._projection, self._points = None, {}
                 if stored:
-                    rows = np.stack([each.vector for each in stored])
+                    rows = np.stack([vector.vector for vector in stored])
                     places = thin(range(len(rows)), MAX_DRAWN)
                     self._projection = fit(rows[places])
                     points = self._projection.points(rows).tolist()
@@ -445,7 +445,7 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
     return TurnMap(tuple(drawn), placed, len(points), share, asked)
 
 
-# -- what was searched then --------------------------------------------------------------------------
+# -- recorded searches ----------------------------------------------------------------------------
 
 
 def recorded_searches(session: Session, turn: int, name: str, upto: int | None) -> list[Search]:
@@ -466,13 +466,13 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
 
 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:
-    """The context that a search was made for: the next one in the log."""
+    """Return the context that a search was made for: the next one in the log."""
     later = (r.event for r in records if r.position > record.position)
     return next((event for event in later if is_context(event)), None)
 
 
 def _nodes_ever(connection: Connection, session_id: str, name: str, numbers: Collection[int]) -> dict[int, Node]:
-    """Stored turns by number, including deleted ones, which only the log still lists."""
+    """Return stored turns by number, including deleted ones, which only the log still lists."""
     nodes = {node.number: node for node in read_nodes_of(connection, session_id, name, numbers)}
     if missing := set(numbers) - nodes.keys():
         for record in read_events(connection, session_id, kinds=("vectors_stored",), block=name):
@@ -494,15 +494,15 @@ def _recorded(
     if built is not None:
         cut = [ref for each in built.cuts if each["part"] == event.block for ref in each["refs"]]
         outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
-    found = []
+    turns = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
-        outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == recorded)
+        outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == recorded)
         if outcome == "granted":
             outcome = outcomes.get(number, "no_prompt")
         turn, words = texts.get(number, (0, ""))
         tokens = nodes[number].tokens if number in nodes else 0
         boosts = event.boosts[rank - 1] if event.boosts else ()
-        found.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
+        turns.append(RankedTurn(number, rank, turn, words, tokens, vector, keyword, score, outcome, boosts))
     counts: dict[CandidateOutcome, int] = {
         outcome: event.gates.get(outcome, 0) for outcome in get_args(CandidateOutcome)
     }
@@ -523,7 +523,7 @@ def _recorded(
             **{field: weights.get(field, 0.0) for field in BOOST_FIELDS.values()},
         ),
         weights=event.weights,
-        found=Ranked(found),
+        found=Ranked(turns),
         counts=counts,
         stored=None,
         proposed=0,
@@ -566,8 +566,8 @@ def forget_turn(session: Session, name: str, number: int, actor: Actor) -> None:
 
 
 def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTurn], ...]:
-    """Stored turns whose outcome differs, best first, as pairs (before, after)."""
+    """Return stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
-    was = {found.number: found for found in before.found.some(either)}
+    was = {turn.number: turn for turn in before.found.some(either)}
     pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)
     return tuple((one, other) for one, other in pairs if one.outcome != other.outcome)

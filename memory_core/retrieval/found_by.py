@@ -17,7 +17,7 @@ from memory_core.retrieval.ranked import CandidateOutcome
 
 @dataclass(frozen=True, slots=True)
 class FoundBy:
-    """One recorded search that had a stored turn among its candidates."""
+    """Recorded search that had a stored turn among its candidates."""
 
     turn: int
     """Conversation turn in which the question was asked."""
@@ -32,7 +32,7 @@ class FoundBy:
 
 
 def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[FoundBy, ...]:
-    """A block's searches in these records that had a stored turn among their candidates, newest first."""
+    """Return a block's searches in these records that had a stored turn among their candidates, newest first."""
     found: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
     searches = Counter(r.turn for r in records if (search := search_of(r)) is not None and search.block == block)
@@ -51,7 +51,7 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:
     for rank, (candidate, _, _, score, ended) in enumerate(event.candidates, start=1):
         if candidate == number:
-            outcome: CandidateOutcome = next(each for each in get_args(CandidateOutcome) if each == ended)
+            outcome: CandidateOutcome = next(item for item in get_args(CandidateOutcome) if item == ended)
             if outcome == "granted":
                 outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
             return FoundBy(turn, place, event.query, outcome, rank, score)
@@ -63,7 +63,7 @@ def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | No
 
 
 def _in_prompt(prompt: ContextBuilt | None, block: str, number: int) -> CandidateOutcome | None:
-    """Whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
+    """Return whether a requested stored turn was granted or cut in a prompt; None if the prompt does not list it."""
     if prompt is None:
         return None
     if any(cut["part"] == block and number in numbers(cut["refs"], "unit") for cut in prompt.cuts):

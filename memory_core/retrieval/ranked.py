@@ -32,7 +32,7 @@ AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class RankedTurn:
-    """One stored turn, scored for one question."""
+    """Stored turn, scored for a question."""
 
     number: int
     rank: int
@@ -121,15 +121,15 @@ class Ranked(Sequence[RankedTurn]):
             yield from self._made(np.array(part))
 
     def one(self, number: int) -> RankedTurn | None:
-        """The stored turn with this number; None if it is not included."""
+        """Return the stored turn with this number; None if it is not included."""
         return next(iter(self.some([number])), None)
 
     def some(self, numbers: Collection[int]) -> list[RankedTurn]:
-        """The stored turns with these numbers, best first."""
+        """Return the stored turns with these numbers, best first."""
         return self._made(self._places[np.isin(self._numbers[self._places], list(numbers))])
 
     def only(self, *outcomes: CandidateOutcome) -> "Ranked":
-        """The stored turns with one of these outcomes."""
+        """Return the stored turns with one of these outcomes."""
         wanted = {number for number, one in self._found.items() if one.outcome in outcomes}
         picked = np.isin(self._numbers[self._places], list(wanted))
         if "not_proposed" in outcomes:
@@ -137,7 +137,7 @@ class Ranked(Sequence[RankedTurn]):
         return self._part(picked)
 
     def holding(self, words: Sequence[str]) -> "Ranked":
-        """The stored turns whose text contains each of these words or word beginnings, ignoring case."""
+        """Return the stored turns whose text contains each of these words or word beginnings, ignoring case."""
         wanted = [word.casefold() for word in words]
         if self._holding is not None:
             numbers = self._holding(wanted)
@@ -157,9 +157,9 @@ class Ranked(Sequence[RankedTurn]):
     @property
     def counts(self) -> Counter[CandidateOutcome]:
         """Number of turns by outcome, over all turns."""
-        found: Counter[CandidateOutcome] = Counter(one.outcome for one in self._found.values())
-        found["not_proposed"] += len(self._numbers) - len(self._found)
-        return found
+        result: Counter[CandidateOutcome] = Counter(one.outcome for one in self._found.values())
+        result["not_proposed"] += len(self._numbers) - len(self._found)
+        return result
 
     def _part(self, picked: NDArray[np.bool_]) -> "Ranked":
         part = Ranked.__new__(Ranked)
@@ -169,14 +169,14 @@ class Ranked(Sequence[RankedTurn]):
     def _made(self, places: NDArray[np.intp]) -> list[RankedTurn]:
         numbers = self._numbers[places].tolist()
         texts = self._texts(numbers) if self._texts is not None and numbers else {}
-        found = []
+        turns = []
         for place, number in zip(places.tolist(), numbers, strict=True):
             one = self._found.get(number)
             turn, words = texts.get(number, (0, ""))
             if one is None:
                 one = self._not_proposed(number, int(self._rows[place]))
-            found.append(one if self._texts is None else replace(one, rank=place + 1, turn=turn, words=words))
-        return found
+            turns.append(one if self._texts is None else replace(one, rank=place + 1, turn=turn, words=words))
+        return turns
 
     def _not_proposed(self, number: int, row: int) -> RankedTurn:
         assert self._rest is not None, "only what is no candidate has a row"

@@ -16,8 +16,8 @@ from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import expand
 from memory_core.retrieval.explain import vector_block
-from memory_core.store.deliveries import delivered_messages, read_deliveries
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.delivery_rows import delivered_messages, read_deliveries
+from memory_core.store.message_rows import StoredMessage, read_messages
 
 NOT_STORED = ("pending", "parked")
 """States of the deliveries whose messages the block has not stored yet."""
@@ -41,8 +41,8 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
         heard = _not_stored_yet(session, connection, found_in.name)
     nodes = found_in.stored(reading).nodes
     # A delivery may have stored some of these messages in between.
-    own = [node for node in nodes.values() if node.session_id in ("", session.id)]
-    known = {seq for node in own for seq in expand(node.seqs)} if heard else set()
+    own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
+    known = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
     units = searchable([message for message in heard if message.seq not in known], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:
@@ -79,7 +79,7 @@ def forget_copies(session: Session, emptied: Collection[tuple[str, str]]) -> Non
 
 
 def _not_stored_yet(session: Session, connection: Connection, name: str) -> list[StoredMessage]:
-    """Messages in the queue, and messages that left it and are still due to the block."""
+    """Return the messages in the queue, and messages that left it and are still due to the block."""
     cache = session.services.messages
     queued = [row.sized.seq for row in session.queue(connection) if not row.pinned]
     found = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}

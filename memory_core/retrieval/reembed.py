@@ -13,9 +13,9 @@ from memory_core.blocks.vector_parts.units import node_words
 from memory_core.engine.session import Session
 from memory_core.errors import VectorIndexError
 from memory_core.events import Actor, VectorsReplaced
-from memory_core.models.base import embedded
+from memory_core.models.protocols import embedded
 from memory_core.retrieval.explain import vector_block
-from memory_core.store.vectors import (
+from memory_core.store.vector_rows import (
     Node,
     collections_of,
     count_of_others,
@@ -83,7 +83,7 @@ def settled(session: Session, timeout: float | None) -> None:
 
 
 def follow(session: Session, name: str) -> bool:
-    """Whether vectors for a block's units are still being computed."""
+    """Return whether vectors for a block's units are still being computed."""
     return not vectors_that_follow(session.database, session.services, session.id, name).settled
 
 
@@ -107,7 +107,7 @@ def take_up(session: Session) -> None:
 def _next(
     session: Session, block: str, embedder: str, after: int, unusable: Collection[int]
 ) -> tuple[list[Node], list[str]]:
-    """The next stored turns of other models, then those with unusable vectors, each with the text to embed."""
+    """Return the next stored turns of other models, then those with unusable vectors, each with the text to embed."""
     with session.database.read() as connection:
         nodes = read_nodes_of_others(connection, session.id, block, embedder, after=after, limit=BATCH)
         nodes = nodes or read_nodes_of(connection, session.id, block, sorted(unusable)[:BATCH])

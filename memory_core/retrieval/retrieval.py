@@ -1,4 +1,4 @@
-"""What vector blocks have stored, and what a question finds in it."""
+"""Contents of vector blocks, and searches in them."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from memory_core.retrieval import explain, recall, reembed
 from memory_core.retrieval.explain import Neighbour, Search, TurnMap
 from memory_core.retrieval.found_by import FoundBy, found_by
 from memory_core.retrieval.recall import RecalledTurn
-from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.vectors import read_nodes
-from memory_core.vectors.base import Vector
+from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.vector_rows import read_nodes
+from memory_core.vectors.vector_index import Vector
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTurn:
-    """One unit of a vector block: its number, the turn of the conversation it is from, its messages."""
+    """Unit of a vector block: its number, the turn of the conversation it is from, its messages."""
 
     number: int
     turn: int
@@ -33,7 +33,7 @@ class SessionRetrieval:
         self._session = session
 
     def search(self, query: str, *, block: str | None = None, settings: Mapping[str, Any] | None = None) -> Search:
-        """What a question would find in a vector block (None: the first), and what becomes of it. Records nothing.
+        """Search a vector block (None: the first), and say what becomes of each result. Records nothing.
 
         `settings` of the block (`similarity_top_k`, `similarity_threshold`, ...) are tried, not stored.
 
@@ -45,7 +45,7 @@ class SessionRetrieval:
         return explain.search(self._session, query, block=block, settings=settings)
 
     def recall(self, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:
-        """The turns that fit a question best, best first, those in the queue included. Records nothing.
+        """Return the turns that fit a question best, best first, those in the queue included. Records nothing.
 
         As many as the vector block (None: the first) brings back at most, by its other settings too.
 
@@ -76,7 +76,7 @@ class SessionRetrieval:
         return found_by(history.upto(history.position if upto is None else upto), name, number)
 
     def neighbours(self, block: str, number: int, *, limit: int = 5) -> tuple[Neighbour, ...]:
-        """The stored turns nearest to one of them by meaning, nearest first.
+        """Return the stored turns nearest to one of them by meaning, nearest first.
 
         Raises:
             NotFoundError: there is no such block or stored turn.
@@ -94,13 +94,13 @@ class SessionRetrieval:
         return explain.turn_map(self._session, block, query, keep, most)
 
     def stored_turns(self, block: str, *, numbers: Collection[int] | None = None) -> list[StoredTurn]:
-        """What a vector block holds, oldest first, or some of it by number."""
+        """Return the stored turns of a vector block, oldest first, all or those with these numbers."""
         with self._session.database.read() as connection:
             nodes = read_nodes(connection, self._session.id, block)
             nodes = [node for node in nodes if numbers is None or node.number in numbers]
             seqs = sorted({seq for node in nodes for seq in expand(node.seqs)})
-            found = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
-        by_seq = {message.seq: message for message in found}
+            found_messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
+        by_seq = {message.seq: message for message in found_messages}
         turns = []
         for node in nodes:
             messages = tuple(by_seq[seq] for seq in expand(node.seqs) if seq in by_seq)
@@ -117,7 +117,7 @@ class SessionRetrieval:
         explain.forget_turn(self._session, block, number, actor)
 
     def under_other_embedders(self, block: str | None = None) -> int:
-        """How many stored turns of a vector block (None: the first) have no vector of the present embedding model.
+        """Count the stored turns of a vector block (None: the first) without a vector of the present embedding model.
 
         They were stored under another, or while it failed, and are found by keyword only until `reembed`.
 
@@ -129,7 +129,7 @@ class SessionRetrieval:
         return reembed.stored_under_others(self._session, block)
 
     def vectors_pending(self, block: str) -> bool:
-        """Are stored units of a vector block being embedded in the background? They are found by keyword so far."""
+        """Return whether units of a vector block are being embedded; until then they are found by keyword only."""
         return reembed.follow(self._session, block)
 
     def reembed(
@@ -139,11 +139,11 @@ class SessionRetrieval:
         progress: Callable[[int, int], None] | None = None,
         actor: Actor = "user",
     ) -> int:
-        """Give what a vector block (None: the first) stored under other embedding models, or while one failed,
-        vectors of the present one; how many stored turns got one.
+        """Re-embed stored turns of a vector block (None: the first) that have no vector of the present embedding
+        model; return their number.
 
-        They keep their numbers. Each 200 are stored at once, and `progress` is told how many are done, and of how
-        many; what is done stays done, so after an error, or a stop half way, the next call goes on from there.
+        They keep their numbers. Every 200 are stored together; `progress` receives the number done and the total.
+        After an error or a stop, the next call continues from there.
 
         Raises:
             NotFoundError: there is no such block, or none that stores turns.

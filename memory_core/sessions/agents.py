@@ -7,15 +7,15 @@ from memory_core.events import SessionBranched, SessionHandedBack, SessionTakenO
 from memory_core.store import leases
 from memory_core.store.database import Database
 from memory_core.store.leases import RunningAgent
-from memory_core.store.log import read_events
+from memory_core.store.log_rows import read_events
 from memory_core.store.writing import Clock
 
 _HANDS = tuple(event.kind for event in (SessionTakenOver, SessionHandedBack, SessionBranched))
-"""Kinds of events after which a session is in other hands; nobody has taken over a branch yet."""
+"""Events that change who controls a session; a new branch has not been taken over."""
 
 
 def running_agent(database: Database, session_id: str, *, clock: Clock = time.time) -> RunningAgent | None:
-    """The process, other than this one, that works in a session.
+    """Return the process, other than this one, that works in a session.
 
     That is the last one to write to it, other than an app's: within `leases.AGENT_SECONDS`, and only until it ends if
     it runs on this machine.
@@ -25,13 +25,13 @@ def running_agent(database: Database, session_id: str, *, clock: Clock = time.ti
 
 
 def running_agents(database: Database, *, clock: Clock = time.time) -> dict[str, RunningAgent]:
-    """The processes, other than this one, that work in sessions, by session."""
+    """Return the processes, other than this one, that work in sessions, by session."""
     with database.read() as connection:
         return leases.running_agents(connection, clock())
 
 
 def taken_over(database: Database, session_id: str) -> bool:
-    """Whether a person has taken the session over from its agent, and not handed it back."""
+    """Return whether a person has taken the session over from its agent, and not handed it back."""
     with database.read() as connection:
         last = read_events(connection, session_id, kinds=_HANDS, limit=1, newest_first=True)
     return any(record.kind == SessionTakenOver.kind for record in last)

@@ -1,7 +1,6 @@
-"""A session at a position of its log, as rows from which another session can be created.
+"""Rows of a session at a position of its log, from which another session can be created.
 
-Rows that still exist are reused; later changes to them are undone from the log. What was erased since stays erased: it
-is left out, and counted.
+Existing rows are reused; later changes to them are undone from the log. Erased rows are left out and counted.
 """
 
 import json
@@ -29,8 +28,8 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import history_of
 from memory_core.history.rows_at import RowsAt
-from memory_core.history.slices.blocks import INITIAL, PastBlock
-from memory_core.history.slices.facts import adds_fact
+from memory_core.history.slices.block_slice import INITIAL, PastBlock
+from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.messages import content_hash
 from memory_core.process import collector_paused
 from memory_core.store.copies import (
@@ -45,10 +44,10 @@ from memory_core.store.copies import (
     with_words,
 )
 from memory_core.store.copying import read_rows, store_session
-from memory_core.store.log import read_events
-from memory_core.store.pieces import Pieces, Step
+from memory_core.store.log_rows import read_events
 from memory_core.store.references import hashes_in
-from memory_core.store.vectors import read_all_heard
+from memory_core.store.split_writes import Pieces, Step
+from memory_core.store.vector_rows import read_all_heard
 from memory_core.store.writing import read_existing
 
 Past = TypeVar("Past")
@@ -60,8 +59,7 @@ class AsOf:
 
     rows: Rows
     missing: int
-    """Number of messages, facts, entities, relations, stored turns and texts that existed then but were erased
-    since."""
+    """Number of messages, facts, entities, relations, units and texts that were erased since."""
 
 
 def branch_session(session: Session, turn: int, *, title: str | None = None, step: Step | None = None) -> Session:
@@ -96,7 +94,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
 
 
 def read_session_rows(connection: Connection, session_id: str) -> Rows:
-    """All rows of a session. See `read_rows`.
+    """Return all rows of a session. See `read_rows`.
 
     Raises:
         NotFoundError: there is no such session.
@@ -105,7 +103,7 @@ def read_session_rows(connection: Connection, session_id: str) -> Rows:
 
 
 def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
-    """A session's rows after the event at a position; `rows` and `records` are the complete current ones.
+    """Return a session's rows after the event at a position; `rows` and `records` are the complete current ones.
 
     User-scoped facts are shared and keep their present state.
     """
@@ -165,18 +163,18 @@ def _gone(then: Mapping[int, Past], rows: Iterable[FactCopy | EntityCopy | Relat
 
 
 def _needed(rows: Rows) -> set[str]:
-    """Hashes of the session's words that these rows refer to."""
-    found = {message.content for message in rows.messages}
-    found |= {key for block in rows.blocks for key in (block.state, block.text) if key}
-    found |= {text.content for block in rows.blocks for text in block.texts}
-    found |= {key for fact in rows.facts if fact.owner == "session" for key in hashes_of(fact)}
-    found |= {key for entity in rows.entities for key in (entity.name, *entity.aliases)}
-    found |= {relation.predicate for relation in rows.relations}
+    """Return the hashes of the session's words that these rows refer to."""
+    result = {message.content for message in rows.messages}
+    result |= {key for block in rows.blocks for key in (block.state, block.text) if key}
+    result |= {text.content for block in rows.blocks for text in block.texts}
+    result |= {key for fact in rows.facts if fact.owner == "session" for key in hashes_of(fact)}
+    result |= {key for entity in rows.entities for key in (entity.name, *entity.aliases)}
+    result |= {relation.predicate for relation in rows.relations}
     if rows.session.recording:
-        found.add(rows.session.recording)
+        result.add(rows.session.recording)
     for event in rows.events:
-        found |= hashes_in(json.dumps(event.data))
-    return found
+        result |= hashes_in(json.dumps(event.data))
+    return result
 
 
 # -- blocks -----------------------------------------------------------------------------------------
@@ -185,7 +183,7 @@ def _needed(rows: Rows) -> set[str]:
 def _blocks_at(
     rows: Rows, log: Sequence[EventRecord], past: RowsAt, words: Mapping[str, str]
 ) -> tuple[tuple[BlockCopy, ...], int]:
-    """The blocks at that position, and the number of their texts and states that were erased since."""
+    """Return the blocks at that position, and the number of their texts and states that were erased since."""
     today = {block.name: block for block in rows.blocks}
     texts: dict[str, dict[int, TextCopy]] = {}
     given: dict[str, dict[str, Any]] = {}
@@ -205,16 +203,16 @@ def _blocks_at(
         elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts are deleted with it
             had_texts = texts.get(event.block, {})
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
-    found = []
+    copies = []
     lost = 0
     for position, block in enumerate(history_of(log).blocks_at(log[-1].position) if log else ()):
         had = sorted(texts.get(block.name, {}).items())
-        kept = tuple(text for _, text in had if text.content in words)
+        kept_copies = tuple(text for _, text in had if text.content in words)
         constructor = _constructor_at(block, given.get(block.name), today.get(block.name), words)
         state = _state_at(block, past.states.get(block.name), constructor)
         gone = {key for key in (block.text, state) if key is not None and key not in words}
-        lost += len(had) - len(kept) + len(gone & {state})
-        found.append(
+        lost += len(had) - len(kept_copies) + len(gone & {state})
+        copies.append(
             BlockCopy(
                 name=block.name,
                 position=position,
@@ -224,10 +222,10 @@ def _blocks_at(
                 state=None if state in gone else state,
                 revision=block.revision,
                 text=None if block.text in gone else block.text,
-                texts=kept,
+                texts=kept_copies,
             )
         )
-    return tuple(found), lost
+    return tuple(copies), lost
 
 
 def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdited) -> None:
@@ -241,7 +239,7 @@ def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdite
 def _constructor_at(
     block: PastBlock, given: Mapping[str, Any] | None, today: BlockCopy | None, words: Mapping[str, str]
 ) -> str:
-    """The constructor's values at that position; a custom block's fields are only known from its current row."""
+    """Return the constructor's values at that position; a custom block's fields are only known from its current row."""
     if given is None:
         return ""
     if block.kind == "custom":
@@ -251,7 +249,7 @@ def _constructor_at(
 
 
 def _state_at(block: PastBlock, state: str | None, constructor: str) -> str | None:
-    """Hash of a custom block's fields; None if unknown, in which case the block starts empty."""
+    """Return the hash of a custom block's fields; None if unknown, in which case the block starts empty."""
     if block.kind != "custom" or state != INITIAL:
         return state if block.kind == "custom" else None
     return content_hash(json.loads(constructor)["state"]) if constructor else None

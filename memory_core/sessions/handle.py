@@ -1,4 +1,4 @@
-"""The session of a memory itself: whose it is, what it stands on, its messages and deliveries, its recording."""
+"""Session of a memory: owner, database and services, messages, deliveries and recording."""
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,12 +15,12 @@ from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
 from memory_core.sessions import agents, switch_recipe
 from memory_core.sessions.overview import Status, status_of
-from memory_core.sessions.recording import Recording, encode, recording_of
+from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
 from memory_core.store.database import Database
-from memory_core.store.deliveries import Delivery, in_transit, read_deliveries
-from memory_core.store.log import last_position
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.delivery_rows import Delivery, in_transit, read_deliveries
+from memory_core.store.log_rows import last_position
+from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import read_existing
 from memory_core.tokens import Tokenizer
 
@@ -57,16 +57,16 @@ class SessionHandle:
 
     @property
     def tokenizer_fn(self) -> Tokenizer | None:
-        """The tokenizer that the memory was given; None where the encoding of its settings counts."""
+        """Tokenizer passed to the memory; None if the encoding of its settings counts."""
         return self._session.tokenizer_fn
 
     @property
     def counter_id(self) -> str:
-        """What tokens are counted with: a tiktoken encoding, or a tokenizer function's name."""
+        """Name of the token counter: a tiktoken encoding, or a tokenizer function."""
         return self._session.counter_id
 
     def count_tokens(self, text: str) -> int:
-        """Tokens of a text as this session counts them."""
+        """Return the tokens of a text as this session counts them."""
         return self._session.counter.text(text)
 
     @contextmanager
@@ -80,10 +80,10 @@ class SessionHandle:
             session.config = config.changed(token_limit=MAX_TOKENS, chat_history_token_ratio=1.0, queue_turns=None)
         if "condensing" in what:
             session.blocks = tuple(
-                replace(each, block=each.block.model_copy(update={"max_facts": MAX_TOKENS}))
-                if each.kind == "facts" and each.block is not None
-                else each
-                for each in blocks
+                replace(block, block=block.block.model_copy(update={"max_facts": MAX_TOKENS}))
+                if block.kind == "facts" and block.block is not None
+                else block
+                for block in blocks
             )
         try:
             yield
@@ -115,7 +115,7 @@ class SessionHandle:
         upto: int | None = None,
         last: int | None = None,
     ) -> list[StoredMessage]:
-        """Messages with their places, sizes and states; `last` keeps the newest n."""
+        """Return the messages with their places, sizes and states; `last` keeps the newest n."""
         with self._session.database.read() as connection:
             return read_messages(
                 connection,
@@ -129,7 +129,7 @@ class SessionHandle:
             )
 
     def deliveries(self, *, states: Sequence[str] | None = None, last: int | None = None) -> list[Delivery]:
-        """Deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
+        """Return the deliveries in order, by state (`pending`, `done`, `parked`, `skipped`) or all."""
         with self._session.database.read() as connection:
             return read_deliveries(connection, self._session.id, states=states, last=last)
 
@@ -151,9 +151,9 @@ class SessionHandle:
             w.session.title = title
 
     def take_over(self) -> None:
-        """Record that a person changes the session from now on, whatever agent works in it; the app asks for it.
+        """Record that a person changes the session from now on, even while an agent works in it; the app requests it.
 
-        The agent goes on: its next prompt has what was changed.
+        The agent continues: its next prompt includes the changes.
         """
         agents.take_over(self._session)
 
@@ -162,13 +162,13 @@ class SessionHandle:
         agents.hand_back(self._session)
 
     def learn_here(self, blocks: Collection[str] | None = None) -> dict[str, Served]:
-        """Learn what waits for a model that is not at hand with what this process has: rules, or a model of its own.
+        """Learn deliveries that wait for an unavailable model with this process's rules or model.
 
-        `blocks` by name; None: all that wait. From now on any process learns for them, until a program opens the
-        session with a model for them.
+        `blocks` by name; None: all that wait. Any process then learns for them, until a program opens the session
+        with a model for them.
         """
         self._session.open()
-        waits = {each.name for each in self._session.blocks if each.waits_for(self._session.services) is not None}
+        waits = {block.name for block in self._session.blocks if block.waits_for(self._session.services) is not None}
         delivery.free(self._session, waits if blocks is None else waits & set(blocks))
         return deliver(self._session)
 
@@ -183,7 +183,7 @@ class SessionHandle:
 
     @property
     def probes(self) -> str | None:
-        """What its prompts must and must not hold, as `memory_core.lab.probes` writes it; None: nothing is kept.
+        """Expectations on its prompts, as `memory_core.lab.probes` writes them; None if none are stored.
 
         Raises:
             NotFoundError: the session was deleted.
@@ -197,7 +197,7 @@ class SessionHandle:
             w.session.probes = text
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
-        """The recorded conversation and how far it has been played; None when there is none.
+        """Return the recorded conversation and how far it has been played; None when there is none.
 
         With `upto`, how far it had been played by the message of that sequence number.
         """

@@ -16,9 +16,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
 
-from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, sentence
-from memory_core.models.base import ChatModel, Embedder, embedded
+from memory_core.errors import MemoryInspectorError, StoreError, VectorIndexError, user_message
 from memory_core.models.endpoint import Endpoint, model_error
+from memory_core.models.protocols import ChatModel, Embedder, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
 from memory_core.store.totals import (
@@ -29,9 +29,9 @@ from memory_core.store.totals import (
     newest_collection,
     read_collections,
 )
-from memory_core.store.vectors import DatabaseVectors
-from memory_core.vectors.base import VectorIndex
+from memory_core.store.vector_rows import DatabaseVectors
 from memory_core.vectors.chroma_client import was_reached
+from memory_core.vectors.vector_index import VectorIndex
 
 Part = Literal["database", "vectors", "embeddings", "chat"]
 State = Literal["ok", "offline", "unsure", "failed"]
@@ -56,7 +56,7 @@ class Check:
     state: State
     """`offline`: no language model, by choice. `unsure`: it answers, but not to the request that was made."""
     name: str
-    """Name of what was checked: an address without its password, or a model. Empty if unknown."""
+    """Name of the checked part: an address without its password, or a model. Empty if unknown."""
     seconds: float | None
     """Time until the answer; None if no request was made or no answer came."""
     text: str = ""
@@ -134,18 +134,18 @@ def rebuild_index(
             break
         progress(done, all_of_them)
         index.forget(collection.name)
-        _found(database, index, collection.name, collection.newest)
+        _finds_newest(database, index, collection.name, collection.newest)
         done += collection.vectors
     return done
 
 
 def can_be_rebuilt(index: VectorIndex) -> bool:
-    """Whether the index is a copy at all: an exact scan reads the database itself."""
+    """Return whether the index is a copy at all: an exact scan reads the database itself."""
     return not index.name.startswith("exact scan")
 
 
 def size_of(database: Database) -> tuple[int, int]:
-    """Size of the stored database in bytes, and how many of them `Database.compact` would free.
+    """Return the size of the stored database in bytes, and how many of them `Database.compact` would free.
 
     Raises:
         StoreError: it cannot be reached.
@@ -178,7 +178,7 @@ class _Failed(Exception):
 
 
 class _Asking:
-    """One check in a thread of its own, joined for no longer than the time limit."""
+    """Health check in its own thread, joined for no longer than the time limit."""
 
     def __init__(self, part: Part, ask: Callable[[], _Answer]) -> None:
         self._part = part
@@ -197,7 +197,7 @@ class _Asking:
         except _Failed as failure:
             self._answer = Check(self._part, "failed", failure.name, None, str(failure))
         except MemoryInspectorError as error:
-            self._answer = Check(self._part, "failed", "", None, sentence(error))
+            self._answer = Check(self._part, "failed", "", None, user_message(error))
         except Exception as error:
             # Report only the type: the text of an unexpected exception may contain anything, even a key.
             _log.warning("the health check of %s ended with %s", self._part, type(error).__name__)
@@ -241,9 +241,9 @@ def _vectors(database: Database, services: Services) -> _Answer:
         newest = _newest(database)
         if newest is None:
             return _Answer(index.name, _seconds(index.check))
-        if not _found(database, index, *newest):  # the search has also added to the index what was missing
+        if not _finds_newest(database, index, *newest):  # the search has also added missing vectors to the index
             raise _Failed(index.name, "a stored turn is not found again. Messages are kept. Rebuild the index.")
-        return _Answer(index.name, _seconds(lambda: _found(database, index, *newest)))
+        return _Answer(index.name, _seconds(lambda: _finds_newest(database, index, *newest)))
     except VectorIndexError as error:
         raise _Failed(index.name, _index_sentence(index, error)) from error
 
@@ -257,8 +257,8 @@ def _newest(database: Database) -> tuple[str, int] | None:
         return None
 
 
-def _found(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
-    """Whether a search with the newest vector of a collection finds it. The index catches up before it answers."""
+def _finds_newest(database: Database, index: VectorIndex, collection: str, newest: int) -> bool:
+    """Return whether a search with a collection's newest vector finds it. The index catches up before it answers."""
     source = DatabaseVectors(database, collection)
     stored = source.some([newest])
     if not stored:  # deleted meanwhile
@@ -304,7 +304,7 @@ def _chat(model: ChatModel) -> _Answer:
 
 
 def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    """Names of the models at an address; empty if it answers but has no such list. Uses no tokens.
+    """Return the names of the models at an address; empty if it answers but has no such list. Uses no tokens.
 
     Raises:
         ModelError: nothing answers, or the key is refused.
@@ -313,7 +313,7 @@ def _list_models(endpoint: Endpoint) -> frozenset[str]:
     import openai
 
     try:
-        return frozenset(str(each.id) for each in client.models.list().data or ())
+        return frozenset(str(item.id) for item in client.models.list().data or ())
     except openai.NotFoundError:
         return frozenset()
     except openai.APITimeoutError as error:

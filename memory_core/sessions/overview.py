@@ -12,11 +12,11 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection
 
 from memory_core.config import MemoryConfig
-from memory_core.store.blocks import uses_graph
+from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
 from memory_core.store.erasing import bury, erase_remains, move_tombstone
-from memory_core.store.log import last_position
-from memory_core.store.pieces import OnePiece, Pieces
+from memory_core.store.log_rows import last_position
+from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages
 from memory_core.store.writing import Clock, SessionState, read_sessions, session_scope, user_scope, writing
 from memory_core.tokens import total_tokens
@@ -54,7 +54,7 @@ class Status:
 def status_of(
     state: SessionState, config: MemoryConfig, *, in_transit: tuple[int, int] = (0, 0), position: int = 0
 ) -> Status:
-    """A session's totals in its configured accounting; `in_transit` is messages and tokens."""
+    """Return a session's totals in its configured accounting; `in_transit` is messages and tokens."""
     return Status(
         session_id=state.id,
         title=state.title,
@@ -77,7 +77,7 @@ def status_of(
 
 
 def list_sessions(database: Database, *, user_id: str | None = None) -> list[Status]:
-    """All sessions of a database, most recently used first, from their running totals."""
+    """Return all sessions of a database, most recently used first, from their running totals."""
     with database.read() as connection:
         return [status_of(state, _config(state.config)) for state in read_sessions(connection, user_id=user_id)]
 
@@ -86,7 +86,7 @@ def list_sessions(database: Database, *, user_id: str | None = None) -> list[Sta
 class Origin:
     kind: Literal["new", "import", "branch", "attached", "opened"]
     source: str = ""
-    """For an import, what was imported; for a branch, the id of the original session; the file that was opened."""
+    """Name of the import, id of the original session of a branch, or the file that was opened."""
     turn: int | None = None
     """For a branch, the turn at which it was made."""
 
@@ -105,12 +105,12 @@ class Overview:
     user_facts: int
     """Active facts of its user, shared by all of that user's sessions and deleted with none of them."""
     reads_user_facts: bool
-    """Whether one of its blocks stores user-scoped facts."""
+    """True if one of its blocks stores user-scoped facts."""
     origin: Origin
 
 
 def overview(database: Database, *, user_id: str | None = None) -> list[Overview]:
-    """All sessions, or those of one user, most recently used first.
+    """Return all sessions, or those of one user, most recently used first.
 
     Takes a constant number of queries. The messages of a session are summed again only after some were added or
     removed.
@@ -174,7 +174,7 @@ def _sums(database: Database, connection: Connection, states: list[SessionState]
 
 @lru_cache(maxsize=256)
 def _config(stored: str) -> MemoryConfig:
-    """The configuration in a session's row; cached, since most sessions share one of a few."""
+    """Return the configuration in a session's row; cached, since most sessions share one of a few."""
     return MemoryConfig(**json.loads(stored))
 
 
@@ -199,6 +199,6 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
 
 
 def has_graph(database: Database, session_id: str) -> bool:
-    """Whether the session has a graph block, or relations from a former one."""
+    """Return whether the session has a graph block, or relations from a former one."""
     with database.read() as connection:
         return uses_graph(connection, session_id)

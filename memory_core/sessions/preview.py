@@ -1,4 +1,4 @@
-"""What would be: under other settings, with other blocks, after the next message, a flush or a switch."""
+"""Previews: other settings, other blocks, the next message, a flush or a switch of recipe."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -8,15 +8,15 @@ from memory_core.engine.context import Context, build_context
 from memory_core.engine.next_prompt import NextPrompt, flush_now, next_prompt
 from memory_core.engine.session import ImaginedBlocks, Session
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.planning.flush import FlushPlan
-from memory_core.planning.graph import Graph
-from memory_core.sessions.recording import recording_of
+from memory_core.planning.graph_rules import Graph
+from memory_core.sessions.recorded_conversation import recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan, plan_switch
 
 
 class SessionPreview:
-    """`Memory.preview`: what a session would do, planned by the planners that do it. Nothing here changes anything."""
+    """`Memory.preview`: dry runs with the planners that the session itself uses. Changes nothing."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -32,7 +32,7 @@ class SessionPreview:
         added: Sequence[BaseMemoryBlock[Any]] = (),
         input: str | None = None,
     ) -> Context:
-        """The context as it would be under other settings, or with other blocks. Changes nothing.
+        """Return the context as it would be under other settings, or with other blocks. Changes nothing.
 
         `blocks` are changed settings by block, `texts` other words of static blocks, `facts` the active
         facts of a block in place of those stored, `without` blocks left out, `added` blocks not there yet.
@@ -55,11 +55,11 @@ class SessionPreview:
         added: Sequence[BaseMemoryBlock[Any]] = (),
         graphs: Mapping[str, Graph] | None = None,
     ) -> NextPrompt:
-        """What the next user message will do: the flush it causes, then the prompt. Changes nothing.
+        """Preview the next user message: the flush it causes, then the prompt. Changes nothing.
 
-        `message` is that message; without it the next one of a recording, else one of no words. The rest is as in
-        `context`: how settings and blocks would stand. What blocks learn from the flush is in it, but for those that
-        need a model for it (`NextPrompt.unknown`).
+        `message` is that message; default: the next one of a recording, else an empty one. The rest is as in `context`:
+        settings and blocks to try. The prompt includes what blocks learn from the flush, except those that need a
+        model to learn (`NextPrompt.unknown`).
 
         Raises:
             ConfigError: a value is impossible.
@@ -73,12 +73,12 @@ class SessionPreview:
         return next_prompt(session, message)
 
     def flush(self) -> FlushPlan:
-        """What `Memory.flush` would move out of the queue now. Changes nothing."""
+        """Preview the messages that `Memory.flush` would move out of the queue now. Changes nothing."""
         self._session.open()
         return flush_now(self._session)
 
     def switch(self, recipe: str, **parameters: Any) -> SwitchPlan:
-        """What switching to a recipe would keep, add, remove and change. Changes nothing.
+        """Preview what switching to a recipe would keep, add, remove and change. Changes nothing.
 
         Raises:
             ConfigError: there is no such recipe, a parameter is impossible, or it needs a user.

@@ -18,7 +18,7 @@ from memory_core.engine.session import Session, SessionBlock
 from memory_core.errors import ConfigError
 from memory_core.events import Actor, RecipeChosen
 from memory_core.recipes import Recipe, RecipeSpec, recipe
-from memory_core.store.blocks import Holding, read_holding
+from memory_core.store.block_rows import Holding, read_holding
 
 Block = BaseMemoryBlock[Any]
 
@@ -106,7 +106,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
             recipe=chosen,
             kept=tuple(attached.name for attached in stay),
             added=tuple(NewBlock(block.name, block.kind, fills.get(block.name, 0)) for block in new),
-            removed=tuple(_left(session, connection, attached) for attached in gone),
+            removed=tuple(_removed_block(session, connection, attached) for attached in gone),
             changed=_changes(stay, matches),
             settings=_settings(session.config, made),
             order=_order(stay, matches, made, new),
@@ -124,12 +124,12 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         before = session.config.recipe
         named = {"recipe": key, "recipe_parameters": dict(plan.parameters)}
         editing.write_configuration(session, w, {n: v for n, (_, v) in plan.settings.items()} | named, actor)
-        for left in plan.removed:
-            editing.take_out(session, w, left.name, actor)
+        for removed in plan.removed:
+            editing.remove_block(session, w, removed.name, actor)
         for name, changes in plan.changed.items():
             editing.write_settings(session, w, name, {n: after for n, (_, after) in changes.items()}, actor)
         for block in plan.blocks:
-            editing.put_in(session, w, block, actor)
+            editing.add_block(session, w, block, actor)
         editing.write_order(session, w, plan.order, actor)
         session.load(w.connection, w.session)
         for attached in session.blocks:
@@ -218,14 +218,14 @@ def _order(
     return (*fixed, *of_recipe, *own)
 
 
-def _left(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
+def _removed_block(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:
     scope = delivery.scope_key(session, attached)
     holds = read_holding(connection, session.id, scope, attached.name, attached.kind)
     return LeftBlock(attached.name, attached.kind, holds, BUILT_IN[attached.kind].kind_when_removed)
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """The name, with a number appended if it is taken."""
+    """Return the name, with a number appended if it is taken."""
     number, free = 1, name
     while free in taken:
         number += 1

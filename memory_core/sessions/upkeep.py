@@ -3,31 +3,31 @@
 import time
 
 from memory_core.store.database import Database
-from memory_core.store.deliveries import waiting_sessions
+from memory_core.store.delivery_rows import waiting_sessions
 from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
-from memory_core.store.pieces import Pieces
-from memory_core.store.vectors import sessions_without_vectors
+from memory_core.store.split_writes import Pieces
+from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened
 
 
 def sessions_with_due_deliveries(database: Database) -> list[str]:
-    """Ids of the sessions with a delivery whose next attempt is due."""
+    """Return the ids of the sessions with a delivery whose next attempt is due."""
     with database.read() as connection:
         return waiting_sessions(connection, before=time.time())
 
 
 def sessions_with_vectors_to_follow(database: Database) -> list[str]:
-    """Ids of the sessions with stored units that have no vector."""
+    """Return the ids of the sessions with stored units that have no vector."""
     with database.read() as connection:
         return sessions_without_vectors(connection, database)
 
 
 def sessions_that_show_stores(database: Database) -> list[str]:
-    """Ids of the sessions that were opened from a file, and follow it."""
+    """Return the ids of the sessions that were opened from a file, and follow it."""
     with database.read() as connection:
         return list(read_opened(connection))
 
 
 def erase_remains_of_crashed_work(database: Database) -> None:
-    """Erase what a process left behind when it ended while storing or erasing a session."""
+    """Erase incomplete sessions of a process that ended while storing or erasing them."""
     erase_what_was_left(Pieces(database), before=time.time() - LEFT_AFTER_SECONDS)

@@ -9,8 +9,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from memory_core.events import Actor, Event
 from memory_core.messages import MessageRole, content_hash
-from memory_core.planning.facts import STATES
-from memory_core.planning.graph import TYPES
+from memory_core.planning.fact_merging import STATES
+from memory_core.planning.graph_rules import TYPES
 from memory_core.store.tables import FORMER_USER
 
 LARGEST = 2**31 - 1
@@ -274,7 +274,7 @@ class Stream(Generic[T]):
 
 @dataclass(frozen=True)
 class Rows:
-    """One session as rows independent of a database. `facts` include those of its user, told apart by `owner`.
+    """Session as rows independent of a database. `facts` include those of its user, distinguished by `owner`.
 
     Rows with ids are in order of their ids. Each part can be iterated more than once; a `Stream` reads from a database,
     and only within the transaction it was made in.
@@ -292,15 +292,15 @@ class Rows:
     events: Iterable[EventCopy] = ()
 
     def held(self) -> "Rows":
-        """The same rows, loaded into memory."""
+        """Return the same rows, loaded into memory."""
         return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
 
     def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
-        return ((each.name, getattr(self, each.name)) for each in fields(self)[2:])
+        return ((field.name, getattr(self, field.name)) for field in fields(self)[2:])
 
 
 def hashes_of(fact: FactCopy) -> set[str]:
-    """Hashes of every wording of a fact, of its key and of its metadata."""
+    """Return the hashes of every wording of a fact, of its key and of its metadata."""
     found = {fact.content, fact.key, fact.metadata}
     for revision in fact.revisions:
         found |= {revision.content, revision.metadata}
@@ -308,13 +308,13 @@ def hashes_of(fact: FactCopy) -> set[str]:
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
-    """The rows with only the given texts of the session."""
-    kept = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
-    return replace(rows, words=kept)
+    """Return the rows with only these texts of the session."""
+    kept_copies = tuple(word for word in rows.words if word.owner == "user" or word.hash in needed)
+    return replace(rows, words=kept_copies)
 
 
 def moved(rows: Rows, seconds: float) -> Rows:
-    """The rows with all times shifted by `seconds`."""
+    """Return the rows with all times shifted by `seconds`."""
 
     def later(some: Iterable[Copy]) -> Iterable[Copy]:
         return Stream(lambda: (_moved(each, seconds) for each in some))
@@ -329,10 +329,10 @@ def _moved(copy: Copy, seconds: float) -> Copy:
         if name == "at" or name.endswith("_at"):
             later[name] = old if old is None else old + seconds
         elif isinstance(old, tuple) and old and isinstance(old[0], _Copy):
-            later[name] = tuple(_moved(each, seconds) for each in old)
+            later[name] = tuple(_moved(item, seconds) for item in old)
     return copy.model_copy(update=later)
 
 
 def right_hash(word: WordsCopy) -> bool:
-    """Whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
+    """Return whether the text matches the hash. A NUL was stored as U+FFFD, under the hash of the original text."""
     return word.hash in (content_hash(word.data), content_hash(word.data.replace("\ufffd", "\x00")))

@@ -42,8 +42,8 @@ from memory_core.store.erasing import (
     erase_what_was_left,
     recompute_totals,
 )
-from memory_core.store.pieces import PIECE, Pieces
 from memory_core.store.references import Thing, referred, renumbered, subjects
+from memory_core.store.split_writes import PIECE, Pieces
 from memory_core.store.tables import (
     block_revision_table,
     block_table,
@@ -60,7 +60,7 @@ from memory_core.store.tables import (
     session_table,
     vector_table,
 )
-from memory_core.store.vectors import collection_name
+from memory_core.store.vector_rows import collection_name
 from memory_core.store.writing import LEARNERS, SessionState, Writing, create_session, session_scope, user_scope
 
 READ_AT_ONCE = 500
@@ -83,7 +83,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     )
 
     def of_session(table: Table, order: str) -> Iterable[Any]:
-        return _each(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
+        return _stream_rows(connection, select(table).where(table.c.session_id == state.id).order_by(table.c[order]))
 
     def read_events() -> Iterator[EventCopy]:
         for row in of_session(event_table, "id"):
@@ -109,7 +109,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     )
 
 
-def _each(connection: Connection, query: Select[Any]) -> Iterable[Any]:
+def _stream_rows(connection: Connection, query: Select[Any]) -> Iterable[Any]:
     return connection.execute(query, execution_options={"yield_per": READ_AT_ONCE})
 
 
@@ -145,7 +145,7 @@ def _read_blocks(connection: Connection, session_id: str) -> tuple[BlockCopy, ..
 def _user_facts_of(
     connection: Connection, state: SessionState, blocks: Sequence[BlockCopy], events: Iterable[EventCopy]
 ) -> frozenset[int]:
-    """Ids of the user's facts that the session learned or showed, or would show next."""
+    """Return the ids of the user's facts that the session learned or showed, or would show next."""
     if state.user_id is None:
         return frozenset()
     f, s = fact_table.c, fact_source_table.c
@@ -161,7 +161,7 @@ def _read_facts(
 ) -> Iterator[FactCopy]:
     f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
     scopes = [state.scope] if state.user_id is None else [state.scope, user_scope(state.user_id)]
-    found = _each(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
+    found = _stream_rows(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
     for rows in chunks(row for row in found if row.scope == state.scope or theirs is None or row.id in theirs()):
         ids = [row.id for row in rows]
         said = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
@@ -183,21 +183,21 @@ def _read_facts(
 
 
 def _by_first(pairs: Iterable[Any]) -> dict[int, list[Any]]:
-    found: dict[int, list[Any]] = {}
+    result: dict[int, list[Any]] = {}
     for first, second in pairs:
-        found.setdefault(first, []).append(second)
-    return found
+        result.setdefault(first, []).append(second)
+    return result
 
 
 def _read_entities(connection: Connection, state: SessionState) -> Iterator[EntityCopy]:
     e = entity_table.c
-    for row in _each(connection, select(entity_table).where(e.scope == state.scope).order_by(e.id)):
+    for row in _stream_rows(connection, select(entity_table).where(e.scope == state.scope).order_by(e.id)):
         yield _copy(EntityCopy, row, aliases=_strings(row.aliases))
 
 
 def _read_relations(connection: Connection, state: SessionState) -> Iterator[RelationCopy]:
     r, s = relation_table.c, relation_source_table.c
-    for rows in chunks(_each(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
+    for rows in chunks(_stream_rows(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
         ids = [row.id for row in rows]
         said = select(s.relation_id, s.seq).where(s.relation_id.in_(ids), s.session_id == state.id).order_by(s.seq)
         sources = _by_first(connection.execute(said))
@@ -209,7 +209,7 @@ def _read_words(
 ) -> Iterator[WordsCopy]:
     c = content_table.c
     own = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
-    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _each(connection, own))
+    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _stream_rows(connection, own))
     if state.user_id is None:
         return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
@@ -222,7 +222,7 @@ def _read_words(
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
-    """Hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
+    """Return the hashes of finds that were suppressed or decided otherwise: texts that no fact may have."""
     return {event.data["content"] for event in events if event.kind in (FactHeldBack.kind, FactDecided.kind)}
 
 
@@ -299,7 +299,7 @@ class _Numbers:
         return self.given[thing][number]
 
     def renumbered(self, table: Table, values: Values) -> Values:
-        """A row with its references changed to ids of this database; its own id stays."""
+        """Return a row with its references changed to ids of this database; its own id stays."""
         return {**values, **{name: self.new(thing, values[name]) for name, thing in _NAMED.get(table, {}).items()}}
 
 
@@ -373,7 +373,7 @@ _RowsOf = Callable[[Iterable[Any], Table], Iterator[Values]]
 
 
 def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: _RowsOf) -> dict[Table, list[Values]]:
-    """Facts that a user is given, under the numbers kept for them, and the words of them and of what the log says."""
+    """Insert facts of a user under their reserved ids, with their words and those of the log."""
     if not facts:
         return {}
     needed = {key for fact in facts for key in hashes_of(fact)} | _only_in_events(_own_events(rows.events, numbers))
@@ -387,7 +387,7 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 
 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
-    """A session's row, with totals still to be computed from its messages."""
+    """Return a session's row, with totals still to be computed from its messages."""
     given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
     own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
     config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
@@ -395,8 +395,7 @@ def _state(session: SessionCopy, session_id: str, title: str, user_id: str | Non
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
-    """Map facts the user already has to their ids in this database: same block name and key, or text without one, in
-    any state."""
+    """Map facts that the user has to their ids in this database: same block and key, or text without one."""
     if user_id is None or not users:
         return {}
     f = fact_table.c
@@ -408,7 +407,7 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
 
 
 def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
-    """What facts of one block that count as the same have in common: the key, or without one the words."""
+    """Return the identity of a fact within its block: the key, or without one the words."""
     return block, key is not None, content if key is None else key
 
 
@@ -437,7 +436,7 @@ def _number_everything(
                 collection = collection_name(pieces.database, session_id, vector.block, vector.embedder)
                 yield {**values, "collection": collection, "heard": says.get(vector.id)}
 
-    # Each kind before those that refer to it; references within a kind are set when all its rows exist.
+    # Referenced kinds come first; references within a kind are set once all its rows exist.
     kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
         ("facts", fact_table, of(own, fact_table)),
         ("vectors", vector_table, vectors()),
@@ -496,7 +495,7 @@ def _as_json(values: Sequence[str]) -> str:
 
 
 def _own_events(events: Iterable[EventCopy], numbers: _Numbers) -> Iterator[EventCopy]:
-    """Events with ids of this database, without those about facts that are not stored here.
+    """Yield the events with ids of this database, without those about facts that are not stored here.
 
     Those facts have their history elsewhere; a second copy of it would contradict the first.
     """

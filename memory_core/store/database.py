@@ -1,4 +1,4 @@
-"""One database: its engine, its two kinds of transaction, and its schema version.
+"""Database: its engine, its two kinds of transaction, and its schema version.
 
 A writing transaction on SQLite begins with `BEGIN IMMEDIATE`, so that reading, deciding and writing are atomic towards
 other processes; on PostgreSQL the session's row is locked instead (see `memory_core.store.writing.read_session`).
@@ -74,8 +74,8 @@ class Database:
         # An in-memory SQLite database is one connection: its transactions take turns.
         self._turns = threading.RLock() if shared_connection else None
         self.for_agents = not shared_connection
-        """Whether what this process writes is an agent's, to whom an app leaves its sessions. An app says no; and no
-        app can open a database in memory."""
+        """True if writes of this process are an agent's, whose sessions an app only reads. An app sets False; nor can
+        an app open a database in memory."""
         self.noted: dict[str, float] = {}
         """Sessions that this process works in, and when that was stored last; see `memory_core.store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
@@ -86,7 +86,7 @@ class Database:
         self._owns_engine = True
         self._openers = 1
         self._closed: str | None = None
-        """Name of what was closed, for the error on use; None while it is open."""
+        """Name of the closed database, for the error on use; None while it is open."""
         path = engine.url.database
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
             self._file = Path(path)
@@ -143,7 +143,7 @@ class Database:
 
     @classmethod
     def _behind(cls, engine: Engine, schema: str | None) -> "Database":
-        """The one database for a caller's engine; users of a shared connection take turns."""
+        """Return the one database for a caller's engine; users of a shared connection take turns."""
         if isinstance(engine.pool, SingletonThreadPool):
             raise ConfigError(
                 "this engine gives every thread an in-memory database of its own: "
@@ -168,13 +168,13 @@ class Database:
 
     @contextmanager
     def write(self, *, patience: float | None = None) -> Iterator[Connection]:
-        """One writing transaction: committed whole at the end, or rolled back whole on an exception.
+        """Open a writing transaction: committed at the end, rolled back on an exception.
 
         `patience`: seconds to wait for other writers; None: the database's own limit.
         """
         with self._taking_turns(), _our_errors(self.url), self.engine.begin() as connection:
             if patience is None:
-                self._say(connection, "BEGIN IMMEDIATE")
+                self._begin(connection, "BEGIN IMMEDIATE")
             else:
                 self._begin_soon(connection, round(patience * 1000))
             self._check_file()
@@ -192,12 +192,12 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """One reading transaction: a consistent view."""
+        """Open a reading transaction: a consistent view."""
         with self._taking_turns(), _our_errors(self.url), self._reading.connect() as connection:
-            self._say(connection, "BEGIN")
+            self._begin(connection, "BEGIN")
             yield connection
 
-    def _say(self, connection: Connection, begin: str) -> None:
+    def _begin(self, connection: Connection, begin: str) -> None:
         """Begin a transaction on SQLite.
 
         Not in an engine event: that adds a dispatch to each statement, a sixth of a put.
@@ -255,7 +255,7 @@ class Database:
             _log.warning("the log of %s keeps erased words until SQLite empties it: %s", self.url, error)
 
     def close(self) -> None:
-        """Close all connections; whatever uses the database afterwards raises `StoreError`.
+        """Close all connections; later use of the database raises `StoreError`.
 
         A database that was opened several times in this process closes with its last opener. Closing twice does
         nothing, an engine of the caller's stays open, and a database in memory is lost.
@@ -270,7 +270,7 @@ class Database:
                 self.engine.dispose()
 
     def closed_for(self, owner: str) -> "Database":
-        """Return this database as an owner sees it who closed its own access: every use raises `StoreError`."""
+        """Return a closed handle, for an owner that closed its access: every use raises `StoreError`."""
         view = copy.copy(self)
         view._closed = owner
         return view
@@ -342,7 +342,7 @@ class Database:
 
 @cache
 def _statements_for_tables() -> tuple[str, ...]:
-    """What creates the tables on SQLite, compiled once: the Lab opens a new database for every play."""
+    """Return the SQLite statements that create the tables; cached, as the Lab opens a database for every play."""
     statements: list[str] = []
 
     def note(statement: Any, *_: Any) -> None:
@@ -362,7 +362,7 @@ def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
 
 
 def parse_url(url: str) -> URL:
-    """A database URL with a synchronous driver.
+    """Return a database URL with a synchronous driver.
 
     Raises:
         ConfigError: it is not a database URL, or of a kind of database that is not supported.
@@ -385,7 +385,7 @@ def _in_memory(url: str) -> bool:
 
 
 class SQLiteConnection(sqlite3.Connection):
-    """Connection that closes itself when nothing uses it any more: a thread or a process may just end.
+    """Connection that closes itself once unused, as a thread or process may just end.
 
     Not at exit by a registered function: a thread in the background may still be at work then, and would get a new
     and empty database for the one in memory.
@@ -407,7 +407,7 @@ def _in_memory_engine() -> Engine:
 
 
 def _sharing(engine: Engine) -> Engine:
-    """The engine, with one dialect for all SQLite databases of this process, and so with what was compiled for others.
+    """Return the engine with the dialect shared by all SQLite databases of this process, and its compiled statements.
 
     Compiling is most of what a new database costs, and the Lab opens one for every conversation it plays.
     """

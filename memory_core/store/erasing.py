@@ -8,16 +8,16 @@ from sqlalchemy import ColumnElement, Connection, Table, delete, func, insert, s
 
 from memory_core.events import SessionReset
 from memory_core.messages import MessageStatus
-from memory_core.planning.facts import Fact
-from memory_core.store.blocks import read_blocks
+from memory_core.planning.fact_merging import Fact
+from memory_core.store.block_rows import read_blocks
 from memory_core.store.database import chunks
-from memory_core.store.deliveries import covers
+from memory_core.store.delivery_rows import covers
 from memory_core.store.fact_erasing import ERASED, erase_facts
-from memory_core.store.facts import drop_sources, read_by_ids
-from memory_core.store.graph import erase_all_graphs, forget_sources
+from memory_core.store.fact_rows import drop_sources, read_by_ids
+from memory_core.store.graph_rows import erase_all_graphs, forget_sources
 from memory_core.store.leases import forget_agent
-from memory_core.store.pieces import PIECE, Pieces
-from memory_core.store.summaries import empty_summaries
+from memory_core.store.split_writes import PIECE, Pieces
+from memory_core.store.summary_rows import empty_summaries
 from memory_core.store.tables import (
     baseline_table,
     block_revision_table,
@@ -38,8 +38,8 @@ from memory_core.store.tables import (
     vector_table,
     word_vector_table,
 )
-from memory_core.store.vectors import count_gone, remove_nodes
-from memory_core.store.words import erase_unneeded
+from memory_core.store.text_erasing import erase_unneeded
+from memory_core.store.vector_rows import count_gone, remove_nodes
 from memory_core.store.writing import SessionState, Writing, session_scope
 
 _m = message_table.c
@@ -91,7 +91,7 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     remove_messages(w, seqs)
     _remove_empty_deliveries(w)
     if status is None:
-        # Custom blocks learned from what is gone: they start again from their constructor's values.
+        # Custom blocks learned from erased messages: they restart from their constructor's values.
         where = block_table.c.session_id == w.session.id
         w.connection.execute(update(block_table).where(where).values(state=None))
     erase_unneeded(w, w.session.scope)
@@ -143,11 +143,11 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
-    """Erase what a process that died left behind while storing or erasing sessions hidden before a time.
+    """Erase incomplete sessions that a dead process was storing or erasing, if hidden before a time.
 
-    In seconds since the epoch; a later session may still be in work.
+    `before`: seconds since the epoch; work on later sessions may still go on.
     """
-    # What is stored first and erased last.
+    # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
     has_messages = select(_m.seq).where(_m.session_id == session_table.c.id).exists()
     old = session_table.c.deleted_at < before
@@ -199,7 +199,7 @@ def _erase_errors(w: Writing) -> None:
 
 
 def _own_facts(w: Writing) -> list[Fact]:
-    """Ids of all facts of the session, those of removed blocks included."""
+    """Return the ids of all facts of the session, those of removed blocks included."""
     query = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 

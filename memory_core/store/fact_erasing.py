@@ -7,11 +7,11 @@ from sqlalchemy import delete, select, update
 
 from memory_core.events import Actor, FactAdded, FactDecided, FactErased, FactHeldBack, NothingLearned
 from memory_core.messages import content_hash
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.store.database import chunks
-from memory_core.store.facts import read_scope_events, scope_sessions
+from memory_core.store.fact_rows import read_scope_events, scope_sessions
 from memory_core.store.tables import delivery_table, event_table, fact_revision_table, fact_source_table, fact_table
-from memory_core.store.words import erase_unneeded
+from memory_core.store.text_erasing import erase_unneeded
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 ERASED = "(erased)"
@@ -38,7 +38,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)
-        if undone:  # as if it had never been added: what was held back before is so again
+        if undone:  # as if it had never been added: earlier suppressed finds stay
             hashes[scope] -= held.keys()
             continue
         here = {fact.id for fact in group}
@@ -56,48 +56,48 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
 
 
 def _by_block(facts: Sequence[Fact]) -> dict[tuple[str, str], list[Fact]]:
-    found: dict[tuple[str, str], list[Fact]] = {}
+    result: dict[tuple[str, str], list[Fact]] = {}
     for fact in facts:
-        found.setdefault((fact.scope, fact.block), []).append(fact)
-    return found
+        result.setdefault((fact.scope, fact.block), []).append(fact)
+    return result
 
 
 def _held_back(w: Writing, scope: str, block: str) -> dict[str, set[int]]:
-    """Hashes of suppressed finds, with the rejected facts that each resembles."""
-    found: dict[str, set[int]] = {}
+    """Return the hashes of suppressed finds, with the rejected facts that each resembles."""
+    result: dict[str, set[int]] = {}
     for record in read_scope_events(w.connection, scope, block, (FactHeldBack.kind,)):
         if isinstance(record.event, FactHeldBack):
-            found.setdefault(record.event.content, set()).add(record.event.near)
-    return found
+            result.setdefault(record.event.content, set()).add(record.event.near)
+    return result
 
 
 def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str]:
-    """Hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
-    found: set[str] = set()
+    """Return the hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
+    result: set[str] = set()
     last: dict[str, str] = {}
     for record in reversed(read_scope_events(w.connection, scope, block, (FactDecided.kind, FactAdded.kind))):
         event = record.event
         if isinstance(event, FactDecided):
             last[record.session_id] = event.content
             if event.fact in ids:
-                found.add(event.content)
+                result.add(event.content)
         elif isinstance(event, FactAdded) and event.origin == "extracted":
             content = last.pop(record.session_id, None)  # the decision that added it is right before it
-            found |= {content} if content is not None and event.fact in ids else set()
-    return found
+            result |= {content} if content is not None and event.fact in ids else set()
+    return result
 
 
 def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
-    """Hashes of all model remarks on messages that yielded nothing, by scope of the session.
+    """Return the hashes of all model remarks on messages that yielded nothing, by scope of the session.
 
     Such a remark may quote any fact of the block ("says again that ..."), in any words.
     """
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for record in read_scope_events(w.connection, scope, block, (NothingLearned.kind,)):
         if isinstance(record.event, NothingLearned):
             said = {said for *_, said in record.event.reasons if said}
-            found.setdefault(session_scope(record.session_id), set()).update(said)
-    return found
+            result.setdefault(session_scope(record.session_id), set()).update(said)
+    return result
 
 
 def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: set[str]) -> None:

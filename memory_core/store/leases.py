@@ -26,17 +26,17 @@ another machine. A person's pause in a chat is rarely longer."""
 NOTED_SECONDS = 15.0
 """Seconds within which a program's further writes do not renew its lease on a session: a put costs nothing more."""
 
-MOST_NOTED = 10_000
-"""Sessions whose renewal a process remembers; beyond that it begins again, which renews each once more."""
+MAX_TRACKED_SESSIONS = 10_000
+"""Sessions whose lease renewal a process remembers; beyond that the cache is cleared and each renews once more."""
 
 
 def new_owner() -> str:
-    """A unique name for a lease holder: machine, process, random id."""
+    """Return a unique name for a lease holder: machine, process, random id."""
     return f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4().hex}"
 
 
 def lease_key(scope: str, block: str) -> str:
-    """Key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
+    """Return key of the lease for one block of one scope; JSON, so that no separator within the names is ambiguous."""
     return json.dumps([scope, block], ensure_ascii=False)
 
 
@@ -65,7 +65,7 @@ def renew(database: Database, key: str, owner: str, *, now: float) -> bool:
 
 
 def holds(connection: Connection, key: str, owner: str) -> bool:
-    """Whether the lease is still ours. Locks its row until the transaction ends."""
+    """Return whether `owner` still holds the lease. Locks its row until the transaction ends."""
     query = select(lease_table.c.owner).where(lease_table.c.key == key).with_for_update()
     return connection.execute(query).scalar_one_or_none() == owner
 
@@ -76,7 +76,7 @@ def release(connection: Connection, key: str, owner: str) -> None:
 
 
 def _dead(owner: str) -> bool:
-    """Whether the owner is a process of this machine that no longer runs."""
+    """Return whether the owner is a process of this machine that no longer runs."""
     host, pid = _process(owner)
     if host != socket.gethostname() or not pid.isdigit():
         return False
@@ -92,11 +92,11 @@ class RunningAgent:
 
     machine: str
     process: int
-    """Its number on that machine."""
+    """Process id on that machine."""
 
     @property
     def here(self) -> bool:
-        """Whether it runs on this machine."""
+        """True if it runs on this machine."""
         return self.machine == socket.gethostname()
 
 
@@ -111,19 +111,19 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
     database.insert_if_new(connection, lease_table, [{"key": key, "owner": owner, "until": now + AGENT_SECONDS}])
     where = lease_table.c.key == key
     connection.execute(update(lease_table).where(where).values(owner=owner, until=now + AGENT_SECONDS))
-    if len(database.noted) >= MOST_NOTED:
+    if len(database.noted) >= MAX_TRACKED_SESSIONS:
         database.noted.clear()
     database.noted[session_id] = now
 
 
 def running_agent(connection: Connection, session_id: str, now: float) -> RunningAgent | None:
-    """The other process that works in a session; None if none does, or it has ended."""
+    """Return the other process that works in a session; None if none does, or it has ended."""
     row = connection.execute(select(lease_table).where(lease_table.c.key == _agent_key(session_id))).one_or_none()
     return None if row is None else _agent(row.owner, row.until, now)
 
 
 def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent]:
-    """The other processes that work in sessions, by session."""
+    """Return the other processes that work in sessions, by session."""
     agents: dict[str, RunningAgent] = {}
     for row in connection.execute(select(lease_table).where(lease_table.c.until > now)):
         scope, session_id = json.loads(row.key)
@@ -133,7 +133,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
 
 
 def _agent(owner: str, until: float, now: float) -> RunningAgent | None:
-    """The process of a lease on a session; None if it has ended, or is this one."""
+    """Return the process of a lease on a session; None if it has ended, or is this one."""
     if not now < until < now + 2 * AGENT_SECONDS or _dead(owner):
         return None
     machine, process = _process(owner)
@@ -147,7 +147,7 @@ def forget_agent(connection: Connection, session_id: str) -> None:
 
 
 def _agent_key(session_id: str) -> str:
-    """Key of the lease on a session; no block's key has a null in it."""
+    """Return the key of the lease on a session; no block's key has a null in it."""
     return json.dumps([None, session_id], ensure_ascii=False)
 
 

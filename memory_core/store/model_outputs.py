@@ -1,7 +1,6 @@
-"""Outputs of models by what they were asked, so that a play in the Lab need not pay for them again.
+"""Outputs of models by their input, so that a play in the Lab need not pay for them again.
 
-They are words made of a session's messages and its user's facts, and nothing needs them: whatever is erased takes all
-of them along.
+They are derived from a session's messages and its user's facts, and only cached: any erasure deletes all of them.
 """
 
 import json
@@ -24,7 +23,7 @@ _o = model_output_table.c
 
 @dataclass(frozen=True, slots=True)
 class StoredOutput:
-    """One answer, and what the call that gave it took; what the endpoint did not report is None."""
+    """Model's answer with the cost of its call; values the endpoint did not report are None."""
 
     key: str
     text: str
@@ -39,7 +38,7 @@ class StoredOutput:
 
 
 def read_output(connection: Connection, session_id: str, key: str) -> StoredOutput | None:
-    """The last answer to an input, if it was kept."""
+    """Return the last answer to an input, if it was kept."""
     query = select(_o.data).where(_o.session_id == session_id, _o.key == key)
     data = connection.execute(query).scalar()
     return StoredOutput(key, **json.loads(data)) if data is not None else None

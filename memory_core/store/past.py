@@ -9,10 +9,10 @@ from memory_core.store.tables import fact_revision_table
 
 
 def fact_words_at(connection: Connection, ids: Collection[int], at: float) -> dict[int, str]:
-    """Hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
+    """Return the hash of each fact's text at a time (seconds since the epoch), by id; unknown facts are missing."""
     table = fact_revision_table.c
-    found: dict[int, str] = {}
+    result: dict[int, str] = {}
     for chunk in chunks(sorted(ids)):
         query = select(table.fact_id, table.content).where(table.fact_id.in_(chunk), table.at <= at)
-        found.update((id, content) for id, content in connection.execute(query.order_by(table.fact_id, table.version)))
-    return found
+        result.update((id, content) for id, content in connection.execute(query.order_by(table.fact_id, table.version)))
+    return result

@@ -47,7 +47,7 @@ def _set_limits(connection: Any, _record: Any) -> None:
 
 @cache
 def _limited() -> Any:
-    """The driver's connection class with bounded waits. Loaded at the first connection."""
+    """Return the driver's connection class with bounded waits. Loaded at the first connection."""
     import psycopg
 
     class Limited(psycopg.Connection):  # type: ignore[type-arg,misc,unused-ignore]

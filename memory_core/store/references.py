@@ -70,16 +70,15 @@ def _named(means: Any) -> Walk:
 
 def _walks(event: type[Event]) -> dict[str, Walk]:
     hints = get_type_hints(event, include_extras=True)
-    return {each.name: walk for each in fields(event) if (walk := _walk(hints[each.name])) is not None}
+    return {field.name: walk for field in fields(event) if (walk := _walk(hints[field.name])) is not None}
 
 
 REFERENCES: dict[str, dict[str, Walk]] = {kind: walks for kind, event in KINDS.items() if (walks := _walks(event))}
-"""References by kind of event and field, derived from the fields' types. Fields of newer versions are unknown here and
-keep their ids."""
+"""References by kind of event and field, derived from the fields' types; newer versions' fields are unknown."""
 
 
 def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, Any]:
-    """An event's stored values with new ids."""
+    """Return an event's stored values with new ids."""
     walks = REFERENCES.get(kind, {})
     return {name: walks[name](value, to) if name in walks else value for name, value in data.items()}
 
@@ -103,7 +102,7 @@ def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
 
 
 def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
-    """Facts that an event is about, as opposed to those it only mentions."""
+    """Return the facts that an event is about, as opposed to those it only mentions."""
     if kind == "facts_curated":
         return {row[0] for row in data["facts"]}
     if kind == "fact_decided":

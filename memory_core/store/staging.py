@@ -1,4 +1,4 @@
-"""One session's rows in a temporary database, to find inconsistencies among them.
+"""Load a session's rows into a temporary database, to find inconsistencies among them.
 
 The tables and keys are the usual ones, and rows keep their ids. SQLite spills to an unnamed temporary file, which is
 deleted with the object.
@@ -21,7 +21,7 @@ from memory_core.store.copies import Rows, SessionCopy
 from memory_core.store.copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection
 from memory_core.store.erasing import recompute_totals
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import TABLES, entity_table
 from memory_core.store.totals import sum_messages
 from memory_core.store.writing import SessionState, read_session, read_texts, session_scope
@@ -82,7 +82,7 @@ _MESSAGE_TEXTS = """
 
 @cache
 def _engine() -> Engine:
-    """Engine whose every connection is a database of its own. Shared, so that statements are compiled once."""
+    """Engine in which each connection is its own database. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
         return sqlite3.connect("", check_same_thread=False, isolation_level=None, factory=SQLiteConnection)
@@ -156,11 +156,11 @@ class Staging:
         return None
 
     def rows(self) -> Rows:
-        """All rows, read from here at each iteration."""
+        """Return all rows, read from here at each iteration."""
         return read_rows(self._connection, self.session(), whole_user=True)
 
     def session(self) -> SessionState:
-        """The session's row, with totals of its messages."""
+        """Return the session's row, with totals of its messages."""
         state = read_session(self._connection, _ID)
         if state is None:
             raise LookupError("no session was staged")
@@ -171,14 +171,14 @@ class Staging:
         return sum(sums.content for sums in sum_messages(self._connection).values())
 
     def word(self, key: str) -> str | None:
-        """The session's text under a hash."""
+        """Return the session's text under a hash."""
         return read_texts(self._connection, session_scope(_ID), [key]).get(key)
 
     def message_texts(self) -> Iterator[tuple[int, str]]:
-        """Number and text of every present or former message, as far as texts are kept."""
+        """Yield the number and text of every present or former message, as far as texts are kept."""
         yield from self._connection.execute(text(_MESSAGE_TEXTS), execution_options={"yield_per": 500})
 
     def messages(self, seqs: Collection[int]) -> dict[int, StoredMessage]:
         """Present messages by number."""
-        found = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
-        return {message.seq: message for message in found}
+        found_messages = read_messages(self._connection, _ID, MessageCache(), seqs=sorted(seqs))
+        return {message.seq: message for message in found_messages}

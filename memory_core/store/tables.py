@@ -4,7 +4,7 @@ Times are seconds since the epoch, for people; order is always by an integer key
 rows are foreign keys where they always hold, checked when a transaction ends. A database made by an earlier version has
 none, as SQLite would have to rewrite its tables: nothing relies on them. References that may outlive their target are
 not foreign keys: the source messages of facts and relations, the entity another was merged into, the relation that
-ended another. Nor are hashes of texts: `store/words.py` decides when these are erased. `scope` is `session:<id>` or
+ended another. Nor are hashes of texts: `text_erasing.py` decides when these are erased. `scope` is `session:<id>` or
 `user:<id>`: the owner of rows, and the unit served in sequence.
 """
 
@@ -53,7 +53,7 @@ class SchemaRow(SQLModel, table=True):
 
 
 class SessionRow(SQLModel, table=True):
-    """One conversation, with running totals of its queue so that a put need not read it."""
+    """Conversation, with running totals of its queue so that a put need not read it."""
 
     __tablename__ = "mi_session"
     id: str = Field(primary_key=True)
@@ -62,7 +62,7 @@ class SessionRow(SQLModel, table=True):
     created_at: float
     updated_at: float
     deleted_at: float | None = None
-    """Time of deletion. The row is then a tombstone: everything else of the session is erased."""
+    """Time of deletion. The row then only marks the deletion: everything else of the session is erased."""
     next_seq: int = 1
     turns: int = 0
     newest_turn: int | None = None
@@ -101,9 +101,9 @@ class BaselineRow(SQLModel, table=True):
     id: str = Field(primary_key=True)
     session_id: str = Field(index=True)
     name: str
-    """In what the configuration differed from the session's."""
+    """Settings that differed from the session's."""
     numbers: bytes = Field(sa_column=Column(LargeBinary, nullable=False))
-    """As JSON, compressed: a turn has some 400 characters, a tenth of them new."""
+    """Compressed JSON: a turn has some 400 characters, a tenth of them new."""
     at: float
 
 
@@ -200,7 +200,7 @@ class BlockRow(SQLModel, table=True):
 
 
 class BlockRevisionRow(SQLModel, table=True):
-    """One version of the text of a static block or a summary."""
+    """Version of the text of a static block or a summary."""
 
     __tablename__ = "mi_block_revision"
     session_id: str = Field(primary_key=True)
@@ -372,7 +372,7 @@ class VectorRow(SQLModel, table=True):
 
 
 class ModelOutputRow(SQLModel, table=True):
-    """What a model answered while a session learned or was played in the Lab; erased with any of its words."""
+    """Model's answer while a session learned or was played in the Lab; erased with any of its words."""
 
     __tablename__ = "mi_model_output"
     session_id: str = Field(primary_key=True)
@@ -380,7 +380,7 @@ class ModelOutputRow(SQLModel, table=True):
     """Hash of the model's name and of all that it was asked."""
     at: float
     data: str = Field(sa_column=Column(Text, nullable=False))
-    """The answer, and what the call took (`store.model_outputs.StoredOutput`), as JSON."""
+    """Answer and cost of the call (`store.model_outputs.StoredOutput`), as JSON."""
 
 
 def _table(row: type[SQLModel]) -> Table:

@@ -47,13 +47,13 @@ def sum_messages(connection: Connection, session_ids: Collection[str] | None = N
 
 
 def count_facts(connection: Connection) -> dict[str, int]:
-    """Active facts by scope (`session:<id>`, `user:<id>`)."""
+    """Return active facts by scope (`session:<id>`, `user:<id>`)."""
     counts = select(fact_table.c.scope, func.count()).where(fact_table.c.state == "active").group_by(fact_table.c.scope)
     return {scope: int(count) for scope, count in connection.execute(counts)}
 
 
 def reading_user_facts(connection: Connection) -> set[str]:
-    """Ids of the sessions with a facts block of user scope."""
+    """Return the ids of the sessions with a facts block of user scope."""
     b = block_table.c
     rows = connection.execute(select(b.session_id, b.settings).where(b.type == "facts"))
     return {session for session, settings in rows if json.loads(settings).get("scope") == "user"}
@@ -88,7 +88,7 @@ class StoredCollection:
 
 
 def read_collections(connection: Connection) -> list[StoredCollection]:
-    """All collections with vectors, the most recently written first."""
+    """Return all collections with vectors, the most recently written first."""
     newest = func.max(_v.id)
     query = select(_v.collection, _v.session_id, _v.block, func.count(), newest).group_by(
         _v.collection, _v.session_id, _v.block
@@ -111,7 +111,7 @@ def emptied_collections(connection: Connection) -> list[str]:
 
 
 def database_bytes(connection: Connection) -> int:
-    """Size of the database in bytes, without its write-ahead log."""
+    """Return the size of the database in bytes, without its write-ahead log."""
     if connection.dialect.name == "sqlite":
         pages, size = (connection.execute(text(f"PRAGMA {name}")).scalar_one() for name in ("page_count", "page_size"))
         return int(pages) * int(size)
@@ -127,6 +127,6 @@ def free_bytes(connection: Connection) -> int:
 
 
 def count_sessions(connection: Connection) -> int:
-    """Number of sessions that were not deleted."""
+    """Return the number of sessions that were not deleted."""
     query = select(func.count()).select_from(session_table).where(session_table.c.deleted_at.is_(None))
     return int(connection.execute(query).scalar_one())

@@ -8,19 +8,19 @@ from sqlalchemy import Connection, delete, select
 from memory_core.store.database import chunks
 from memory_core.store.tables import content_table, word_vector_table
 from memory_core.store.writing import Writing
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 _v = word_vector_table.c
 
 
 def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str], embedder: str) -> dict[str, Vector]:
-    """Vectors of one embedder by hash of the text; those not stored are missing."""
-    found: dict[str, Vector] = {}
+    """Return the vectors of one embedder by hash of the text; those not stored are missing."""
+    result: dict[str, Vector] = {}
     for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
         for key, embedding in connection.execute(select(_v.hash, _v.embedding).where(where)):
-            found[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
-    return found
+            result[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
+    return result
 
 
 def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:

@@ -1,4 +1,4 @@
-"""One writing transaction on one session: its row is locked first, and saved with the events last.
+"""Writing transaction on a session: its row is locked first, and saved with the events last.
 
 Every change to a session goes through `writing`, so that all changes to one session are in sequence, whichever process
 makes them.
@@ -27,7 +27,7 @@ LEARNERS = "learners"
 """Key in a session's constructor values: by block, the model that a program gave to learn for it."""
 
 Version = tuple[float, int]
-"""When a session was made, and its revision."""
+"""Creation time of a session, and its revision."""
 
 
 @dataclass(slots=True)
@@ -81,7 +81,7 @@ class SessionState:
         return Queue(tokens=tokens, messages=self.queue_messages, newest_turn=self.newest_turn)
 
     def pinned_tokens(self, accounting: Accounting) -> int:
-        """Tokens of the pinned system messages."""
+        """Return the tokens of the pinned system messages."""
         return total_tokens(self.pinned_content, self.pinned_reference, self.pinned_messages, accounting)
 
 
@@ -145,7 +145,7 @@ class Writing:
 
     def flush_contents(self) -> None:
         """Write collected texts now, for readers within the same transaction."""
-        # PostgreSQL cannot store a NUL; nobody reads one either.
+        # PostgreSQL cannot store a NUL, and it carries no meaning.
         rows = [
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
             for (scope, key), data in sorted(self._contents.items())
@@ -154,7 +154,7 @@ class Writing:
         self._contents = {}
 
     def save(self) -> None:
-        """Write what was collected, and the session's row."""
+        """Write the collected rows and events, then the session's row."""
         # 1. Words before the events that name them. Sorted by scope and hash (`flush_contents`): a user's words are
         #    shared by sessions, whose transactions would otherwise wait for each other's rows in a circle.
         self.flush_contents()
@@ -162,7 +162,7 @@ class Writing:
         #    so that no other transaction's events of this session come in between.
         if self._events:
             self.connection.execute(_INSERT_EVENTS, self._events)
-        # 3. The row last: its totals are right only after everything else was done.
+        # 3. The row last: its totals are right only after everything else is written.
         self.session.updated_at = self.now
         values = {name: getattr(self.session, name) for name in _FIELDS if name != "id"}
         self.connection.execute(_SAVE, {"key": self.session.id, **values})
@@ -196,7 +196,7 @@ def writing(
         session = read_session(connection, session_id, lock=not database.is_sqlite)
         if session is None or session.deleted_at is not None:
             raise NotFoundError("This session does not exist any more. Nothing was stored.")
-        # 3. The time is read once the lock is held: however long it took, times follow the order of the log.
+        # 3. Read the time once the lock is held, so that times follow the order of the log.
         transaction = Writing(database, connection, session, clock())
         yield transaction
         transaction.save()
@@ -206,13 +206,13 @@ def writing(
 
 
 def read_session(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState | None:
-    """The session's row, with `lock` held against other writers until the transaction ends."""
+    """Return the session's row, with `lock` held against other writers until the transaction ends."""
     row = connection.execute(_LOCKED if lock else _BY_ID, {"id": session_id}).one_or_none()
     return SessionState(*row) if row else None
 
 
 def read_existing(connection: Connection, session_id: str, *, lock: bool = False) -> SessionState:
-    """A session's row, for one that exists; `lock`: see `read_session`.
+    """Return a session's row, for one that exists; `lock`: see `read_session`.
 
     Raises:
         NotFoundError: there is none, or it was deleted.
@@ -224,7 +224,7 @@ def read_existing(connection: Connection, session_id: str, *, lock: bool = False
 
 
 def read_sessions(connection: Connection, *, user_id: str | None = None) -> list[SessionState]:
-    """All sessions that were not deleted, the last used first."""
+    """Return all sessions that were not deleted, the last used first."""
     query = _SELECT.where(session_table.c.deleted_at.is_(None)).order_by(session_table.c.updated_at.desc())
     if user_id is not None:
         query = query.where(session_table.c.user_id == user_id)
@@ -232,7 +232,7 @@ def read_sessions(connection: Connection, *, user_id: str | None = None) -> list
 
 
 def read_opened(connection: Connection) -> dict[str, str]:
-    """What the sessions follow that were opened from a file, by session."""
+    """Return the file that each session opened from one follows, by session."""
     s = session_table.c
     query = select(s.id, s.opened_from).where(s.opened_from.is_not(None), s.deleted_at.is_(None)).order_by(s.id)
     return {row.id: row.opened_from for row in connection.execute(query)}
@@ -244,9 +244,9 @@ def create_session(database: Database, connection: Connection, state: SessionSta
 
 
 def read_texts(connection: Connection, scope: str, hashes: Iterable[str]) -> dict[str, str]:
-    """Texts by hash; erased ones are missing."""
-    found: dict[str, str] = {}
+    """Return the texts by hash; erased ones are missing."""
+    result: dict[str, str] = {}
     for chunk in chunks(sorted(set(hashes))):
         rows = connection.execute(_CONTENTS, {"scope": scope, "hashes": chunk})
-        found.update((key, data) for key, data in rows)
-    return found
+        result.update((key, data) for key, data in rows)
+    return result

@@ -15,7 +15,7 @@ from memory_core.errors import ConfigError
 from memory_core.formats.given_message import GivenMessage
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.systems.named import NamedMemory
 from memory_core.tokens import Tokenizer
 
@@ -49,7 +49,7 @@ class ChatMemoryBuffer(NamedMemory):
 
 
 class ChatSummaryMemoryBuffer(NamedMemory):
-    """The newest messages whole, what was before as one running summary, together under the token limit."""
+    """Newest messages in full, earlier ones as a running summary, together under the token limit."""
 
     @classmethod
     def from_defaults(

@@ -1,7 +1,7 @@
-"""Recipes side by side on one conversation: each is given the same messages in a memory of its own that is thrown away.
+"""Compare recipes on one conversation: each gets the same messages in a temporary memory.
 
-Nothing is stored and no model is called: what a model would be asked is counted, and the offline
-rules learn in its place. Vectors are made once for all recipes.
+Nothing is stored and no model is called: model calls are counted, and the offline rules learn instead. Vectors are
+made once for all recipes.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from memory_core.lab.playing import Player, undelivered
 from memory_core.lab.script import script_from
 from memory_core.lab.variants import variant_after_switch
 from memory_core.memory import Memory
-from memory_core.planning.context import turns_of
+from memory_core.planning.context_plan import turns_of
 
 MAX_TURNS = 300
 """Turns of a conversation that are tried, the newest; more adds time and no insight."""
@@ -33,7 +33,7 @@ class Trial:
     prompt: Context | None
     """Next prompt under the recipe; None where it cannot be tried."""
     error: str | None = None
-    """Why it cannot be tried, or learned less than it would, in a sentence."""
+    """Sentence on why it cannot be tried, or learned less than it would."""
 
     @property
     def average(self) -> int:
@@ -48,10 +48,10 @@ def compare_recipes(
     progress: Callable[[int, int], object] = lambda done, of: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> list[Trial]:
-    """Each recipe on the conversation so far, as the session would be after switching to it.
+    """Try each recipe on the conversation so far, as the session would be after switching to it.
 
     At most the newest 300 turns are tried. `progress` is called with the turns done and their total; once
-    `cancelled`, what is finished is given. A recipe that cannot be tried says why.
+    `cancelled`, finished results are returned. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
     turns = turns_of(memory.get_all())[-MAX_TURNS:]

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from memory_core.blocks.fact_search import THRESHOLD, FactHit, fits
-from memory_core.curation.facts import Curation
+from memory_core.curation.fact_desk import Curation
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import EventRecord, FactAdded, FactChanged, FactDecided, FactsExtracted, expand
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
 from memory_core.planning.consolidation import category_among
-from memory_core.planning.facts import Fact, same_words
+from memory_core.planning.fact_merging import Fact, same_words
 from memory_core.recipes import CATEGORIES
 from memory_core.services import Services
-from memory_core.store.facts import FactRevision
+from memory_core.store.fact_rows import FactRevision
 
 DELETED = "deleted"
 
@@ -38,11 +38,11 @@ class Change:
 
     event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
     id: int | None
-    """Of the fact; None where another one found at the same time says as much."""
+    """Id of the fact; None if another one of the same batch says as much."""
     text: str
     """The fact's words: of a deleted one, its last."""
     previous: str | None = None
-    """Its words before an update."""
+    """Words before an update."""
 
 
 class ConsolidatingMemory:
@@ -91,7 +91,7 @@ class ConsolidatingMemory:
 
     @classmethod
     def over(cls, memory: Memory, block: str | None = None) -> "ConsolidatingMemory":
-        """The same over a memory that is there: one of its facts blocks, by default the first that decides.
+        """Return the same over an existing memory: one of its facts blocks, by default the first that decides.
 
         Raises:
             NotFoundError: there is no such block, or none of facts.
@@ -119,7 +119,7 @@ class ConsolidatingMemory:
     # -- learning ---------------------------------------------------------------------------------
 
     def add(self, messages: Messages, *, infer: bool = True, categories: Sequence[str] | None = None) -> list[Change]:
-        """Learn from messages now, and say what became of what was found.
+        """Learn from messages now, and return the outcome of each found fact.
 
         They become a turn of the session, so that every fact names the words it came from. `infer=False` keeps each
         message as a fact in its own words instead, and compares nothing. `categories`: those to put these facts
@@ -131,13 +131,13 @@ class ConsolidatingMemory:
             MessageError: there is no text, or a message cannot be stored.
             ModelError: the model failed; the messages are kept, and learned from at the next attempt.
         """
-        given = _messages(messages)
-        if not any(message_text(message).strip() for message in given):
+        given_messages = _messages(messages)
+        if not any(message_text(message).strip() for message in given_messages):
             raise MessageError("There is no text to learn from.")
         if not infer:
-            return [change for message in given for change in self._keep(message, categories)]
+            return [change for message in given_messages for change in self._keep(message, categories)]
         before = self.memory.session.status().position
-        receipt = self.memory.put_messages(given, end_turn=True)
+        receipt = self.memory.put_messages(given_messages, end_turn=True)
         served = receipt.served.get(self.block)
         if served is not None and served.outcome != "done":
             why = served.error or "The model has not answered in time."
@@ -185,7 +185,7 @@ class ConsolidatingMemory:
         categories: Collection[str] | None = None,
         filters: Mapping[str, Any] | None = None,
     ) -> list[FactHit]:
-        """The facts that fit a question, best first, with their scores. See `Memory.facts.search`.
+        """Return the facts that fit a question, best first, with their scores. See `Memory.facts.search`.
 
         Raises:
             ConfigError: a filter is unknown, or a number impossible.
@@ -195,7 +195,7 @@ class ConsolidatingMemory:
         )
 
     def get(self, id: int) -> Fact:
-        """A fact that is known now.
+        """Return a fact that is known now.
 
         Raises:
             NotFoundError: there is none of this id.
@@ -221,7 +221,7 @@ class ConsolidatingMemory:
         return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
 
     def history(self, id: int) -> list[FactRevision]:
-        """Every state a fact ever had, oldest first, with who changed it and why; of deleted ones too.
+        """Return all states of a fact, oldest first, with author and reason of each change; deleted facts too.
 
         Raises:
             NotFoundError: there never was one of this id, or it was erased.
@@ -235,19 +235,19 @@ class ConsolidatingMemory:
 
     @staticmethod
     def _fact(id: int, facts: Iterable[Fact]) -> Fact:
-        found = next((fact for fact in facts if fact.id == id), None)
-        if found is None:
+        found_fact = next((fact for fact in facts if fact.id == id), None)
+        if found_fact is None:
             raise NotFoundError(f"There is no fact with the id {id}.")
-        return found
+        return found_fact
 
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
-        """A message as a fact in its own words, unless a fact has them already."""
+        """Return a message as a fact in its own words, unless a fact has them already."""
         text = " ".join(message_text(message).split())
         if not text or message.role is MessageRole.SYSTEM:
             return []
-        known = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
-        if known is not None:
-            return [Change("NONE", known.id, known.text)]
+        known_fact = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
+        if known_fact is not None:
+            return [Change("NONE", known_fact.id, known_fact.text)]
         category = category_among("other", text, self.categories if categories is None else categories)
         applied = self._desk().apply(curation.add(text, category=category))
         return [Change("ADD", applied.ids("fact")[0], text)]
@@ -291,7 +291,7 @@ def _messages(given: Messages) -> list[ChatMessage]:
         return [ChatMessage(role=MessageRole.USER, content=given)]
     one = isinstance(given, ChatMessage | Mapping)
     listed: list[Any] = [given] if one else list(given)
-    return [_message(each) for each in listed]
+    return [_message(item) for item in listed]
 
 
 def _message(given: Any) -> ChatMessage:

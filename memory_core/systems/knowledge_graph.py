@@ -1,8 +1,7 @@
 """The names of MCP's reference memory server (`KnowledgeGraphManager`) over a graph block and a facts block.
 
-Relations are the graph's. What is observed of an entity are facts, and so is what kind of thing it is: the graph knows
-few kinds, and knows an entity too that somebody only related to another. Names that differ in case or in a leading
-"the" are one entity.
+Relations are in the graph. Observations and types of entities are facts, as the graph has few types and also holds
+entities that are only named in a relation. Names that differ in case or in a leading "the" are one entity.
 """
 
 import re
@@ -12,23 +11,23 @@ from typing import Any
 
 from memory_core.blocks import FactExtractionMemoryBlock
 from memory_core.curation.fact_change_sets import Known
-from memory_core.curation.graph_and_facts import Wished
+from memory_core.curation.graph_and_facts import RequestedChange
 from memory_core.curation.known_facts import FactsAsked
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.memory import Memory
 from memory_core.messages import storable
 from memory_core.planning import graph_changes
 from memory_core.planning.curation import Kept
-from memory_core.planning.facts import Fact, key_of, parts_of
-from memory_core.planning.graph import LONGEST, Graph, normal_name, normal_predicate
+from memory_core.planning.fact_merging import Fact, key_of, parts_of
 from memory_core.planning.graph_draft import Draft, GraphPlan
+from memory_core.planning.graph_rules import LONGEST, Graph, normal_name, normal_predicate
 from memory_core.recipes import recipe
 
 GRAPH, OBSERVATIONS = "Relations", "Observations"
 """Names of the blocks."""
 
 _NAME, _TYPE, _OBSERVED = "entity", "entityType", "observation"
-"""What the facts' metadata holds: the exact words, as a fact's text is tidied."""
+"""Keys of the facts' metadata, which holds the exact words, as a fact's text is tidied."""
 
 Row = Mapping[str, Any]
 """An entity, relation or observation as the server's tools write it."""
@@ -51,32 +50,32 @@ class KnowledgeGraph:
     # -- changing ---------------------------------------------------------------------------------
 
     def create_entities(self, entities: Sequence[Row]) -> list[Row]:
-        """Add entities, each with `name`, `entityType` and `observations`; return those that were not there.
+        """Add entities, each with `name`, `entityType` and `observations`; return those that were new.
 
         Raises:
             MessageError: a name cannot be kept.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
-            there, created = _There(graph, facts), list[Row]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
+            state, created = _State(graph, facts), list[Row]()
             for new in entities:
-                id = there.draft.find(_checked(new["name"], "A name"))
-                if id is None or id not in there.entities:
-                    there.declare(new["name"], new["entityType"])
-                    there.observe(new["name"], new["observations"])
+                id = state.draft.find(_checked(new["name"], "A name"))
+                if id is None or id not in state.entities:
+                    state.declare(new["name"], new["entityType"])
+                    state.observe(new["name"], new["observations"])
                     created.append(new)
-            return Wished(created, there.draft.plan(), "add", there.kept)
+            return RequestedChange(created, state.draft.plan(), "add", state.kept)
 
         return self._both.change(wish)
 
     def create_relations(self, relations: Sequence[Row]) -> list[Row]:
-        """Add relations, each with `from`, `to` and `relationType`; return those that were not there.
+        """Add relations, each with `from`, `to` and `relationType`; return those that were new.
 
         Raises:
             MessageError: a name or a relation's type cannot be kept, or both ends are one entity.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
             draft, created = Draft(graph), list[Row]()
             for new in relations:
                 type = _checked(new["relationType"], "A relation's type")
@@ -89,63 +88,63 @@ class KnowledgeGraph:
                 ):
                     draft.add_relation(ends[0], type, ends[1], origin="written", contradicts=False)
                     created.append(new)
-            return Wished(created, draft.plan() if created else GraphPlan())
+            return RequestedChange(created, draft.plan() if created else GraphPlan())
 
         return self._both.change(wish)
 
     def add_observations(self, observations: Sequence[Row]) -> list[Row]:
-        """Add `contents` to what is observed of `entityName`; return for each what was new.
+        """Add `contents` to the observations of `entityName`; return the new ones for each.
 
         Raises:
             NotFoundError: there is no such entity; nothing was added.
         """
 
-        def wish(graph: Graph, facts: Known) -> Wished[list[Row]]:
-            there, results = _There(graph, facts), list[Row]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
+            state, results = _State(graph, facts), list[Row]()
             for given in observations:
                 name = given["entityName"]
-                known = there.observed(name)
+                known = state.observed(name)
                 if known is None:
                     raise NotFoundError(f"Entity with name {name} not found")
                 added = [content for content in given["contents"] if content not in known]
-                there.observe(name, added)
+                state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
-            return Wished(results, kept=there.kept)
+            return RequestedChange(results, kept=state.kept)
 
         return self._both.change(wish)
 
     def delete_entities(self, names: Sequence[str]) -> None:
-        """Retire entities with their observations and relations; what is not there is left out."""
+        """Retire entities with their observations and relations; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
-            there = _There(graph, facts)
-            ids = {id for name in names if (id := there.draft.find(name)) is not None}
-            gone = [fact for id in ids for fact in there.facts_of(id)]
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
+            state = _State(graph, facts)
+            ids = {id for name in names if (id := state.draft.find(name)) is not None}
+            gone = [fact for id in ids for fact in state.facts_of(id)]
             plan = graph_changes.remove(graph, [graph.entities[id] for id in ids]) if ids else GraphPlan()
-            return Wished(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
+            return RequestedChange(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
 
         self._both.change(wish)
 
     def delete_observations(self, deletions: Sequence[Row]) -> None:
-        """Retire `observations` of each `entityName`; what is not there is left out."""
+        """Retire `observations` of each `entityName`; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
-            there, gone = _There(graph, facts), dict[str, Kept | None]()
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
+            state, gone = _State(graph, facts), dict[str, Kept | None]()
             for given in deletions:
-                of = there.observations.get(there.draft.find(given["entityName"]) or 0, ())
+                of = state.observations.get(state.draft.find(given["entityName"]) or 0, ())
                 gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in given["observations"]}
-            return Wished(None, kept=gone)
+            return RequestedChange(None, kept=gone)
 
         self._both.change(wish)
 
     def delete_relations(self, relations: Sequence[Row]) -> None:
-        """Retire relations, each given by `from`, `to` and `relationType`; what is not there is left out."""
+        """Retire relations by `from`, `to` and `relationType`; missing ones are ignored."""
 
-        def wish(graph: Graph, facts: Known) -> Wished[None]:
+        def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             draft = Draft(graph)
             wanted = {(draft.find(each["from"]), each["relationType"], draft.find(each["to"])) for each in relations}
             gone = [each for each in graph.active() if (each.subject, each.predicate, each.object) in wanted]
-            return Wished(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
+            return RequestedChange(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
 
         self._both.change(wish)
 
@@ -153,50 +152,49 @@ class KnowledgeGraph:
 
     def read_graph(self) -> dict[str, list[Row]]:
         """Everything: `entities` and `relations`."""
-        return self._shown(_There(*self._both.read()))
+        return self._shown(_State(*self._both.read()))
 
     def search_nodes(self, query: str) -> dict[str, list[Row]]:
         """Entities whose name, type or observations hold the query, ignoring case, and relations that touch them."""
-        sought, there = query.lower(), _There(*self._both.read())
+        sought, state = query.lower(), _State(*self._both.read())
         found = {
             id
-            for id, row in there.rows()
+            for id, row in state.rows()
             if any(sought in text.lower() for text in (row["name"], row["entityType"], *row["observations"]))
         }
-        return self._shown(there, found, query)
+        return self._shown(state, found, query)
 
     def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
-        """Entities of these names, and the relations that touch them."""
-        there = _There(*self._both.read())
-        found = {id for name in names if (id := there.draft.find(name)) in there.entities}
-        return self._shown(there, {id for id in found if id is not None}, ", ".join(names))
+        """Return the entities of these names, and the relations that touch them."""
+        state = _State(*self._both.read())
+        found = {id for name in names if (id := state.draft.find(name)) in state.entities}
+        return self._shown(state, {id for id in found if id is not None}, ", ".join(names))
 
-    def _shown(self, there: "_There", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
-        rows = {id: row for id, row in there.rows() if only is None or id in only}
+    def _shown(self, state: "_State", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
+        rows = {id: row for id, row in state.rows() if only is None or id in only}
         relations: list[Row] = [
             {
-                "from": there.graph.name(each.subject),
-                "to": there.graph.name(each.object),
-                "relationType": each.predicate,
+                "from": state.graph.name(relation.subject),
+                "to": state.graph.name(relation.object),
+                "relationType": relation.predicate,
             }
-            for each in there.graph.active()
-            if only is None or {each.subject, each.object} & rows.keys()
+            for relation in state.graph.active()
+            if only is None or {relation.subject, relation.object} & rows.keys()
         ]
-        given = [fact for id in rows for fact in there.facts_of(id)]
-        self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given, query=query)])
+        given_facts = [fact for id in rows for fact in state.facts_of(id)]
+        self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given_facts, query=query)])
         return {"entities": list(rows.values()), "relations": relations}
 
 
 @dataclass(slots=True)
-class _There:
-    """What there is of both, and what is to be kept besides."""
+class _State:
+    """Present graph and facts, with the changes to store."""
 
     graph: Graph
     facts: Known
     draft: Draft = field(init=False)
     entities: dict[int, Fact | None] = field(init=False, default_factory=dict)
-    """What each entity is, by its number in the graph; those that only a relation names are not among them. None: it is
-    added now."""
+    """Type facts of entities, by entity id, without entities that only a relation names. None: it is being added."""
     observations: dict[int, list[Fact]] = field(init=False, default_factory=dict)
     kept: dict[str, Kept | None] = field(init=False, default_factory=dict)
     _new: dict[int, list[str]] = field(init=False, default_factory=dict)
@@ -217,7 +215,7 @@ class _There:
                     self.observations.setdefault(id, []).append(fact)
 
     def rows(self) -> Iterable[tuple[int, dict[str, Any]]]:
-        """Each entity as the tools show it, the oldest first."""
+        """Yield each entity as the tools show it, the oldest first."""
         for id, fact in self.entities.items():
             if fact is not None:
                 observed = [_observed(each) for each in self.observations.get(id, ())]
@@ -228,14 +226,14 @@ class _There:
         return [*([fact] if fact is not None else []), *self.observations.get(id, ())]
 
     def observed(self, name: str) -> list[str] | None:
-        """What is observed of an entity; None where there is none of that name."""
+        """Return the observations of an entity; None if there is no entity of that name."""
         id = self.draft.find(name)
         if id is None or id not in self.entities:
             return None
         return [*(_observed(fact) for fact in self.observations.get(id, ())), *self._new.get(id, ())]
 
     def declare(self, name: str, type: str) -> None:
-        """There is such an entity."""
+        """Add the fact that an entity exists, with its type."""
         id = self.draft.entity(name, type=type)
         known = self.draft.entities[id].name
         if known != name and normal_name(known) == normal_name(name):  # as it is written now
@@ -244,7 +242,7 @@ class _There:
         self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))
 
     def observe(self, name: str, contents: Iterable[str]) -> None:
-        """This is so of an entity that there is."""
+        """Add an observation of an existing entity."""
         owner = key_of([name])
         for content in contents:
             self._last[owner] = self._last.get(owner, 0) + 1
@@ -263,26 +261,26 @@ def _is(name: str, observation: str) -> str:
 
 
 def _as_kept(text: str) -> str:
-    """Words as facts keep them."""
+    """Return the words as facts keep them."""
     return " ".join(storable(text)[0].split())
 
 
 def _type_of(fact: Fact) -> str:
-    """What an entity is: as it was said, or as a person has reworded it since."""
+    """Return an entity's type: as learned, or as a person has reworded it since."""
     name, type = fact.metadata[_NAME], str(fact.metadata[_TYPE])
     reworded = re.fullmatch(r".*\((.*)\)", fact.text)
     return reworded[1] if reworded and fact.text != _as_kept(_is_a(name, type)) else type
 
 
 def _observed(fact: Fact) -> str:
-    """An observation: as it was said, or as a person has reworded it since."""
+    """Return an observation: as stored, or as a person has reworded it since."""
     name, observation = fact.metadata[_NAME], str(fact.metadata[_OBSERVED])
     same = fact.text == _as_kept(_is(name, observation))
     return observation if same else fact.text.removeprefix(f"{_as_kept(name)}:").strip()
 
 
 def _checked(text: str, what: str) -> str:
-    """A name, or a relation's type, if the graph can keep it."""
+    """Return a name, or a relation's type, if the graph can keep it."""
     if not normal_name(text) or not normal_predicate(text) or storable(text)[0] != text:
         raise MessageError(f"{what} must have letters or digits, and no control character: {text[:LONGEST]!r} has not.")
     if len(text) > LONGEST:

@@ -1,4 +1,4 @@
-"""What LlamaIndex's chat memories share: its `BaseMemory` over a `Memory`, synchronous and not."""
+"""Base of LlamaIndex's chat memories: its `BaseMemory` over a `Memory`, synchronous and asynchronous."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -23,7 +23,7 @@ class NamedMemory(ABC):
 
     @abstractmethod
     def get(self, input: str | None = None) -> list[ChatMessage]:
-        """The messages for the model."""
+        """Return the messages for the model."""
 
     def put(self, message: GivenMessage) -> Receipt:
         """Append one message.
@@ -39,11 +39,11 @@ class NamedMemory(ABC):
         return self.memory.put_messages(messages)
 
     def get_all(self) -> list[ChatMessage]:
-        """The whole conversation in order."""
+        """Return the whole conversation in order."""
         return self.memory.get_all()
 
     def set(self, messages: Sequence[GivenMessage]) -> Receipt:
-        """These messages in place of everything there is: all of them or, where one cannot be stored, none.
+        """Replace all messages; if one cannot be stored, nothing is changed.
 
         Raises:
             MessageError: one of them is not a message, or cannot be stored.

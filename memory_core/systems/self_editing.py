@@ -18,9 +18,9 @@ from memory_core.agent.tools import MemoryTools
 from memory_core.errors import NotFoundError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole
-from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import ChatModel
 
 
 class SelfEditingMemory:
@@ -52,7 +52,7 @@ class SelfEditingMemory:
         return {attached.name: attached.state or "" for attached in self.tools.core_blocks}
 
     def block(self, label: str) -> str:
-        """The text of a core block.
+        """Return the text of a core block.
 
         Raises:
             NotFoundError: there is none of this label that the agent may edit.
@@ -62,7 +62,7 @@ class SelfEditingMemory:
         return self.blocks[label]
 
     def reply(self, text: str, *, on_text: Callable[[str], None] = loop.nothing) -> str:
-        """Say something to the agent; its answer, once its tools are done. `on_text` is given the words as they come.
+        """Send a message to the agent; return its answer after its tool calls. `on_text` receives streamed text.
 
         Raises:
             ModelError: the model failed; your words and what its tools did are stored.

@@ -1,11 +1,11 @@
-"""`UserMemories`: what is known of a user, in every session of theirs, under Agno's names.
+"""`UserMemories`: facts about a user, shared by all their sessions, under Agno's names.
 
     memories = UserMemories("ada", "monday")
     memories.add_run("My name is Ada and I prefer tea.", "Noted.")
     [fact.text for fact in UserMemories("ada", "tuesday").get_user_memories()]
 
-A thin layer over `Memory` with the recipe `user_memories`: what a run says of the user is learned when the run ends,
-compared with what is known, and added, updated, deleted or left; every decision is an event.
+A thin layer over `Memory` with the recipe `user_memories`: facts are learned at the end of a run, compared with known
+ones, and added, updated, deleted or left; every decision is an event.
 """
 
 import asyncio
@@ -13,18 +13,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from memory_core.curation.facts import Curation
+from memory_core.curation.fact_desk import Curation
 from memory_core.engine.delivery import Served
 from memory_core.engine.session import SessionBlock
 from memory_core.errors import ConfigError, MessageError, ModelError, NotFoundError
 from memory_core.events import Actor, EventRecord, FactDecided, ProposalRefused, expand
 from memory_core.formats.given_message import as_messages
-from memory_core.history.slices.facts import adds_fact
+from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.memory import Memory, Receipt
 from memory_core.messages import ChatMessage, MessageRole, independent
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_core.planning import curation
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.services import Services
 
 RetrievalMethod = Literal["last_n", "first_n", "semantic"]
@@ -46,11 +46,11 @@ class MemoryAct:
     memory: int | None
     """Id of the memory that was added, updated, deleted or said again."""
     rule: str
-    """Which rule decided; `model` where a model did."""
+    """Rule that decided; `model` if a model did."""
 
 
 class UserMemories:
-    """The memories of one user, seen from one session. One user never sees another's.
+    """Memories of one user, seen from one session; never those of another user.
 
     A run is a turn: a user message and what answers it. Only the user's own words are learned. With `chat` a model
     learns: one look at each run, one more where what it finds is near something known, one for the session's summary;
@@ -104,9 +104,9 @@ class UserMemories:
 
     @property
     def enabled(self) -> bool:
-        """Off: nothing that is said in this session is ever learned, and nothing that is known is read in it.
+        """Switch memory off: nothing is learned from this session, and no memory is read in it.
 
-        What is known stays; deleting works all the same.
+        Stored memories stay, and can be deleted.
         """
         return bool(self._facts.settings["enabled"])
 
@@ -121,7 +121,7 @@ class UserMemories:
     def add_run(self, messages: Messages, response: str | ChatMessage | None = None) -> Receipt:
         """Append a run: the user's message and the answer, or all its messages in order; then learn from it.
 
-        A model that fails makes no run fail: what is due stays due (`memory.deliveries()`).
+        A failing model never makes a run fail: deliveries stay due (`memory.deliveries()`).
 
         Raises:
             MessageError: it has no user message or several, or cannot be stored.
@@ -151,16 +151,16 @@ class UserMemories:
         wanted = set(runs if n is None else runs[-n:])
         return [independent(each.message) for each in stored if each.turn in wanted and each.message.role != skipped]
 
-    # -- what is known of the user ----------------------------------------------------------------
+    # -- facts about the user --------------------------------------------------------------------
 
     def get_user_memories(self) -> list[Fact]:
-        """Facts about the user, oldest first; none while user memories are switched off."""
+        """Return the facts about the user, oldest first; none while user memories are switched off."""
         return self.memory.facts.read(self._facts.name) if self.enabled else []
 
     def search_user_memories(
         self, query: str | None = None, limit: int | None = None, retrieval_method: RetrievalMethod = "last_n"
     ) -> list[Fact]:
-        """Some of what is known of the user; nothing while it is switched off.
+        """Return memories of the user; none while switched off.
 
         `last_n` and `first_n`: those changed last or first, oldest first. `semantic`: those that fit `query`, best
         first, without a `limit` at most 20.
@@ -186,7 +186,7 @@ class UserMemories:
         return memories[-limit:] if retrieval_method == "last_n" else memories[:limit]
 
     def add_user_memory(self, text: str, topics: Iterable[str] = (), *, actor: Actor = "user") -> Fact:
-        """Add a memory in so many words.
+        """Add a memory in exactly these words.
 
         Raises:
             MessageError: there are no words, or another memory has them already.
@@ -217,9 +217,9 @@ class UserMemories:
         return self._memory(id)
 
     def delete_user_memory(self, id: int, *, reason: str = "", erase: bool = False, actor: Actor = "user") -> None:
-        """Put a memory away: it is in no context and no search any more, and can be restored.
+        """Retire a memory: it is in no context and no search, and can be restored.
 
-        `erase` removes it with its words, for good.
+        `erase` deletes it with its words.
 
         Raises:
             NotFoundError: the user has no such memory.
@@ -231,9 +231,9 @@ class UserMemories:
             self._desk().apply(curation.retire([fact], reason), actor=actor)
 
     def create_user_memories(self, messages: Messages) -> list[MemoryAct]:
-        """Learn from messages now, and say what became of what was found.
+        """Learn from messages now, and return the outcome of each found fact.
 
-        They become a run of the session, so that every memory names the words that it came from.
+        They become a run of the session, so that every memory has its source.
 
         Raises:
             MessageError: there is no user message among them, or one cannot be stored.
@@ -266,7 +266,7 @@ class UserMemories:
         return self.memory.blocks.summary(self._summary.name).rewrite(from_messages=True).text
 
     def get_session_summary(self) -> str:
-        """The session's summary; empty before the first run, and while it is switched off.
+        """Return the session's summary; empty before the first run, and while it is switched off.
 
         Raises:
             NotFoundError: the session keeps no summary.
@@ -307,10 +307,10 @@ class UserMemories:
         return self.memory.facts.desk(self._facts.name)
 
     def _memory(self, id: int) -> Fact:
-        found = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
-        if found is None:
+        found_fact = next((fact for fact in self.memory.facts.read(self._facts.name) if fact.id == id), None)
+        if found_fact is None:
             raise NotFoundError(f"This user has no memory with the id {id}.")
-        return found
+        return found_fact
 
     def _check_on(self) -> None:
         if not self.enabled:
@@ -319,7 +319,7 @@ class UserMemories:
 
 def _messages(given: Messages) -> list[ChatMessage]:
     several = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else given
-    messages = [message for given in several for message in as_messages(given)]
+    messages = [message for given_message in several for message in as_messages(given_message)]
     for message in messages:
         message.to_json()  # refused before anything is stored
     return messages

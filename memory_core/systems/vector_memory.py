@@ -16,19 +16,19 @@ from memory_core.blocks.vector import CLASSIC, VectorMemoryBlock
 from memory_core.errors import ConfigError
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, independent
-from memory_core.models.base import Embedder
+from memory_core.models.protocols import Embedder
 from memory_core.services import Services
 from memory_core.systems.named import NamedMemory
-from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 TOP_K = 2
-"""Turns that one question brings back, where nothing else is said: the reference's default."""
+"""Default number of turns a question brings back, as in the reference."""
 
 BLOCK = "Earlier turns"
 
 
 class VectorMemory(NamedMemory):
-    """A conversation whose turns are found by what a question means and by its words.
+    """Conversation whose turns are found by meaning and by keywords.
 
     A user message and the replies to it are one turn, stored and found together. System messages are instructions and
     no turns: they come first in every answer. A user message begins a turn.
@@ -90,7 +90,7 @@ class VectorMemory(NamedMemory):
         return cls(memory)
 
     def get(self, input: str | None = None) -> list[ChatMessage]:
-        """The system messages, each once, then the turns that fit `input` best, whole and in order of time.
+        """Return the system messages, each once, then the turns that fit `input` best, whole and in order of time.
 
         Without words to search for: the system messages alone. Changes nothing and records nothing.
         """

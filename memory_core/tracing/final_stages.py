@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from memory_core.events import EventRecord, Ref
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Moment
 from memory_core.tracing.stages import author, granted, in_turn, search_stage, stage

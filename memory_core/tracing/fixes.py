@@ -11,14 +11,14 @@ from math import floor
 from typing import Any, Literal
 
 from memory_core.curation import settings as editing
-from memory_core.curation.blocks import SessionBlocks
+from memory_core.curation.block_desks import SessionBlocks
 from memory_core.curation.known_facts import SessionFacts
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.engine.session import Session
 from memory_core.errors import MemoryInspectorError
 from memory_core.messages import ChatMessage
 from memory_core.planning import curation as plans
-from memory_core.planning.context import QUEUE, Granted
+from memory_core.planning.context_plan import QUEUE, Granted
 from memory_core.planning.curation import ChangeSet
 from memory_core.retrieval import explain
 from memory_core.retrieval.retrieval import SessionRetrieval

@@ -6,7 +6,7 @@ from typing import Literal
 
 from memory_core.events import ContextBuilt, EventRecord, Ref, expand, spread
 from memory_core.history.by_turn import History, search_of
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.contexts import context_of
 
 

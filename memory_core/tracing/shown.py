@@ -7,7 +7,7 @@ from memory_core.engine.session import Session
 from memory_core.history.by_turn import History
 from memory_core.messages import ChatMessage, message_text
 from memory_core.sessions.handle import SessionHandle
-from memory_core.sessions.log import SessionLog
+from memory_core.sessions.session_log import SessionLog
 from memory_core.tracing.showing.contents import ShownTurn, contents
 from memory_core.tracing.showing.page import Page
 from memory_core.tracing.values import Trace

@@ -10,7 +10,7 @@ from memory_core.events import (
     Retrieved,
 )
 from memory_core.history.by_turn import History, search_of
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.text import told_apart
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Cutting, Moment

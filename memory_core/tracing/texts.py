@@ -7,9 +7,9 @@ from typing import Any
 from memory_core.blocks.base import stored_item
 from memory_core.blocks.static import decode
 from memory_core.events import EventRecord, Ranges, Ref, expand
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.messages import TextPart, content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_core.text import stems
 from memory_core.tracing.matching import Phrase, carries
 from memory_core.tracing.stages import author, stage

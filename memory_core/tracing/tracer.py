@@ -16,15 +16,15 @@ from memory_core.events import KINDS, EventRecord, Ref, RefKind, expand, spread
 from memory_core.history.by_turn import History, history_of
 from memory_core.history.pieces import Pieces
 from memory_core.history.slices.contexts import context_of, places_of
-from memory_core.history.slices.facts import HANDLED as FACT_EVENTS
-from memory_core.history.slices.messages import MessageState
+from memory_core.history.slices.fact_slice import HANDLED as FACT_EVENTS
+from memory_core.history.slices.message_slice import MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.messages import ChatMessage, MessageRole, message_text
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.retrieval import explain
-from memory_core.sessions.log import SessionLog
-from memory_core.store.facts import read_scope_events
-from memory_core.store.messages import texts_that_hold
+from memory_core.sessions.session_log import SessionLog
+from memory_core.store.fact_rows import read_scope_events
+from memory_core.store.message_rows import texts_that_hold
 from memory_core.store.writing import user_scope
 from memory_core.text import stems
 from memory_core.tracing import watched

@@ -8,7 +8,7 @@ from memory_core.blocks.base import origin_of
 from memory_core.events import EventRecord, Ref, expand
 from memory_core.history.by_turn import History
 from memory_core.history.pieces import Words
-from memory_core.history.slices.blocks import PastBlock
+from memory_core.history.slices.block_slice import PastBlock
 from memory_core.history.slices.states import state_at
 from memory_core.tracing.final_stages import (
     fact_kept,

@@ -5,7 +5,7 @@ Pure; everything is plain text.
 
 from collections.abc import Mapping
 
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.values import Carrier, Knowledge, Stage, StageName, Trace, Track, Verdict
 
 STAGES: Mapping[StageName, str] = {

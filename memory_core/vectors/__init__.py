@@ -1,13 +1,13 @@
-"""Finding the nearest vectors: an exact scan of the database's, or Chroma as a faster copy of them.
+"""Nearest-neighbour search: an exact scan of the database's vectors, or Chroma as a faster copy.
 
-`base.py` has the seam, `keyword.py` the search by words that goes with it. What is granted to the context is decided
-in `planning/retrieval.py`.
+`vector_index.py` has the protocol, `keyword.py` the keyword search beside it. `planning/retrieval_plan.py`
+decides what is granted to the context.
 """
 
 from pathlib import Path
 
 from memory_core.errors import ConfigError
-from memory_core.vectors.base import VectorIndex
+from memory_core.vectors.vector_index import VectorIndex
 
 __all__ = ["open_index"]
 

@@ -1,4 +1,4 @@
-"""The Chroma index: a copy of the database's vectors that follows the database and can be thrown away.
+"""Chroma index: a copy of the database's vectors that follows the database and can be rebuilt.
 
 One Chroma collection for each of ours. What it holds is written in its metadata as a revision; before each search that
 is compared with the database's. Chroma's search is approximate (HNSW), so it only names candidates: their vectors come
@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from memory_core.errors import ConfigError, VectorIndexError
-from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.chroma_client import Folder, Server, was_reached
 from memory_core.vectors.exact import ExactIndex, only_grew
 from memory_core.vectors.ranking import check_dimension, check_search, rank, stack
+from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 PREFIX = "memory-inspector."
 """Before each collection's name, so that a server shared with other applications keeps theirs."""
 
 EF_SEARCH = 4_000
-"""How many vectors HNSW keeps in view: collections up to this size are, in effect, searched whole.
+"""HNSW's `ef_search`: collections up to this size are, in effect, searched whole.
 
 Recall@10 on 10,000 hard vectors (384 dimensions, half of them noise, half in clusters of 600): .76 with 400, .97 with
 2,000, .995 with 4,000 at 7 ms a search; Chroma's default is 100. On as many real sentence vectors 400 reached 1.000.
@@ -101,7 +101,7 @@ class ChromaIndex:
         client = self._ready()
         if client is None:
             return self._exact.search(source, query, limit=limit)
-        # What is known may be outdated, because another process built the collection anew; or Chroma's copy is damaged.
+        # The cached state may be outdated, as another process rebuilt the collection; or Chroma's copy is damaged.
         for remedy in (self._look_again, self._delete, None):
             try:
                 hits = self._search(client, source, query, limit)
@@ -128,7 +128,7 @@ class ChromaIndex:
         self._place.check()
 
     def close(self) -> None:
-        """Free the folder, or the connection. The index cannot be used any more."""
+        """Release the folder or the connection. The index cannot be used afterwards."""
         if not self._closed:
             self._closed = True
             self._known.clear()
@@ -136,12 +136,12 @@ class ChromaIndex:
             self._place.close()
 
     def _ready(self) -> Any | None:
-        """The client, or None where only the exact scan can answer."""
+        """Return the client, or None where only the exact scan can answer."""
         if self._closed:
             raise VectorIndexError("This Chroma index is closed. Open it again.")
         client = self._place.client()
         with self._known_lock:
-            if client is not self._client:  # opened anew: what was known of the old one is worth nothing
+            if client is not self._client:  # reopened: cached state of the old one is worthless
                 self._known.clear()
                 self._client = client
             due = set(self._due) if client is not None else set()
@@ -152,7 +152,7 @@ class ChromaIndex:
         return client
 
     def _search(self, client: Any, source: VectorSource, query: Vector, limit: int) -> list[Hit] | None:
-        """The hits, or None where the exact scan must answer."""
+        """Return the hits, or None where the exact scan must answer."""
         copy = self._caught_up(client, source)
         if copy is None or copy.dim is None:
             return None
@@ -171,7 +171,7 @@ class ChromaIndex:
         return hits[:limit]
 
     def _caught_up(self, client: Any, source: VectorSource) -> _Copy | None:
-        """The copy once it holds what the database holds; None if that cannot be had, or both are empty."""
+        """Return the copy once it equals the database; None if that fails, or both are empty."""
         name = source.collection
         with self._collection_locks[hash(name) % len(self._collection_locks)]:
             wanted = source.revision()
@@ -199,7 +199,7 @@ class ChromaIndex:
             return None
 
     def _open(self, client: Any, source: VectorSource) -> _Copy | None:
-        """The collection as Chroma has it; None if it has none or one that is not a copy of this source.
+        """Return the collection as Chroma has it; None if it has none or one that is not a copy of this source.
 
         A new database under an old name could have the same numbers: so the newest vector is compared.
         """
@@ -227,7 +227,7 @@ class ChromaIndex:
         return _Copy(handle, held, newest, ours.vector.size)
 
     def _create(self, client: Any, name: str, deleted: int) -> _Copy:
-        """An empty collection in place of whatever is there."""
+        """Create an empty collection, replacing any existing one."""
         self._delete(client, name)
         copy = _Copy(None, Revision(count=0, last_number=0, deleted=deleted), newest=0, dim=None)
         with self._place.errors():
@@ -241,7 +241,7 @@ class ChromaIndex:
         return replace(copy, handle=handle)
 
     def _add(self, client: Any, source: VectorSource, copy: _Copy, wanted: Revision) -> _Copy:
-        """Add what is newer than the copy's newest. The metadata follow each batch: a broken run goes on from there."""
+        """Add vectors newer than the copy's newest. The metadata follow each batch, so an interrupted run continues."""
         with self._place.errors():
             size = min(_BATCH, client.get_max_batch_size())
         vectors = source.vectors(after=copy.newest)
@@ -269,7 +269,7 @@ class ChromaIndex:
         self._place.sweep()
 
     def _look_again(self, client: Any, name: str) -> None:
-        """Forget what is known of the collection."""
+        """Drop cached state of the collection."""
         with self._known_lock:
             self._known.pop(name, None)
 

@@ -1,7 +1,7 @@
-"""Connections to Chroma: a server by its address, or a folder that this process has to itself.
+"""Connections to Chroma: a server by its address, or a folder held by this process alone.
 
-Everything that is peculiar about Chroma's client is here, as a numbered quirk where it is met: its settings, its
-locks, its leftovers, its errors. What is kept in its collections and when is `chroma.py`'s.
+Quirks of Chroma's client are numbered where they are handled: its settings, locks, leftovers and errors. `chroma.py`
+decides what its collections hold.
 """
 
 import os
@@ -42,7 +42,7 @@ class Server:
         return f"Chroma at {self._host}:{self._port}"
 
     def client(self) -> Any:
-        """The connected client.
+        """Return the connected client.
 
         Raises:
             VectorIndexError: nothing answers, or what answers is not Chroma.
@@ -57,7 +57,7 @@ class Server:
                     client = chromadb.HttpClient(
                         host=self._host, port=self._port, ssl=self._ssl, settings=_settings_class()()
                     )
-                # Quirk 2: every later request waits for ever too, until it is told not to.
+                # Quirk 2: every later request blocks for ever too, unless it has a timeout.
                 for session in _sessions(client):
                     session.timeout = REQUEST_TIMEOUT_SECONDS
                 self._client = client
@@ -91,7 +91,7 @@ class Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        """Translate exceptions of Chroma's client into `VectorIndexError`."""
         import httpx
 
         place = f"{self._host}:{self._port}"
@@ -148,7 +148,7 @@ class Folder:
         return f"Chroma in {self._path}"
 
     def client(self) -> Any | None:
-        """The opened client, or None while another process has the folder; checked on each call.
+        """Return the opened client, or None while another process has the folder; checked on each call.
 
         Raises:
             VectorIndexError: the folder cannot be used.
@@ -159,7 +159,7 @@ class Folder:
             self._elsewhere = True
             return None
         with self._lock:
-            # Quirk 5: where the folder was deleted or replaced, Chroma goes on with files that nobody else sees.
+            # Quirk 5: after the folder was deleted or replaced, Chroma continues on the unlinked files.
             # Released before it is opened again, as the lock that is held is on a file that is gone.
             if self._client is not None and self._identity() != self._opened:
                 self._release()
@@ -185,7 +185,7 @@ class Folder:
                 kept = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
             for folder in folders:
                 if folder.name not in kept:
-                    # Windows does not remove what is still open: then the next opening does.
+                    # Windows does not remove open files: then the next opening does.
                     shutil.rmtree(folder, ignore_errors=os.name == "nt")
 
     def close(self) -> None:
@@ -197,7 +197,7 @@ class Folder:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Within, whatever Chroma's client raises becomes a `VectorIndexError` in plain words."""
+        """Translate exceptions of Chroma's client into `VectorIndexError`."""
         with _chroma_errors() as caught:
             yield
         if caught:
@@ -207,7 +207,7 @@ class Folder:
             ) from caught[0]
 
     def _open(self) -> bool:
-        """Whether the folder is ours now."""
+        """Open the folder; return whether this process now holds it."""
         # Quirk 6: Chroma lets two processes into one folder, so the lock comes before anything of it is read.
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -225,7 +225,7 @@ class Folder:
             self.sweep()
             with self.errors():
                 self._client = _open_database(self._path)
-            for file in self._path.glob("chroma.sqlite3*"):  # whatever folder it stands in; later files take its mode
+            for file in self._path.glob("chroma.sqlite3*"):  # whatever the folder's mode; later files take this
                 file.chmod(0o600)
             self._opened = self._identity()
         finally:
@@ -251,7 +251,7 @@ class Folder:
 
 
 def load_chromadb() -> Any:
-    """The chromadb module, imported when first needed: it takes a second.
+    """Return the chromadb module, imported when first needed: it takes a second.
 
     Raises:
         VectorIndexError: it cannot be imported. At import it reads its settings from the environment and from a
@@ -310,13 +310,13 @@ def _chroma_errors() -> Iterator[list[BaseException]]:
 
 
 def was_reached(error: VectorIndexError) -> bool:
-    """Whether Chroma was reached and failed, so that another look or a rebuild of its copy may help."""
+    """Return whether Chroma was reached and failed, so that a retry or a rebuild of its copy may help."""
     cause = error.__cause__
     return cause is not None and not type(cause).__module__.startswith("httpx")
 
 
 def _open_database(path: Path) -> Any:
-    """An embedded client."""
+    """Return an embedded client."""
     chromadb = load_chromadb()
 
     was_open = any(str(path) in registry for registry in _registries())  # by someone else in this process
@@ -358,7 +358,7 @@ def _is_uuid(name: str) -> bool:
 
 
 # -- private attributes of chromadb --------------------------------------------------------------
-# There is no public way to what they are needed for. They are named here alone, and
+# Private, as there is no public API for this. They are named here alone, and
 # `tests/vectors/test_chroma.py` looks for each: where an upgrade of chromadb moved one, mend it here.
 
 

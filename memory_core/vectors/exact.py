@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.process import collector_paused
-from memory_core.vectors.base import Hit, Revision, Vector, VectorSource
 from memory_core.vectors.ranking import Numbers, Rows, check_dimension, check_search, rank, similarities, stack
+from memory_core.vectors.vector_index import Hit, Revision, Vector, VectorSource
 
 MAX_COLLECTIONS = 64
 """Collections kept in memory; the one used longest ago goes first."""
@@ -30,7 +30,7 @@ _EMPTY = Revision(count=0, last_number=0, deleted=0)
 
 
 def only_grew(known: Revision, now: Revision) -> bool:
-    """Whether adding what is newer is enough to follow from one revision to the next."""
+    """Return whether adding the newer vectors is enough to get from one revision to the next."""
     return now.deleted == known.deleted and now.count >= known.count and now.last_number >= known.last_number
 
 
@@ -57,7 +57,7 @@ class ExactIndex:
         return rank(numbers[near], rows[near], query)[:limit]
 
     def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
-        """How near these vectors are, in no order; those that are not there are missing.
+        """Return the score these vectors by cosine similarity, in no order; unknown numbers are omitted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -75,12 +75,12 @@ class ExactIndex:
         return rank(known[found], rows[found], query)
 
     def load(self, source: VectorSource) -> None:
-        """Read what is stored, so that the next search does not have to."""
+        """Read the stored vectors ahead of the next search."""
         self._copy(source).caught_up(source)
         self._make_room()
 
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
-        """How near every vector is: numbers `(n,)` and cosines `(n,)`, in no order.
+        """Return the score all vectors: numbers `(n,)` and cosine similarities `(n,)`, in no order.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -117,9 +117,9 @@ class ExactIndex:
 
 
 class _Copy:
-    """One collection in memory.
+    """Copy of a collection in memory.
 
-    The arrays only grow at their end, so what a search was given stays as it was while others are appended.
+    The arrays only grow at their end, so slices passed to a search stay valid while vectors are appended.
     """
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class _Copy:
         return self._rows.nbytes
 
     def caught_up(self, source: VectorSource) -> tuple[Numbers, Rows, NDArray[np.float32]]:
-        """Numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
+        """Return the numbers `(n,)`, vectors `(n, dim)` and their lengths `(n,)` as the database has them now."""
         with self._lock:
             revision = source.revision()
             if revision != self._revision:
@@ -142,16 +142,16 @@ class _Copy:
             return self._numbers[: self._count], self._rows[: self._count], self._lengths[: self._count]
 
     def _follow(self, source: VectorSource, revision: Revision) -> None:
-        known, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
-        if known == _EMPTY or not only_grew(known, revision):
+        known_revision, self._revision = self._revision, _EMPTY  # should reading fail, the next search starts afresh
+        if known_revision == _EMPTY or not only_grew(known_revision, revision):
             self._clear()
         self._append(source)
-        if self._count != revision.count:  # not what it was taken for, or written to meanwhile: once more, all of it
+        if self._count != revision.count:  # another version, or written to meanwhile: read all of it again
             self._clear()
             self._append(source)
         if self._count == revision.count:
             self._revision = revision
-        # else the database moved on between the two readings: answer with what was read, look again next time
+        # otherwise the database changed between two reads: answer with the first, look again next time
 
     def _clear(self) -> None:
         self._count = 0

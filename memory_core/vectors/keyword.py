@@ -18,11 +18,11 @@ from memory_core.errors import ConfigError
 from memory_core.text import stems
 
 K1 = 1.2
-"""How soon repeating a term stops helping. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
+"""BM25's k1, saturation of term frequency. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
 find 1.2 to 2 good in most collections; 1.2 is also Lucene's default."""
 
 B = 0.75
-"""How much long texts are held back, 0 to 1; same source (0.5 to 0.8), same default."""
+"""BM25's b, length normalisation, 0 to 1; same source (0.5 to 0.8), same default."""
 
 _COMPACT_AT = 0.5
 """Fraction of removed texts at which the postings are rebuilt without them."""
@@ -34,12 +34,12 @@ class KeywordHit:
 
     number: int
     score: float
-    """0 to 1: what the text scores of what the query could reach at most. Does not depend on the other hits."""
+    """Score of the text over the maximum the query can reach, 0 to 1. Does not depend on the other hits."""
 
 
 @dataclass(slots=True)
 class _Posting:
-    """Where a term occurs, one entry a text; entries of removed texts stay until the next compaction."""
+    """Occurrences of a term, one entry a text; entries of removed texts stay until the next compaction."""
 
     slots: "array[int]" = field(default_factory=lambda: array("i"))
     counts: "array[int]" = field(default_factory=lambda: array("i"))
@@ -51,10 +51,10 @@ _NOWHERE = _Posting()
 
 
 class KeywordIndex:
-    """BM25 over texts known by number, normalised to 0..1. Threads may share one.
+    """BM25 over numbered texts, normalised to 0..1. Thread-safe.
 
     score = Σ idf(t) · tf·(k1+1) / (tf + k1·(1 - b + b·length/average)) over the query's distinct terms,
-    divided by Σ idf(t)·(k1+1), what a text made of nothing but these terms would come near. A term that no text has
+    divided by Σ idf(t)·(k1+1), the limit for a text of only these terms. A term that no text has
     counts in the divisor with the highest idf: a query of mostly unknown words scores low whatever it finds.
     One mention of every term in a text of average length scores 1 / (k1+1), about 0.45.
     """
@@ -70,7 +70,7 @@ class KeywordIndex:
         return number in self._slot_of
 
     def numbers(self) -> list[int]:
-        """The numbers of all texts in the index, in no order."""
+        """Return the numbers of all texts in the index, in no order."""
         with self._lock:
             return list(self._slot_of)
 
@@ -83,7 +83,7 @@ class KeywordIndex:
             self._add(number, terms)
 
     def add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
-        """Index many texts at once, given as stems by number; much faster than one by one where there are thousands."""
+        """Index texts in bulk, passed as stems by number; much faster than one by one for thousands."""
         with self._lock:
             for number in texts:
                 if number in self._slot_of:
@@ -91,7 +91,7 @@ class KeywordIndex:
             self._add_all(texts)
 
     def remove(self, number: int) -> None:
-        """Forget a text; a number that is not there is no error."""
+        """Remove a text; unknown numbers are ignored."""
         with self._lock:
             if number in self._slot_of:
                 self._remove(number)
@@ -99,10 +99,10 @@ class KeywordIndex:
     def search(
         self, query: str | Sequence[str], limit: int, *, also: Mapping[int, Sequence[str]] | None = None
     ) -> list[KeywordHit]:
-        """The texts that share a term with the query, best first, ties by number, at most `limit`.
+        """Return texts that share a term with the query, best first, ties by number, at most `limit`.
 
         `query` is a text or its stems. `also` are the stems of further texts by number, none of which is in the
-        index: what is found is what would be if they were.
+        index: the result is as if they were.
 
         Raises:
             ConfigError: `limit` is below 1.
@@ -124,7 +124,7 @@ class KeywordIndex:
         return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
 
     def _scores(self, terms: Sequence[str], more: Sequence[Sequence[str]]) -> NDArray[np.float64]:
-        """A score per slot, 0 for removed texts, then one for each of the further texts, which are given as stems."""
+        """Return a score per slot, 0 for removed texts, then one for each further text, passed as stems."""
         lengths = np.append(np.array(self._lengths, dtype=np.float64), [float(len(words)) for words in more])
         texts = len(self._slot_of) + len(more)
         average = (self._total_length + sum(len(words) for words in more)) / texts
@@ -179,7 +179,7 @@ class KeywordIndex:
         total = int(lengths.sum())
         term_ids = np.fromiter(map(ids.__getitem__, chain.from_iterable(texts.values())), np.int64, total)
         slots = np.repeat(np.arange(first, first + len(texts)), lengths)
-        # By term, then by slot, as adding one by one would leave them.
+        # Sorted by term, then by slot, as if they were added one by one.
         pairs, counts = np.unique(term_ids * (first + len(texts)) + slots, return_counts=True)
         of_term, slots = np.divmod(pairs, first + len(texts))
         ends = np.searchsorted(of_term, np.arange(len(ids)), side="right").tolist()

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError, VectorIndexError
-from memory_core.vectors.base import Hit, StoredVector, Vector
+from memory_core.vectors.vector_index import Hit, StoredVector, Vector
 
 SCORE_DECIMALS = 6
 """float32 vectors carry no more; and rounding makes equal texts tie, whichever way their rows were summed."""
@@ -16,7 +16,7 @@ Rows = NDArray[np.float32]
 
 
 def rank(numbers: Numbers, rows: Rows, query: Vector) -> list[Hit]:
-    """All rows `(n, dim)` scored against the query `(dim,)`, best first, ties by number."""
+    """Return all rows `(n, dim)` scored against the query `(dim,)`, best first, ties by number."""
     scores = similarities(rows, query)
     order = np.lexsort((numbers, -scores))
     return [Hit(number, score) for number, score in zip(numbers[order].tolist(), scores[order].tolist(), strict=True)]
@@ -57,7 +57,7 @@ def check_dimension(query: Vector, dim: int) -> None:
 
 
 def stack(batch: list[StoredVector], dim: int | None) -> tuple[Numbers, Rows]:
-    """A batch of at least one as arrays `(n,)` and `(n, dim)`; `dim` None accepts any one dimension.
+    """Return a batch of at least one as arrays `(n,)` and `(n, dim)`; `dim` None accepts any one dimension.
 
     Raises:
         VectorIndexError: a vector differs in dimension from the others or is not finite.

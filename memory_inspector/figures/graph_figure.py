@@ -11,7 +11,7 @@ from typing import Any
 
 import plotly.graph_objects as go
 
-from memory_core.planning.graph import Graph, Relation
+from memory_core.planning.graph_rules import Graph, Relation
 from memory_inspector.figures.chart_style import blank, shown
 from memory_inspector.figures.graph_layout import ListPosition, places
 from memory_inspector.palette import PALETTES, Mode, Palette

@@ -7,7 +7,7 @@ height, so that names beside them never overlap. Coordinates range from -1 to 1.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from memory_core.planning.graph import Relation
+from memory_core.planning.graph_rules import Relation
 from memory_inspector.reading.neighbourhood import Seen
 
 ListPosition = tuple[float, float]

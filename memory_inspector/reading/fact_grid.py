@@ -8,7 +8,7 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 
 TEXT, PINNED = "Fact", "Pinned"
 

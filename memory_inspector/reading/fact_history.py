@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from memory_core import FactRevision
 from memory_core.events import ModelCalled, expand
 from memory_core.history.change_log import MADE_BY
-from memory_core.history.facts import MadeBy
+from memory_core.history.fact_evidence import MadeBy
 from memory_inspector.reading.fact_decisions import Decided, why
 from memory_inspector.reading.fact_rows import STATES
 from memory_inspector.wording.formatting import count, tokens

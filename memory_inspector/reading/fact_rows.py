@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memory_core.history.facts import NEAR_DUPLICATE
-from memory_core.planning.facts import DUPLICATE
+from memory_core.history.fact_evidence import NEAR_DUPLICATE
+from memory_core.planning.fact_merging import DUPLICATE
 from memory_core.text import similarity
 from memory_inspector.wording.formatting import count, tokens
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.planning.graph import Entity, Graph, Path, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Path, Relation
 from memory_inspector.reading.neighbourhood import FARTHEST, Seen, entities, mentions, relations
 from memory_inspector.wording.formatting import count, plain, short, tokens
 

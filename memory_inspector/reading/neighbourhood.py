@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, Step
+from memory_core.planning.graph_rules import Entity, Graph, Names, Path, Relation, Step
 
 MOST = 40
 """Maximum number of entities drawn around the focus, and of relations with a label."""

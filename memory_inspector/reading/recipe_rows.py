@@ -12,7 +12,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.events import ContextBuilt
 from memory_core.history.by_turn import History
 from memory_core.messages import ChatMessage, message_text
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.recipes import RECIPES, Recipe
 from memory_core.sessions.switch_recipe import LeftBlock, NewBlock, SwitchPlan
 from memory_core.systems.compare_recipes import Trial

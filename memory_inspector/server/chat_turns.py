@@ -10,8 +10,8 @@ from memory_core import ChatMessage, Memory, MessageRole, ModelError
 from memory_core.agent import loop
 from memory_core.events import ReplyEnded, ReplyStarted
 from memory_core.messages import message_text
-from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder
+from memory_core.models.protocols import ChatModel
 from memory_inspector.server.jobs import Job, Reveal
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.story import STORY_KINDS, happened, stages

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.history.usage import BlockUse
 from memory_core.messages import content_hash
 from memory_core.planning.priorities import CutOrder
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
 from memory_inspector.wording.formatting import count, plain, plural, short, tokens

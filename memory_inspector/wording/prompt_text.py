@@ -8,7 +8,7 @@ from typing import Any
 
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptCut, PromptPart
 from memory_core.messages import ChatMessage
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.speech import parse_message
 from memory_inspector.palette import Mode, block_colour
 from memory_inspector.wording.block_kinds import kind_of
@@ -197,7 +197,7 @@ def held(part: PromptPart) -> str:
     if not part.entries:
         return "empty"
     counted = part.kind in (QUEUE, PINNED, "vector") or kind_of(part.kind).quoted
-    return count(len(part.kept), _noun(part.kind, part.entries)) if counted else "text"
+    return count(len(part.included), _noun(part.kind, part.entries)) if counted else "text"
 
 
 def number_rows(prompt: Prompt) -> list[dict[str, Any]]:

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_core.blocks.base import CALL_TOKENS
-from memory_core.curation.summary import SummaryRevision
+from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import EventRecord, Ref
-from memory_core.history.summaries import told_revisions
+from memory_core.history.summaries import recorded_revisions
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_inspector.wording.formatting import count, plain, short, tokens
 
 NAMED = 12
@@ -31,7 +31,7 @@ class Freshness:
 
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
     """Freshness of a summary at the end of a log, or of the beginning of one."""
-    told = told_revisions(records, block)
+    told = recorded_revisions(records, block)
     return Freshness(told[-1].turn_covered or None if told else None, latest)
 
 

@@ -16,7 +16,7 @@ from memory_core.events import (
     MessageAdded,
     ModelCalled,
 )
-from memory_core.history.facts import (
+from memory_core.history.fact_evidence import (
     NEAR_DUPLICATE,
     Flag,
     MadeBy,
@@ -144,7 +144,7 @@ def test_three_hundred_facts_are_compared_pair_by_pair_where_it_matters(monkeypa
     """Counted, not timed: 44,850 pairs, of which the word-by-word comparison sees few."""
     compared = []
     monkeypatch.setattr(
-        "memory_core.history.facts.similarity", lambda a, b: compared.append((a, b)) or similarity(a, b)
+        "memory_core.history.fact_evidence.similarity", lambda a, b: compared.append((a, b)) or similarity(a, b)
     )
     draw = random.Random(1)
     names = ["".join(draw.choice("bdfglmnprst") + draw.choice("aeiou") for _ in range(3)) for _ in range(60)]

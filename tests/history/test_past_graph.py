@@ -11,7 +11,7 @@ from memory_core.history.outcomes import Outcomes
 from memory_core.history.pieces import Pieces, RelationWords
 from memory_core.history.usage import Use, usage_of
 from memory_core.messages import content_hash
-from memory_core.models.base import FoundRelation, RelationsFound
+from memory_core.models.protocols import FoundRelation, RelationsFound
 
 BRANCHED = ("session_branched",)
 

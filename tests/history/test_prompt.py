@@ -17,7 +17,7 @@ from memory_core.history.prompt_diff import diff_prompts, shared_prefix_tokens
 from memory_core.interop.openai_format import read_conversation
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ThinkingPart, ToolCallPart, message_text
 from memory_core.planning.rendering import InsertMethod
-from memory_core.store.facts import revise
+from memory_core.store.fact_rows import revise
 from memory_core.tokens import MESSAGE_OVERHEAD, TokenCounter
 
 WORDS = TokenCounter(str.split, id="words")
@@ -73,7 +73,7 @@ def test_a_prompt_says_of_every_part_what_the_context_said_when_it_was_built(tmp
             g.name: (context.kinds[g.name], g.priority, g.asked, g.granted) for g in plan.granted
         }
         for granted in plan.granted:
-            kept = blocks[granted.name].kept
+            kept = blocks[granted.name].included
             assert [(e.ref, e.words, e.tokens) for e in kept] == [
                 (p.ref, context.words[p.ref], p.tokens) for p in granted.pieces
             ]
@@ -84,7 +84,7 @@ def test_a_prompt_says_of_every_part_what_the_context_said_when_it_was_built(tmp
             if decided.part != "queue":
                 assert [(e.ref, e.words) for e in cut.entries] == [(ref, context.words[ref]) for ref in decided.refs]
             seen.add(decided.rule)
-        assert sum(e.tokens for e in prompt.parts[0].kept) == plan.queue_granted
+        assert sum(e.tokens for e in prompt.parts[0].included) == plan.queue_granted
         assert sum(e.tokens for e in prompt.parts[0].left_out) == plan.queue_asked - plan.queue_granted
         assert sum(line.counted for line in prompt.bill) == plan.total
         assert sum(line.billed for line in prompt.bill) == context.billed_tokens
@@ -123,13 +123,16 @@ def test_cut_turns_keep_their_words_their_score_and_the_turn_they_are_from():
     scores = {number: score for number, _, _, score, _ in retrieved.event.candidates}
     (cut,) = prompt.cuts
     assert (turns.asked, turns.granted, cut.rule) == (21, 7, "trimmed")
-    assert [entry.ref for entry in turns.entries] == [*(e.ref for e in turns.kept), *(e.ref for e in cut.entries)]
+    assert [entry.ref for entry in turns.entries] == [
+        *(e.ref for e in turns.included),
+        *(e.ref for e in cut.entries),
+    ]
     for entry in turns.entries:
         number = entry.ref.number
         assert entry.score == scores[number]
         assert entry.words == f"note {entry.turn - 1} of the day is here"
         assert entry.tokens == 7
-    assert min(entry.score for entry in turns.kept) >= max(entry.score for entry in cut.entries)
+    assert min(entry.score for entry in turns.included) >= max(entry.score for entry in cut.entries)
     assert context.plan.over_by == 0
 
 
@@ -174,13 +177,13 @@ def test_facts_of_the_user_are_read_as_they_were_then_whichever_session_changed_
     second = open_memory("second", database_uri=uri, user_id="ana", memory_blocks=[about()])
     second.put(user("Hello"))
     context, prompt = built(second)
-    assert [entry.words for entry in part(prompt, "about").kept] == [f.text for f in second.facts.read("about")]
+    assert [entry.words for entry in part(prompt, "about").included] == [f.text for f in second.facts.read("about")]
     assert prompt.messages == context.messages
     with first._session.writing() as w:
         revise(w, first.facts.read("about")[0], text="note 0 was lost", tokens=4, actor="user")
     assert second.log.prompt(prompt.record) == prompt
     _, newer = built(second)
-    assert part(newer, "about").kept[0].words == "note 0 was lost"
+    assert part(newer, "about").included[0].words == "note 0 was lost"
 
 
 def test_words_that_were_erased_since_are_missing_and_said_to_be():
@@ -267,7 +270,7 @@ def test_the_difference_of_two_prompts_is_told_part_by_part():
         ["Ask first."],
         ["Never ask."],
     )
-    queued = [{e.words for e in prompt.parts[0].kept} for prompt in (before, after)]
+    queued = [{e.words for e in prompt.parts[0].included} for prompt in (before, after)]
     assert {d.words for d in diff["queue"].removed} == queued[0] - queued[1]
     assert [(d.words, d.turn, d.role) for d in diff["queue"].added] == [
         (f"note {n} of the day is here", n + 1, "user") for n in (5, 6)

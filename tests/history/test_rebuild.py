@@ -10,9 +10,9 @@ from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.blocks.static import StaticMemoryBlock
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.blocks.vector import VectorMemoryBlock
-from memory_core.history.rebuild import Handed, rebuild
+from memory_core.history.rebuild import MessageDelivery, rebuild
 from memory_core.messages import ChatMessage, ImagePart, TextPart, ToolCallPart
-from memory_core.models.base import (
+from memory_core.models.protocols import (
     Condensation,
     CondensedFact,
     ExtractedFact,
@@ -23,8 +23,8 @@ from memory_core.models.base import (
 from memory_core.planning.curation import New
 from memory_core.sessions.overview import delete_session, list_sessions
 from memory_core.store.database import Database
-from memory_core.store.facts import add_fact, revise
-from memory_core.store.log import read_events
+from memory_core.store.fact_rows import add_fact, revise
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import content_table, event_table
 
 
@@ -311,7 +311,7 @@ def test_the_outcome_of_every_message_is_known(tmp_path, elsewhere):
         )
         for handed in outcome.handed:
             row = done[handed.delivery]
-            assert handed == Handed(row.id, row.block, row.trigger, row.state, row.attempts, row.error)
+            assert handed == MessageDelivery(row.id, row.block, row.trigger, row.state, row.attempts, row.error)
     queue = {seq for seq, outcome in outcomes.items() if outcome.in_context}
     assert queue == {m.seq for m in memory.session.messages("active")}
 
@@ -332,9 +332,9 @@ def test_what_failed_is_part_of_a_messages_outcome(tmp_path, elsewhere):
     remains = Remains(memory.session.database, elsewhere)
     handed = [remains.at(position, "s").outcomes[1].handed for position in (waiting, parked, None)]
     assert handed == [
-        (Handed(1, "facts", "flush", "pending", 1, "ValueError: no"),),
-        (Handed(1, "facts", "flush", "parked", 2, "ValueError: no"),),
-        (Handed(1, "facts", "flush", "skipped", 2, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "pending", 1, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "parked", 2, "ValueError: no"),),
+        (MessageDelivery(1, "facts", "flush", "skipped", 2, "ValueError: no"),),
     ]
 
 

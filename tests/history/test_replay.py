@@ -7,7 +7,7 @@ from memory_core.history.replay import replay_flushes
 from memory_core.memory import Memory
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
 from memory_core.planning.flush import SizedMessage
-from memory_core.store.messages import sizes_between
+from memory_core.store.message_rows import sizes_between
 
 
 def user(seq, tokens):

@@ -43,7 +43,7 @@ from memory_core.interop.bundle import blank_places, import_bundle, read_bundle,
 from memory_core.interop.files import read_file
 from memory_core.messages import content_hash
 from memory_core.planning import curation
-from memory_core.store import copying, pieces
+from memory_core.store import copying, split_writes
 
 IMPORTED = ("session_imported",)
 
@@ -750,7 +750,12 @@ def peak_of(work):
 
 
 def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
-    for module, size in ((pieces, "PIECE"), (copying, "PIECE"), (copying, "READ_AT_ONCE"), (bundle, "LINES_AT_ONCE")):
+    for module, size in (
+        (split_writes, "PIECE"),
+        (copying, "PIECE"),
+        (copying, "READ_AT_ONCE"),
+        (bundle, "LINES_AT_ONCE"),
+    ):
         monkeypatch.setattr(module, size, 50)
     peaks = []
     for messages in (150, 450):

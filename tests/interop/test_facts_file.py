@@ -21,7 +21,7 @@ from memory_core.interop.facts_file import (
 )
 from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.curation import ChangeSet, New
-from memory_core.planning.facts import STATES
+from memory_core.planning.fact_merging import STATES
 
 
 def fact(id, text, **values):

@@ -15,7 +15,7 @@ from memory_core.errors import ConfigError, FormatError
 from memory_core.interop import graph_files
 from memory_core.interop.graph_files import FORMS, file_of, import_graph, read_graph_file, write_graph
 from memory_core.limits import MAX_FILE_BYTES
-from memory_core.planning.graph import TYPES, Entity, Graph, Relation, clean_name, normal_name
+from memory_core.planning.graph_rules import TYPES, Entity, Graph, Relation, clean_name, normal_name
 
 
 def entity(id, name, type="other", aliases=(), state="active"):

@@ -12,7 +12,7 @@ from memory_core.history.rebuild import rebuild
 from memory_core.interop.files import read_file
 from memory_core.interop.import_state import import_with_state
 from memory_core.services import Services
-from memory_core.store.blocks import Written
+from memory_core.store.block_rows import Written
 
 
 def standing(conversation, **given):

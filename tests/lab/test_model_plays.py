@@ -21,8 +21,8 @@ from memory_core.lab.playing import Player
 from memory_core.lab.script import script_of
 from memory_core.lab.variants import variant_of
 from memory_core.messages import content_hash
-from memory_core.models.base import ModelCall
 from memory_core.models.extraction import ModelExtractor
+from memory_core.models.protocols import ModelCall
 from memory_core.sessions.overview import delete_session
 from memory_core.store.tables import model_output_table
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.models.base import CondensedFact
 from memory_core.models.offline.extractor import RuleExtractor
+from memory_core.models.protocols import CondensedFact
 
 
 def condensed(facts, *, pinned=(), target):

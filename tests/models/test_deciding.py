@@ -5,8 +5,8 @@ from fakes import FakeChat
 
 from memory_core.errors import ModelAnswerError, ModelUnreachableError
 from memory_core.messages import message_text
-from memory_core.models.base import Candidate, Decision, ExtractedFact, FactDecider, Proposal
 from memory_core.models.deciding import UNREADABLE, ModelDecider, RuleDecider
+from memory_core.models.protocols import Candidate, Decision, ExtractedFact, FactDecider, Proposal
 from memory_core.planning.consolidation import (
     MISSING,
     NO_ACT,

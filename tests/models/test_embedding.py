@@ -15,8 +15,8 @@ from scripted_server import ScriptedServer, Step, embeddings, refusal
 
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.models import embedding
-from memory_core.models.base import Embedder
 from memory_core.models.embedding import Memo, MiniLMEmbedder, OpenAIEmbedder, unit_rows
+from memory_core.models.protocols import Embedder
 
 ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-test-0123456789abcdef"

@@ -5,7 +5,9 @@ from scripted_server import ScriptedServer, completion, refusal, streamed
 
 from memory_core.errors import ModelAnswerError, ModelTimeoutError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import (
+from memory_core.models.extraction import REMARK_CHARACTERS, Facts, ModelExtractor
+from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import (
     Categorising,
     CondensedFact,
     ExtractedFact,
@@ -14,8 +16,6 @@ from memory_core.models.base import (
     NothingFound,
     json_schema,
 )
-from memory_core.models.extraction import REMARK_CHARACTERS, Facts, ModelExtractor
-from memory_core.models.openai_client import OpenAIChat
 
 CALL = ModelCall("extract", "fake", 10, 5, 0.1)
 TALK = [

@@ -9,8 +9,8 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, ModelError, Services, VectorMemoryBlock
 from memory_core.errors import EmbedderError
-from memory_core.models.base import ChatModel, Embedder, ToolSpec
-from memory_core.models.llamaindex import wrapped
+from memory_core.models.llamaindex_models import wrapped
+from memory_core.models.protocols import ChatModel, Embedder, ToolSpec
 
 
 class Scripted(CustomLLM):

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder, second_person
+from memory_core.models.protocols import ChatModel
 
 MEMORY = """<memory>
 <instructions>

@@ -23,9 +23,9 @@ from memory_core.errors import (
 )
 from memory_core.formats.chat_completions import to_openai
 from memory_core.messages import ChatMessage, FilePart, ImagePart, TextPart, ThinkingPart, ToolCallPart
-from memory_core.models.base import ChatModel
 from memory_core.models.endpoint import Endpoint
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import ChatModel
 
 KEY = "sk-test-0123456789abcdef"
 HELLO = [ChatMessage(role="user", content="Hello")]

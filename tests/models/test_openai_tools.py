@@ -5,8 +5,8 @@ from scripted_server import ScriptedServer, Step, chunk, refusal, streamed
 
 from memory_core import ChatMessage, ModelAnswerError, ModelRequestError, ToolCallPart
 from memory_core.formats.chat_completions import to_openai
-from memory_core.models.base import ToolSpec
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import ToolSpec
 
 HELLO = [ChatMessage(role="user", content="I live in Porto")]
 APPEND = ToolSpec("core_memory_append", "Add a line.", {"type": "object", "properties": {}, "required": []})

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage
-from memory_core.models.base import RelationExtractor
 from memory_core.models.offline.relation_rules import relations_in, type_of
+from memory_core.models.protocols import RelationExtractor
 from memory_core.models.relating import MAX_RELATIONS, ModelRelations, RuleRelations
 from memory_inspector.demo.script import MESSAGES
 

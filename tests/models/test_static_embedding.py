@@ -11,7 +11,7 @@ import pytest
 
 from memory_core.errors import EmbedderError
 from memory_core.models import static_embedding
-from memory_core.models.base import Embedder
+from memory_core.models.protocols import Embedder
 from memory_core.models.static_embedding import WordLlamaEmbedder
 
 pytestmark = pytest.mark.skipif(

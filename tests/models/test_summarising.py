@@ -5,7 +5,7 @@ from fakes import FakeChat
 
 from memory_core.errors import ModelAnswerError
 from memory_core.messages import ChatMessage, ToolCallPart
-from memory_core.models.base import Summariser
+from memory_core.models.protocols import Summariser
 from memory_core.models.summarising import ModelSummariser, RuleSummariser, Summary
 
 

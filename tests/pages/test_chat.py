@@ -211,7 +211,7 @@ def test_markup_in_anyones_words_is_shown_as_it_was_typed(demo_home):
 
 def test_a_facts_markup_is_shown_as_it_was_typed(app):
     from memory_core import FactExtractionMemoryBlock
-    from memory_core.models.base import ExtractedFact, Extraction
+    from memory_core.models.protocols import ExtractedFact, Extraction
 
     class Repeats(NoteExtractor):
         def extract(self, messages, *, known):

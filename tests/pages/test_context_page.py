@@ -147,8 +147,8 @@ def test_a_part_shows_its_words_once_it_is_opened(demo_home):
     app.run()
     memory = services.engine().open("demo")
     prompt = memory.log.prompt(memory.log.history().turns[11].built)
-    assert message_texts(app) == [entry.words for entry in prompt.parts[0].kept][: len(message_texts(app))]
-    assert len(message_texts(app)) == min(20, len(prompt.parts[0].kept))
+    assert message_texts(app) == [entry.words for entry in prompt.parts[0].included][: len(message_texts(app))]
+    assert len(message_texts(app)) == min(20, len(prompt.parts[0].included))
 
 
 def test_every_kind_of_part_can_be_opened(played):
@@ -158,7 +158,7 @@ def test_every_kind_of_part_can_be_opened(played):
     app.run()
     assert not app.exception, app.exception
     text = joined(app)
-    facts = played.log.prompt(played.log.history().turns[12].built).parts[2].kept
+    facts = played.log.prompt(played.log.history().turns[12].built).parts[2].included
     assert all(fact.words in text for fact in facts)
     (whole,) = [code.value for code in app.code]
     assert whole.startswith("[system]\n<memory>\n<Instructions>\n")
@@ -215,11 +215,11 @@ def test_changes_since_another_turn_are_told_part_by_part(played):
     history = played.log.history()
     before, after = (played.log.prompt(history.turns[turn].built) for turn in (11, 12))
     text = joined(app)
-    left = {entry.ref for entry in before.parts[0].kept} - {entry.ref for entry in after.parts[0].kept}
-    gone = [entry for entry in before.parts[0].kept if entry.ref in left]
+    left = {entry.ref for entry in before.parts[0].included} - {entry.ref for entry in after.parts[0].included}
+    gone = [entry for entry in before.parts[0].included if entry.ref in left]
     for entry in gone:
         assert f":orange[−] :small[:gray[{entry.role} · turn {entry.turn}]] {entry.words}" in text
-    newest = after.parts[0].kept[-1]
+    newest = after.parts[0].included[-1]
     assert f":blue[+] :small[:gray[user · turn 12]] {newest.words}" in text
     picker = app.selectbox(key="context__since_12")
     assert picker.value == 11

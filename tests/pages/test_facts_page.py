@@ -9,7 +9,7 @@ from pages_driver import button, dialog, joined, opened, press, said, with_toast
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
-from memory_core.models.base import Condensation, CondensedFact, ExtractedFact, Extraction
+from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory

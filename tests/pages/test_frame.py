@@ -6,7 +6,7 @@ import pytest
 from pages_driver import button, joined, menu, opened, press, session_picker, table, turn_picked
 
 from memory_core import delete_session
-from memory_core.sessions.log import SessionLog
+from memory_core.sessions.session_log import SessionLog
 from memory_inspector.demo.script import FORGOTTEN_WORDS, MESSAGES
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job

@@ -5,7 +5,7 @@ from engine_fakes import assistant, user
 from pages_driver import button, dialog, joined, menu, opened, press
 
 from memory_core import GraphMemoryBlock, Memory, StaticMemoryBlock
-from memory_core.curation.graph import NamedRelation
+from memory_core.curation.graph_desk import NamedRelation
 from memory_core.interop.graph_files import write_graph
 from memory_inspector.reading.timeline_cache import remembered
 from memory_inspector.wording.event_sentences.event_words import words_in_log

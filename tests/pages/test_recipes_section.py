@@ -7,7 +7,7 @@ import pytest
 from pages_driver import SECONDS, button, dialog, field, joined, opened, press, said
 
 from memory_core import ChatMessage, ConfigError, FactExtractionMemoryBlock, Memory, Services, list_sessions
-from memory_core.models.base import Condensation, ExtractedFact, Extraction
+from memory_core.models.protocols import Condensation, ExtractedFact, Extraction
 from memory_core.recipes import RECIPES
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.server.new_session import new_memory

@@ -17,7 +17,7 @@ from memory_core.interop.exporting import export_chat_store, export_configuratio
 from memory_core.planning import curation as plans
 from memory_core.sessions.health import size_of
 from memory_core.sessions.overview import overview
-from memory_core.store import pieces
+from memory_core.store import split_writes
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
@@ -435,7 +435,7 @@ def test_a_branch_is_described_made_and_opened_and_the_original_stays(demo_home)
 
 def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypatch):
     half, go_on = threading.Event(), threading.Event()
-    count = pieces.Pieces.count
+    count = split_writes.Pieces.count
 
     def held(self, rows):
         if rows:
@@ -443,7 +443,7 @@ def test_a_branch_can_be_cancelled_and_nothing_of_it_is_kept(demo_home, monkeypa
             assert go_on.wait(20)
         count(self, rows)
 
-    monkeypatch.setattr(pieces.Pieces, "count", held)
+    monkeypatch.setattr(split_writes.Pieces, "count", held)
     drawn = dialog("ui.sessions.session_dialogs", "branch_dialog", "demo", 5)
     button(drawn, "Branch").click().run()
     assert half.wait(20)

@@ -8,7 +8,7 @@ from pages_driver import as_read, button, dialog, joined, message_texts, opened
 from summary_fakes import Scribe
 
 from memory_core import ChatMessage, SummaryMemoryBlock
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_inspector.server.jobs import Job
 from memory_inspector.server.new_session import new_memory
 from ui.summaries.rewriting import rewrite, rewriting

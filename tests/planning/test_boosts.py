@@ -20,7 +20,7 @@ from memory_core.planning.boosts import (
     episodes,
     informativeness,
 )
-from memory_core.planning.retrieval import Signals, plan_retrieval
+from memory_core.planning.retrieval_plan import Signals, plan_retrieval
 from memory_core.planning.speech import Day, ParsedQuestion
 
 MAY_8 = 1683504000.0

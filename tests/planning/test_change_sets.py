@@ -18,7 +18,7 @@ from memory_core.planning.curation import (
     together,
     words_for,
 )
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 
 
 def fact(id, text="likes tea", **values):

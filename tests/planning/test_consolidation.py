@@ -22,7 +22,7 @@ from memory_core.planning.consolidation import (
     recalled,
     settle,
 )
-from memory_core.planning.facts import FoundFact, KnownFact, same_words
+from memory_core.planning.fact_merging import FoundFact, KnownFact, same_words
 from memory_core.planning.statements import bearing, says_more
 
 # -- what one statement says of another ------------------------------------------------------------

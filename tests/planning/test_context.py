@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memory_core.events import Ref, compact, is_ref, numbers, runs, spread
 from memory_core.messages import MessageRole
-from memory_core.planning.context import Cut, Part, Piece, cut_first, plan_context, turns_of
+from memory_core.planning.context_plan import Cut, Part, Piece, cut_first, plan_context, turns_of
 from memory_core.planning.flush import SizedMessage
 
 USER, ASSISTANT, TOOL = MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.facts import (
+from memory_core.planning.fact_merging import (
     Addition,
     CondensedFact,
     FoundFact,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.retrieval import (
+from memory_core.planning.retrieval_plan import (
     Candidate,
     GateOutcome,
     RetrievalPlan,

@@ -5,7 +5,16 @@ from graph_fakes import entity_row, found, graph_of, relation_row
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_core.planning.graph import (
+from memory_core.planning.graph_changes import (
+    PRONOUN,
+    REMOVED,
+    TO_ITSELF,
+    TOO_LONG,
+    WITHOUT_NAMES,
+    plan_relations,
+    plan_same,
+)
+from memory_core.planning.graph_rules import (
     SINGLE_VALUED,
     Graph,
     Names,
@@ -16,15 +25,6 @@ from memory_core.planning.graph import (
     neighbourhood,
     normal_name,
     normal_predicate,
-)
-from memory_core.planning.graph_changes import (
-    PRONOUN,
-    REMOVED,
-    TO_ITSELF,
-    TOO_LONG,
-    WITHOUT_NAMES,
-    plan_relations,
-    plan_same,
 )
 
 ALPHA = "Alice | manages | Project Alpha; Project Alpha | deadline | March 2026"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memory_core.attach.mirrored_facts import MirroredFact, distinct, plan_facts
 from memory_core.planning.curation import New
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 
 KNOWN = {
     "scope": "session:s", "block": "b", "tokens": 1, "category": "other", "slot": None, "pinned": False,

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.context import Part, cut_first
+from memory_core.planning.context_plan import Part, cut_first
 from memory_core.planning.priorities import CutOrder, cut_order
 
 ORDERS = st.sampled_from(["largest_first", "smallest_first"])

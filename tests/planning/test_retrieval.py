@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.errors import ConfigError
-from memory_core.planning.retrieval import Candidate, Signals, plan_retrieval
+from memory_core.planning.retrieval_plan import Candidate, Signals, plan_retrieval
 
 
 def plan(signals, *, top_k=2, threshold=None, in_queue=(), vector_weight=0.85, keyword_weight=0.15):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_core.planning.summaries import Fitted, cut_order, density, fit, losses, sentences
+from memory_core.planning.running_summary import Fitted, cut_order, density, fit, losses, sentences
 
 TOLD = "Ana lives in Porto with 2 cats since March 14 and the user likes tea; dinner costs 1,500 euros two Rui B2B"
 WORDS = st.sampled_from(TOLD.split())

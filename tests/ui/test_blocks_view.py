@@ -14,7 +14,7 @@ from memory_core.blocks.plugins import Plugin
 from memory_core.errors import ConfigError
 from memory_core.history.usage import BlockUse, Write
 from memory_core.planning.priorities import CutOrder
-from memory_core.store.blocks import Holding
+from memory_core.store.block_rows import Holding
 from memory_inspector.palette import LIGHT
 from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card, card_order, clipped, strip

@@ -252,7 +252,7 @@ def test_the_common_start_is_one_line():
 
 
 def test_a_message_and_a_stored_turn_say_who_when_and_how_large(cut):
-    message, turn = cut.parts[0].kept[0], cut.parts[-1].left_out[0]
+    message, turn = cut.parts[0].included[0], cut.parts[-1].left_out[0]
     assert words.entry_note(message).replace("\\", "") == "message 3 · user · turn 3 · 7 tokens"
     assert words.cut_note(turn) == f"turn {turn.turn} · cut, 7 tokens, score {turn.score:.2f}"
     recalled = recalled_of("turn")
@@ -268,7 +268,7 @@ def recalled_of(unit, **told):
     for number in range(4):
         memory.put(ChatMessage(content=note(number).content, additional_kwargs=told))
         memory.put(assistant(f"noted {number}"))
-    (recalled,) = prompt_of(memory).parts[-1].kept
+    (recalled,) = prompt_of(memory).parts[-1].included
     return recalled
 
 

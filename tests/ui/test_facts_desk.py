@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core import MessageError
-from memory_core.curation.facts import Tried
+from memory_core.curation.fact_desk import Tried
 from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning.curation import FactStep, New, SuppressedFact
-from memory_core.planning.facts import Fact
-from memory_core.store.facts import FactRevision
+from memory_core.planning.fact_merging import Fact
+from memory_core.store.fact_rows import FactRevision
 from memory_inspector.palette import contrast
 from memory_inspector.reading.fact_grid import Edits, conflicts, over_theirs, plan_table
 from memory_inspector.reading.fact_history import steps

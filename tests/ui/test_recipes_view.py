@@ -20,8 +20,8 @@ from memory_core.events import (
 )
 from memory_core.lab.comparing import PlayedTurn
 from memory_core.recipes import RECIPES
-from memory_core.store.blocks import Holding
-from memory_core.store.facts import FactRevision
+from memory_core.store.block_rows import Holding
+from memory_core.store.fact_rows import FactRevision
 from memory_core.systems.compare_recipes import Trial, compare_recipes
 from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
 from memory_inspector.palette import DARK, LIGHT

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from memory_core.curation.summary import SummaryRevision
+from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.events import BlockAdded, BlockEdited, EventRecord, SummaryRewritten
 from memory_core.history.usage import BlockUse, Write
-from memory_core.store.blocks import Holding
+from memory_core.store.block_rows import Holding
 from memory_inspector.wording.block_card_text import InPrompt, Standing, State, card
 from memory_inspector.wording.summary_text import (
     Freshness,

@@ -77,7 +77,7 @@ from memory_core.events import (
     VectorsStored,
 )
 from memory_core.planning.curation import ACTIONS
-from memory_core.planning.graph import Action
+from memory_core.planning.graph_rules import Action
 from memory_core.recipes import RECIPES
 from memory_inspector.wording.event_sentences import CURATED, GRAPH_CURATED, Line, Words, describe, seconds, value_words
 

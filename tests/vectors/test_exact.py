@@ -11,8 +11,8 @@ from vector_fakes import ListSource, queries, random_vectors
 
 from memory_core.errors import ConfigError, VectorIndexError
 from memory_core.vectors import open_index
-from memory_core.vectors.base import Hit, Revision, StoredVector
 from memory_core.vectors.exact import ExactIndex
+from memory_core.vectors.vector_index import Hit, Revision, StoredVector
 
 
 def vector(*values):

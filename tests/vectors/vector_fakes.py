@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from memory_core.vectors.base import Revision, StoredVector
+from memory_core.vectors.vector_index import Revision, StoredVector
 
 
 @dataclass

@@ -9,7 +9,7 @@ import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError, SummaryMemoryBlock, TextRevision
 from memory_core.blocks import WITH_TEXT
-from memory_core.curation.summary import SummaryRevision
+from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens

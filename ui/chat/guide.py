@@ -9,7 +9,7 @@ import streamlit as st
 
 from memory_core import Memory
 from memory_core.history.by_turn import History
-from memory_core.sessions.recording import Recording
+from memory_core.sessions.recorded_conversation import Recording
 from memory_inspector.demo.script import FORGOTTEN_WORDS, RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.jobs import Job

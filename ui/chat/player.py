@@ -10,7 +10,7 @@ from hashlib import sha256
 import streamlit as st
 
 from memory_core import Memory
-from memory_core.sessions.recording import Recording
+from memory_core.sessions.recorded_conversation import Recording
 from memory_inspector.demo.script import RECORDED_TURNS
 from memory_inspector.server import chat_turns
 from memory_inspector.server.engine import Waiting

@@ -12,7 +12,7 @@ from memory_core.events import Ref
 from memory_core.history.altered import EDITABLE
 from memory_core.history.prompt import Entry, Prompt
 from memory_core.lab.ablation import Question, ask_both, question_without
-from memory_core.models.base import ChatModel
+from memory_core.models.protocols import ChatModel
 from memory_inspector.server.jobs import Job
 from memory_inspector.wording.formatting import plain, short, tokens
 from memory_inspector.wording.prompt_text import part_name
@@ -39,7 +39,9 @@ def draw(view: View, sent: Prompt) -> None:
 
 def draw_form(view: View, sent: Prompt) -> None:
     """Draw the form, and the two answers side by side."""
-    entries = {str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.kept if entry.words}
+    entries = {
+        str(entry.ref): (part_name(part), entry) for part in sent.parts for entry in part.included if entry.words
+    }
     if not entries:
         st.markdown("There is nothing in this prompt that could be left out.")
         return

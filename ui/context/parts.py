@@ -10,7 +10,7 @@ from memory_core.blocks import WITH_TEXT
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.history.prompt_diff import Difference, PartDiff
 from memory_core.messages import MessageRole, content_hash
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.tracing.effects import Effects
 from memory_inspector.palette import Mode
 from memory_inspector.wording.block_kinds import kind_of
@@ -106,7 +106,7 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
     """The entries of one page: cut ones first, then those that were included."""
-    entries = [*part.left_out, *part.kept]
+    entries = [*part.left_out, *part.included]
     if len(entries) <= PAGE:
         return entries
     pages = -(-len(entries) // PAGE)

@@ -8,7 +8,7 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.planning import curation as plans
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab
 from ui.facts.fact_snapshot import Desk

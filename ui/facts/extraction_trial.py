@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation.facts import Tried
+from memory_core.curation.fact_desk import Tried
 from memory_core.planning import curation as plans
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import fact_changes, fact_tab

@@ -12,7 +12,7 @@ from memory_core.history.change_log import AppliedChangeSet
 from memory_core.history.rewrites import Rewrite
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import ChangeSet
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_rows import Picked
 from memory_inspector.wording.formatting import count, short, tokens
 from ui.facts import fact_tab

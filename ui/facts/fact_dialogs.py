@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from memory_core.planning import curation as plans
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, Picked, merged_words
 from memory_inspector.wording.formatting import count, plain, short, tokens

@@ -9,16 +9,16 @@ from threading import Lock
 from typing import Any
 
 from memory_core import Memory, list_sessions
-from memory_core.curation.facts import Curation, Review, SourceMessage
+from memory_core.curation.fact_desk import Curation, Review, SourceMessage
 from memory_core.events import EventRecord, FactAdded, FactChanged, MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.facts import source_spans
+from memory_core.history.fact_evidence import source_spans
 from memory_core.history.rebuild import RebuiltFact, rebuild
 from memory_core.history.rewrites import Rewrite
 from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_decisions import Decisions, decisions_of
 from memory_inspector.reading.fact_rows import Row, Source
 from ui.tab.view import View

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_grid import PINNED, TEXT, Conflict, Edits, conflicts, over_theirs, plan_table
 from memory_inspector.reading.fact_rows import PUT_AWAY
 from memory_inspector.wording.formatting import count, plain, short, tokens

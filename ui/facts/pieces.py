@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from memory_core import MemoryInspectorError
-from memory_core.curation.facts import SourceMessage
+from memory_core.curation.fact_desk import SourceMessage
 from memory_inspector.wording.formatting import plain, tokens
 from memory_inspector.wording.marked_text import markdown, source_pieces
 from ui.facts import fact_changes, fact_tab

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from memory_core.history.facts import Flag
+from memory_core.history.fact_evidence import Flag
 from memory_core.planning import curation as plans
 from memory_core.planning.curation import SuppressedFact
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.text import similarity
 from memory_inspector.reading.fact_rows import REASONS, SIMILAR_AS_SAME
 from memory_inspector.wording.formatting import ago, plain, short, tokens

@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core.history.rewrites import Line, Merged, Rewrite
 from memory_core.planning import curation as plans
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_inspector.wording.formatting import plain, short, tokens
 from ui.facts import fact_changes
 from ui.facts.fact_snapshot import Desk

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from memory_core import ConflictError, MemoryInspectorError
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.planning.graph import Entity, Relation
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.graph_rules import Entity, Relation
 from ui.graph import graph_tab
 from ui.graph.graph_snapshot import Desk
 from ui.parts import toasts

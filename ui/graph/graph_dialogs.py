@@ -10,8 +10,8 @@ import streamlit as st
 
 from memory_core import MemoryInspectorError
 from memory_core.planning import graph_changes as plans
-from memory_core.planning.graph import LONGEST, Entity, Graph, Names, Relation
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.graph_rules import LONGEST, Entity, Graph, Names, Relation
 from memory_core.text import similarity
 from memory_inspector.reading.graph_text import NAME_CHARACTERS, TYPES, entity_label, relation_words
 from memory_inspector.reading.neighbourhood import by_mentions, kinds, relations

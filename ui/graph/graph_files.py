@@ -5,8 +5,8 @@ import streamlit as st
 from memory_core import MemoryInspectorError
 from memory_core.interop.graph_files import GraphFile, import_graph, read_graph_file
 from memory_core.planning import graph_changes as plans
-from memory_core.planning.graph import Graph
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.graph_rules import Graph
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.graph import graph_changes, graph_tab
 from ui.graph.graph_snapshot import Desk

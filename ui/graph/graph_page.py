@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
-from memory_core.planning.graph import Graph, Path
+from memory_core.planning.graph_rules import Graph, Path
 from memory_inspector.figures.chart_style import CONFIG
 from memory_inspector.figures.graph_figure import ENTITY, HEIGHT, RELATION, graph_figure, legend
 from memory_inspector.reading.graph_text import entity_label, how_many, number_rows, opening, way

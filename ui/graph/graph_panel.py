@@ -5,7 +5,7 @@ import zlib
 import streamlit as st
 
 from memory_core.events import Ref
-from memory_core.planning.graph import Entity, Relation
+from memory_core.planning.graph_rules import Entity, Relation
 from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, said, standing
 from memory_inspector.reading.neighbourhood import Seen
 from memory_inspector.wording.formatting import count, plain, short, tokens

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_core import Memory
-from memory_core.curation.facts import SourceMessage
-from memory_core.curation.graph import GraphDesk
+from memory_core.curation.fact_desk import SourceMessage
+from memory_core.curation.graph_desk import GraphDesk
 from memory_core.events import MessageAdded
 from memory_core.history.change_log import AppliedChangeSet
-from memory_core.history.facts import source_spans
-from memory_core.history.slices.graph import PastGraph
+from memory_core.history.fact_evidence import source_spans
+from memory_core.history.slices.graph_slice import PastGraph
 from memory_core.messages import message_text
-from memory_core.planning.graph import Entity, Graph, Relation
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_inspector.reading.graph_text import Heard
 from ui.tab.view import View
 

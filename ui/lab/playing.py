@@ -19,8 +19,8 @@ from memory_core.lab.probes import InPrompt, Probe, Verdict, evaluate
 from memory_core.lab.script import Script, script_of
 from memory_core.lab.striking import without
 from memory_core.lab.variants import Variant
-from memory_core.models.base import ChatModel
 from memory_core.models.openai_client import OpenAIChat
+from memory_core.models.protocols import ChatModel
 from memory_core.tracing.presence import Presence
 from memory_inspector.reading.lru_cache import LruCache
 from memory_inspector.server.jobs import Job

@@ -12,7 +12,7 @@ import streamlit as st
 from memory_core import ChatMessage, ConfigError, Context, Memory, MemoryInspectorError
 from memory_core.engine.next_prompt import NextPrompt
 from memory_core.events import numbers
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_inspector.wording.event_sentences.line import listed
 from memory_inspector.wording.formatting import count, plain, short, tokens
 

@@ -5,9 +5,9 @@ from functools import partial
 import streamlit as st
 
 from memory_core import Memory, MemoryInspectorError
-from memory_core.curation.facts import Curation
+from memory_core.curation.fact_desk import Curation
 from memory_core.history.rewrites import Rewrite
-from memory_core.planning.facts import LimitEffect
+from memory_core.planning.fact_merging import LimitEffect
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.parts import toasts
 from ui.tab import state

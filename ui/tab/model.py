@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from memory_core import Services
-from memory_core.models.base import ChatModel
 from memory_core.models.offline.responder import OfflineResponder
 from memory_core.models.openai_client import DEFAULT_MODEL, OpenAIChat
+from memory_core.models.protocols import ChatModel
 from ui.tab.services import engine
 
 KEY, ADDRESS, NAME = "model__key", "model__address", "model__name"
@@ -66,7 +66,7 @@ def services_for(chosen: Chosen) -> Services:
     if chosen.offline:
         return engine().services
     services = engine().services.with_chat(chosen.model)
-    services.standing = False
+    services.records_learners = False
     return services
 
 

@@ -10,11 +10,11 @@ import time
 
 from memory_core.blocks.vector_parts.units import node_words
 from memory_core.events import VectorsReplaced
-from memory_core.models.base import Embedder, embedded
+from memory_core.models.protocols import Embedder, embedded
 from memory_core.process import per_process, renewed
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.vectors import read_nodes_without_vector, replace_vectors
+from memory_core.store.vector_rows import read_nodes_without_vector, replace_vectors
 from memory_core.store.writing import writing
 
 AT_ONCE_TOKENS = 1_000
@@ -67,7 +67,7 @@ class Following:
 
     @property
     def settled(self) -> bool:
-        """Whether every unit has its vector, as far as this process knows."""
+        """True if every unit has its vector, as far as this process knows."""
         return self._settled.is_set()
 
     def wait(self, seconds: float | None) -> bool:
@@ -94,8 +94,8 @@ class Following:
                         self._settled.set()
                         return
                     self._again = False
-        except Exception as error:  # what is needed is gone: the next use tries again
-            # By its type alone: the text of an exception may quote what was said.
+        except Exception as error:  # a resource is gone: the next use tries again
+            # By its type alone: the text of an exception may quote messages.
             _log.warning(_BY_KEYWORD, type(error).__name__)
         finally:
             self._wanted.clear()

@@ -14,8 +14,8 @@ from memory_core.blocks.vector_parts.unit_cache import Stored
 from memory_core.blocks.vector_parts.units import messages_of, words_of
 from memory_core.events import Ranges, Ref
 from memory_core.messages import TextPart, content_hash
-from memory_core.planning.retrieval import Head, RetrievalPlan, fill
-from memory_core.store.messages import StoredMessage
+from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
+from memory_core.store.message_rows import StoredMessage
 
 MIN_UNIT = 8
 """Minimum token budget worth filling; hardly any unit fits below it."""
@@ -36,27 +36,27 @@ class PackedUnits:
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
     def filled(self, plan: RetrievalPlan, token_budget: int) -> RetrievalPlan:
-        """The plan with as many granted units as fit into the budget."""
+        """Return the plan with as many granted units as fit into the budget."""
         # 1. Only units whose stored size fits are read and laid out: that costs much more than adding numbers.
         sized = self._units(self._may_fit(plan, token_budget))
         # 2. Their real sizes decide, with the date lines above them.
-        filled, left = self._fill(plan, token_budget, sized)
+        filled, remaining = self._fill(plan, token_budget, sized)
         # 3. What was left out for its words alone may fit without its speaker and time, or into what markup left. All
         #    is filled once more from the beginning, as a better unit goes before one that was in already.
-        small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= left + UNSAID]
-        if left < MIN_UNIT or not small:
+        small = [n for n in plan.granted if n not in sized and self._stored.nodes[n].tokens <= remaining + UNSAID]
+        if remaining < MIN_UNIT or not small:
             return filled
         return self._fill(plan, token_budget, sized | self._units(small[:LOOKED_AT_AGAIN]))[0]
 
     def _fill(self, plan: RetrievalPlan, token_budget: int, sized: Mapping[int, Item]) -> tuple[RetrievalPlan, int]:
-        """The plan filled with these units, and the tokens left of the budget."""
+        """Return the plan filled with these units, and the tokens left of the budget."""
         sizes = {number: self._tokens(item) for number, item in sized.items()}
         heads = {number: head for number in sized if (head := self._head(number)) is not None}
         any_of = {head: number for number, head in heads.items()}
         head_sizes = {head: self._tokens(self._day(number)) for head, number in any_of.items()}
         filled = fill(plan, token_budget, sizes, heads, head_sizes)
-        there = {heads[number] for number in filled.granted if number in heads}
-        return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in there)
+        present = {heads[number] for number in filled.granted if number in heads}
+        return filled, token_budget - sum(sizes[n] for n in filled.granted) - sum(head_sizes[head] for head in present)
 
     def content(self, plan: RetrievalPlan) -> tuple[tuple[Item, ...], tuple[int, ...]]:
         """Items of the granted units in prompt order, and their indexes in the order of cutting."""
@@ -64,7 +64,7 @@ class PackedUnits:
         best_first = [number for number in plan.granted if number in units]
         if self._layout == "messages":  # best first in the prompt, so the last is cut first
             return tuple(units[number] for number in best_first), tuple(reversed(range(len(best_first))))
-        # 1. The order of the prompt is that of the conversation; each date line stands above its first unit.
+        # 1. The prompt is in the order of the conversation; each date line is above its first unit.
         items: list[Item] = []
         lines: dict[Head, Item] = {}
         for number in sorted(best_first, key=self._place):
@@ -82,22 +82,22 @@ class PackedUnits:
             head = self._head(number)
             if head is not None and best_under[head] == number:
                 cut.append(lines[head].ref)
-        # 3. As indexes into the prompt's order, which is how plans name what is cut.
+        # 3. As indexes into the prompt's order, which plans use for cuts.
         at = {item.ref: index for index, item in enumerate(items)}
         return tuple(items), tuple(at[ref] for ref in cut)
 
     def words(self, numbers: Sequence[int]) -> dict[int, str]:
-        """Words of units; those without messages are missing."""
+        """Return the words of units; those without messages are missing."""
         return {number: item.words for number, item in self._units(numbers).items()}
 
     def _place(self, number: int) -> tuple[bool, int, Ranges, int]:
-        """What orders the prompt: other sessions before this one, each in the order in which it was said."""
+        """Return the sort key of the prompt: other sessions before this one, each in chronological order."""
         node, own = self._stored.nodes[number], not self.elsewhere(number)
         return own, 0 if own else self._stored.places[number], node.seqs, number
 
     @cached_property
     def _dated(self) -> bool:
-        """Whether any unit of this session has a time."""
+        """Return whether any unit of this session has a time."""
         return any(not self.elsewhere(number) for number in self._stored.days)
 
     def borrowed(self, numbers: Sequence[int]) -> dict[int, str]:
@@ -106,18 +106,18 @@ class PackedUnits:
         return {number: text for number in numbers if (text := self._borrowed_texts.get(number)) is not None}
 
     def elsewhere(self, number: int) -> bool:
-        """Whether another session stored a unit."""
+        """Return whether another session stored a unit."""
         return self._stored.nodes[number].session_id not in ("", self._reading.session_id)
 
     def _may_fit(self, plan: RetrievalPlan, token_budget: int) -> list[int]:
-        """The best units whose stored sizes fit together."""
-        found, left = [], token_budget
+        """Return the best units whose stored sizes fit together."""
+        result, remaining = [], token_budget
         for number in plan.granted:
             tokens = self._stored.nodes[number].tokens
-            if tokens <= left:
-                found.append(number)
-                left -= tokens
-        return found
+            if tokens <= remaining:
+                result.append(number)
+                remaining -= tokens
+        return result
 
     def _tokens(self, item: Item) -> int:
         return item_tokens(item, self._reading.counter, self._reading.accounting)
@@ -133,7 +133,7 @@ class PackedUnits:
         return self._stored.traits[number].episode, day
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
-        """Units as items; those without messages are missing."""
+        """Return the units as items; those without messages are missing."""
         known: dict[int, Item] = {}
         missing: list[int] = []
         for number in numbers:
@@ -158,12 +158,12 @@ class PackedUnits:
         return known
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
-        """Key of a rendered unit: one that several sessions read looks otherwise in its own."""
+        """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""
         return (number, self.elsewhere(number), *self._how)
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
-        """A unit of another session, and its text. This session's log tells nothing of it, so it is named by the text,
-        which the prompt keeps: it can be read again whatever becomes of the other session."""
+        """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
+        its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         origin = {"session": first.session_id, "turn": first.turn}
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
@@ -176,11 +176,11 @@ class PackedUnits:
             return messages_of(connection, reading.session_id, reading.services.messages, nodes)
 
     def _day(self, number: int) -> Item:
-        """The date line above a unit."""
+        """Return the date line above a unit."""
         source, day = self._stored.days.get(number, (number, UNDATED))
         line = TextPart(text=self._reading.safe(day))
         return self._counted(Item(Ref.of("day", source), "", (line,), tokens=0, heading=True))
 
     def _counted(self, item: Item) -> Item:
-        """The item with its billed size, which is needed several times."""
+        """Return the item with its billed size, which is needed several times."""
         return replace(item, billed=self._tokens(item)) if self._reading.accounting == "billed" else item

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from threading import Lock
 
 from memory_core.messages import content_hash
-from memory_core.models.base import Embedder, embedded
-from memory_core.store.messages import StoredMessage
-from memory_core.vectors.base import Vector
+from memory_core.models.protocols import Embedder, embedded
+from memory_core.store.message_rows import StoredMessage
+from memory_core.vectors.vector_index import Vector
 
 PendingUnits = Mapping[int, Sequence[StoredMessage]]
 """Units by id, in conversation order, after all stored ones. Ids are unused: negative, or above any stored one."""

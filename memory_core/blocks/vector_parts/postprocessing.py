@@ -1,10 +1,10 @@
-"""LlamaIndex's node postprocessors over what a search granted: they order and leave out; words stay as said."""
+"""LlamaIndex's node postprocessors on the granted units: they reorder and drop; words stay unchanged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory_core.errors import ConfigError, sentence
+from memory_core.errors import ConfigError, user_message
 
 NOT_APPLIED = "Not postprocessed:"
 """Beginning of the sentence where a postprocessor failed, or is not in this process."""
@@ -21,44 +21,44 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Postprocessed:
-    """What postprocessors left, in their order."""
+    """Units that remain after the postprocessors, in their order."""
 
     kept: tuple[int, ...]
     problem: str | None = None
-    """What was not done as asked, in one sentence."""
+    """Sentence on a postprocessor that was not applied."""
 
 
 def check(postprocessors: Sequence[Any]) -> list[str]:
-    """Names of the postprocessors.
+    """Return the names of the postprocessors.
 
     Raises:
         ConfigError: one of them is none.
     """
-    for each in postprocessors:
-        if isinstance(each, type) or not callable(getattr(each, "postprocess_nodes", None)):
-            name = each.__name__ if isinstance(each, type) else type(each).__name__
+    for item in postprocessors:
+        if isinstance(item, type) or not callable(getattr(item, "postprocess_nodes", None)):
+            name = item.__name__ if isinstance(item, type) else type(item).__name__
             raise ConfigError(f"node_postprocessors must be postprocessors of LlamaIndex, not {name}")
     return [type(each).__name__ for each in postprocessors]
 
 
 def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[Node]) -> Postprocessed:
-    """Apply them one after another. Where one fails, what was found stays as it was."""
+    """Apply postprocessors in order. If one fails, the units stay unchanged."""
     from llama_index.core.schema import NodeWithScore, TextNode  # who has a postprocessor has loaded it
 
     known = {str(node.number): node for node in nodes}
     passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in known.items()]
     problem = None
-    for each in postprocessors:
-        name = type(each).__name__
+    for item in postprocessors:
+        name = type(item).__name__
         try:
-            passed = list(each.postprocess_nodes(passed, query_str=question))
+            passed = list(item.postprocess_nodes(passed, query_str=question))
             reworded = any(
                 known.get(one.node.node_id) is None or one.node.get_content() != known[one.node.node_id].words
                 for one in passed
             )
-        except Exception as error:  # code of somebody else, which may call a model
+        except Exception as error:  # foreign code, which may call a model
             return Postprocessed(
-                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {sentence(error)}"
+                tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
             )
         if reworded:
             problem = f"{name} wrote other words, which were not used."

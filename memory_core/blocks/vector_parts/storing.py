@@ -11,13 +11,13 @@ from functools import partial
 from memory_core.blocks.base import Batch
 from memory_core.blocks.vector_parts.following import AT_ONCE_TOKENS, Following
 from memory_core.blocks.vector_parts.units import node_words, parse_unit, search_words, words_of
-from memory_core.errors import EmbedderError, sentence
+from memory_core.errors import EmbedderError, user_message
 from memory_core.events import VectorsReplaced, VectorsStored, ranges
-from memory_core.models.base import Embedder, ModelCall, embedded
+from memory_core.models.protocols import Embedder, ModelCall, embedded
 from memory_core.services import Services
 from memory_core.store.database import Database
-from memory_core.store.messages import StoredMessage
-from memory_core.store.vectors import (
+from memory_core.store.message_rows import StoredMessage
+from memory_core.store.vector_rows import (
     NO_EMBEDDER,
     NO_VECTOR,
     DatabaseVectors,
@@ -29,7 +29,7 @@ from memory_core.store.vectors import (
     replace_vectors,
 )
 from memory_core.store.writing import Writing, user_scope
-from memory_core.vectors.base import Vector
+from memory_core.vectors.vector_index import Vector
 
 MAX_CAUGHT_UP = 200
 """Maximum number of units without a vector that are embedded along with new ones, the oldest first."""
@@ -80,7 +80,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
         name = embedder.id
     except EmbedderError as error:  # every search reports it, too, while it lasts
         without = _nodes(batch, units, [NO_VECTOR] * len(units))
-        return LearnedUnits(block, NO_EMBEDDER, without, error=sentence(error))
+        return LearnedUnits(block, NO_EMBEDDER, without, error=user_message(error))
     unusable = unusable_vectors(batch.database, batch.services, batch.session_id, block, embedder)
     earlier = _caught_up(batch, block, embedder, sorted(unusable)[:MAX_CAUGHT_UP])
     return LearnedUnits(block, name, _nodes(batch, units, list(vectors)), earlier, unusable)
@@ -89,7 +89,7 @@ def learn_units(batch: Batch, block: str, embedder: Embedder, units: Sequence[Se
 def unusable_vectors(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> set[int]:
-    """Ids of stored units whose vectors of this embedder are unusable, as far as searches have found them."""
+    """Return ids of stored units whose vectors of this embedder are unusable, as far as searches have found them."""
     collection = collection_name(database, session_id, block, embedder.id)
     return services.cached(("unusable", collection), set[int])
 
@@ -102,7 +102,7 @@ def vectors_that_follow(database: Database, services: Services, session_id: str,
 def vectors_of(
     database: Database, services: Services, session_id: str, block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """Vectors of a block's stored units under this embedder."""
+    """Return the vectors of a block's stored units under this embedder."""
     unusable = unusable_vectors(database, services, session_id, block, embedder)
     collection = collection_name(database, session_id, block, embedder.id)
     return DatabaseVectors(database, collection, embedder.dimensions, unusable)
@@ -111,7 +111,7 @@ def vectors_of(
 def vectors_of_user(
     database: Database, services: Services, user_id: str, sessions: Sequence[str], block: str, embedder: Embedder
 ) -> DatabaseVectors:
-    """The same of all of these sessions of a user together."""
+    """Return the same of all of these sessions of a user together."""
     owner = user_scope(user_id)
     unusable = unusable_vectors(database, services, owner, block, embedder)
     joined = [collection_name(database, session_id, block, embedder.id) for session_id in sessions]
@@ -120,7 +120,7 @@ def vectors_of_user(
 
 
 def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) -> bool:
-    """Whether these units, with earlier ones without a vector, are too long to embed at once."""
+    """Return whether these units, with earlier ones without a vector, are too long to embed at once."""
     with batch.database.read() as connection:
         before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
     tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)

@@ -15,7 +15,7 @@ from memory_core.blocks.base import Item
 from memory_core.blocks.vector_parts.units import UnitMetadata, kept_heard
 from memory_core.planning.boosts import Traits, episodes
 from memory_core.process import collector_paused
-from memory_core.store.vectors import Node, count_nodes, read_heard
+from memory_core.store.vector_rows import Node, count_nodes, read_heard
 from memory_core.vectors.keyword import KeywordIndex
 
 Listen = Callable[[Connection, Sequence[Node]], list[UnitMetadata | None]]
@@ -39,10 +39,10 @@ class Rendered:
 
     def get(self, key: tuple[Hashable, ...]) -> tuple[Item, str] | None:
         with self._lock:
-            found = self._items.get(key)
-            if found is not None:
+            result = self._items.get(key)
+            if result is not None:
                 self._items.move_to_end(key)
-            return found
+            return result
 
     def keep(self, key: tuple[Hashable, ...], item: Item, text: str = "") -> None:
         with self._lock:
@@ -71,12 +71,12 @@ class Stored:
     sessions: frozenset[str] = frozenset()
     """Sessions that stored any."""
     said: Mapping[int, int] = field(default_factory=dict)
-    """Of each unit a number that is equal where the same was said."""
+    """Text number of each unit: equal for equal texts."""
     keywords: KeywordIndex = field(default_factory=KeywordIndex)
     rendered: Rendered = field(default_factory=Rendered)
 
     def around(self, numbers: Collection[int], steps: int) -> list[int]:
-        """Ids of these units and of those at most `steps` before or after them in conversation order."""
+        """Return the ids of these units and of those at most `steps` before or after them in conversation order."""
         places = [place for number in set(numbers) if (place := self.places.get(number)) is not None]
         near = {other for place in places for other in range(place - steps, place + steps + 1)}
         return [self.order[place] for place in sorted(near) if 0 <= place < len(self.order)]
@@ -122,20 +122,20 @@ class Stored:
 
     def _episodes(self, new: Sequence[tuple[Node, UnitMetadata]]) -> list[int]:
         """Episodes of new units, counted from the last one's; units of two sessions are never of one."""
-        found: list[int] = []
+        result: list[int] = []
         before = self.nodes[self.order[-1]].session_id if self.order else None
         last = self.last
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             heard = [one for _, one in several]
             known = [last] if last is not None and session == before else []
             counted = episodes([(one.when, one.time, one.stored) for one in (*known, *heard)])[len(known) :]
-            begun = (found[-1] if found else 0) + (0 if known or before is None else 1)
-            found += [begun + episode for episode in counted]
+            begun = (result[-1] if result else 0) + (0 if known or before is None else 1)
+            result += [begun + episode for episode in counted]
             before, last = session, heard[-1]
-        return found
+        return result
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
-        """A copy with unsaved units appended. For previews."""
+        """Return a copy with unsaved units appended. For previews."""
         return replace(self.with_units(new), rendered=Rendered())
 
 
@@ -153,7 +153,7 @@ class UnitCache:
             self._stored = Stored()
 
     def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
-        """All stored units of these sessions, oldest session first, brought up to date with the database."""
+        """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
             if sessions != self._sessions:
                 self._stored, self._sessions = Stored(), sessions

@@ -12,8 +12,8 @@ from memory_core.events import expand
 from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.planning.boosts import informativeness
 from memory_core.planning.speech import date_line, parse_message, speaker_of
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
-from memory_core.store.vectors import Node
+from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
+from memory_core.store.vector_rows import Node
 from memory_core.text import stems
 
 Unit = Literal["message", "turn", "batch"]
@@ -29,13 +29,13 @@ class UnitMetadata:
     speakers: frozenset[str]
     """Folded names of the speakers, or roles where there is no name."""
     names: frozenset[str]
-    """Those of `speakers` that are names."""
+    """Speakers that are names."""
     person: bool
-    """Whether a user speaks, or an assistant with a name."""
+    """True if a user speaks, or an assistant with a name."""
     when: str | None
     """Time given with its first message that has one, as written."""
     time: float | None
-    """That time in seconds since 1970."""
+    """Same time in seconds since 1970."""
     stored: float
     """Time of storing its first message, in seconds since 1970."""
     day: str
@@ -55,16 +55,16 @@ HEARD_VERSION = 1
 
 def kept_heard(texts: Sequence[str | None]) -> list[UnitMetadata | None]:
     """Parse stored metadata; None where there is none, or of another version."""
-    found: list[UnitMetadata | None] = []
+    result: list[UnitMetadata | None] = []
     for values in json.loads(f"[{','.join(text or 'null' for text in texts)}]"):  # one text for all is faster
         if values is None or values[0] != HEARD_VERSION:
-            found.append(None)
+            result.append(None)
             continue
         _, stemmed, names, others, person, when, time, stored, day, informativeness = values
         speakers = frozenset((*names, *others))
         stems = tuple(stemmed.split(" ")) if stemmed else ()
-        found.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
-    return found
+        result.append(UnitMetadata(stems, informativeness, speakers, frozenset(names), person, when, time, stored, day))
+    return result
 
 
 def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
@@ -89,14 +89,14 @@ def units_of(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredM
 
 
 def searchable(messages: Sequence[StoredMessage], unit: Unit) -> list[list[StoredMessage]]:
-    """Units with words, which alone are stored."""
+    """Return the units with words, which alone are stored."""
     return [several for several in units_of(messages, unit) if search_words(several)]
 
 
 def messages_of(
     connection: Connection, session_id: str, cache: MessageCache, nodes: Iterable[Node]
 ) -> dict[int, list[StoredMessage]]:
-    """Messages of stored units by unit id, read together; units whose messages are gone are missing.
+    """Return the messages of stored units by unit id, read together; units whose messages are gone are missing.
 
     `session_id` is the session of those that name none.
     """
@@ -112,17 +112,17 @@ def messages_of(
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:
-    """Text of a unit for display and counting."""
+    """Return the text of a unit for display and counting."""
     return "\n".join(text for message in unit if (text := message_text(message.message)))
 
 
 def search_words(unit: Sequence[StoredMessage]) -> str:
-    """Text of a unit for embedding and search: without speaker and time where they precede the words."""
+    """Return the text of a unit for embedding and search: without speaker and time where they precede the words."""
     return "\n".join(words for message in unit if (words := parse_message(message.message).words))
 
 
 def node_words(connection: Connection, session_id: str, cache: MessageCache, nodes: Sequence[Node]) -> list[str]:
-    """Texts to embed for stored units."""
+    """Return the texts to embed for stored units."""
     units = messages_of(connection, session_id, cache, nodes)
     return [search_words(units.get(node.number, ())) for node in nodes]
 

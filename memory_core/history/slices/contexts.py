@@ -10,16 +10,16 @@ def is_context(event: Event) -> TypeGuard[ContextBuilt]:
 
 
 def places_of(event: ContextBuilt) -> list[int]:
-    """Sequence numbers of the messages of a context, as they stood in it.
+    """Return the sequence numbers of a context's messages, in their order in it.
 
-    What was said is in the order in which it was said; another program's prompt is in its own.
+    That is the order of the conversation, or another program's own order.
     """
     seqs = [*expand(event.pinned), *expand(event.queue)]
     return sorted(seqs) if event.known == "built" else seqs
 
 
 def context_of(record: EventRecord) -> ContextBuilt:
-    """The context that a record contains.
+    """Return the context that a record contains.
 
     Raises:
         TypeError: the record is of another event.

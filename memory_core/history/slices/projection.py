@@ -3,13 +3,13 @@
 from collections.abc import Collection
 
 from memory_core.events import EventRecord, SessionReset
-from memory_core.history.slices import blocks, deliveries, facts, graph, messages, vectors
-from memory_core.history.slices.blocks import Blocks
-from memory_core.history.slices.deliveries import Deliveries
-from memory_core.history.slices.facts import Facts
-from memory_core.history.slices.graph import PastGraph
-from memory_core.history.slices.messages import NOTHING, Messages
-from memory_core.history.slices.vectors import Vectors
+from memory_core.history.slices import block_slice, delivery_slice, fact_slice, graph_slice, message_slice, vector_slice
+from memory_core.history.slices.block_slice import Blocks
+from memory_core.history.slices.delivery_slice import Deliveries
+from memory_core.history.slices.fact_slice import Facts
+from memory_core.history.slices.graph_slice import PastGraph
+from memory_core.history.slices.message_slice import NOTHING, Messages
+from memory_core.history.slices.vector_slice import Vectors
 
 
 class Projection:
@@ -29,26 +29,26 @@ class Projection:
         """Apply an event and return the sequence numbers of the messages it forgot."""
         self.session_id = self.session_id or record.session_id
         kind, gone = type(record.event), NOTHING
-        if kind in facts.HANDLED:
+        if kind in fact_slice.HANDLED:
             self.facts.apply(record)
         if record.session_id != self.session_id:
             return gone
-        if kind in messages.HANDLED:
+        if kind in message_slice.HANDLED:
             gone = self.messages.apply(record)
         if kind is SessionReset:
             self.facts.forget({(record.session_id, seq) for seq in gone})
             self.graph.forget(gone)
             self.vectors.forget(gone)
             self.deliveries.forget()
-        if kind in blocks.HANDLED:
+        if kind in block_slice.HANDLED:
             removed = self.blocks.apply(record)
             if removed is not None and record.actor != "engine":  # a person's removal also removes its contents
                 self.deliveries.drop(removed)
                 self.vectors.drop(removed)
-        if kind in deliveries.HANDLED:
+        if kind in delivery_slice.HANDLED:
             self.deliveries.apply(record)
-        if kind in graph.HANDLED:
+        if kind in graph_slice.HANDLED:
             self.graph.apply(record)
-        if kind in vectors.HANDLED:
+        if kind in vector_slice.HANDLED:
             self.vectors.apply(record)
         return gone

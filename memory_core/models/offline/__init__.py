@@ -1,4 +1,4 @@
-"""The rules that stand in for a model: facts, relations, summaries and answers without one. Pure.
+"""Rules that replace a model offline: facts, relations, summaries and answers. Pure.
 
-Fenced: nothing here is imported but by the learners and clients in `models/`, and by what runs without a model.
+Imported only by the learners and clients in `models/`, and by code that runs without a model.
 """

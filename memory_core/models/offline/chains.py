@@ -26,9 +26,9 @@ def joined(relations: Sequence[str]) -> list[str]:
 
 
 def _following(relation: str, first_words: dict[str, list[str]]) -> Iterator[str]:
-    """Relations that begin with words this one ends with."""
+    """Yield the relations that begin with words this one ends with."""
     words = relation.split()
-    for length in range(len(words) - 2, 0, -1):  # a subject and a predicate stand before what they share
+    for length in range(len(words) - 2, 0, -1):  # subject and predicate precede the shared part
         for other in first_words.get(words[-length], ()):
             if other != relation and len(other.split()) > length and other.split()[:length] == words[-length:]:
                 yield other

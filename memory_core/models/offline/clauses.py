@@ -1,7 +1,7 @@
-"""Cutting what people write into sentences and clauses, and leaving out what states nothing. Pure, in linear time.
+"""Split text into sentences and clauses, and drop those that state nothing. Pure, in linear time.
 
-What states nothing: questions, what is only supposed ("if I lived in Rome"), and what is quoted or
-reported. Which clauses hold a fact is `grammar.py`'s business.
+Dropped are questions, suppositions ("if I lived in Rome"), quotations and reported speech. `grammar.py` decides which
+clauses hold a fact.
 """
 
 import re
@@ -11,7 +11,7 @@ from memory_core.models.offline.grammar import word_set
 from memory_core.models.offline.patterns import pattern
 
 SENTENCE_CHARACTERS = 600
-"""Longer sentences are read up to here, which bounds what the patterns look at."""
+"""Maximum characters read of a sentence, which bounds the work of the patterns."""
 _ABBREVIATIONS = word_set(
     """
     mr mrs ms dr prof st jr sr no vs etc e.g i.e approx dept inc ltd co jan feb mar apr jun jul aug sep sept
@@ -55,7 +55,7 @@ _REPORTED = pattern(
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of `text`; quotations are not cut, code and lines quoted with `>` are left out.
+    """Yield the sentences of `text`; quotations are not cut, code and lines quoted with `>` are left out.
 
     >>> list(sentences('Dr. Lee costs 3.50 euros. "Go. Now." is a film'))
     ['Dr. Lee costs 3.50 euros.', '"Go. Now." is a film']
@@ -72,12 +72,12 @@ def sentences(text: str) -> Iterator[str]:
                 continue
         if _is_abbreviation(text, start, end):
             continue
-        yield from _kept(text[start : end.end()])
+        yield from _clean_sentence(text[start : end.end()])
         start = end.end()
-    yield from _kept(text[start:])
+    yield from _clean_sentence(text[start:])
 
 
-def _kept(sentence: str) -> Iterator[str]:
+def _clean_sentence(sentence: str) -> Iterator[str]:
     sentence = " ".join(sentence[: SENTENCE_CHARACTERS * 2].split())[:SENTENCE_CHARACTERS]
     sentence = re.sub(r"^(?:[-*•#]{1,6} |\d{1,2}[.)] )", "", sentence)
     if sentence and not sentence.startswith(">"):
@@ -85,7 +85,7 @@ def _kept(sentence: str) -> Iterator[str]:
 
 
 def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the full stop at `end` belongs to the word before it: `Dr.`, `e.g.`, or an initial."""
+    """Return whether the full stop at `end` belongs to the word before it: `Dr.`, `e.g.`, or an initial."""
     if end.group() != ".":
         return False
     before = text[max(start, end.start() - 12) : end.start()].split()
@@ -101,7 +101,7 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 
 
 def clauses(text: str) -> Iterator[str]:
-    """The clauses of `text` that state something, each without what joins it to the one before.
+    """Yield the clauses of `text` that state something, each without what joins it to the one before.
 
     >>> list(clauses("I live in Porto, do you know it? If I were rich, I would move."))
     ['I live in Porto']

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memory_core.models.base import Condensation, CondensedFact
 from memory_core.models.offline.patterns import pattern
+from memory_core.models.protocols import Condensation, CondensedFact
 from memory_core.text import agreement_key, similarity, stems
 
 SAME = 0.85
@@ -56,10 +56,10 @@ class _Entry:
 
 
 def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
-    """`facts` in at most `target` sentences, or in as many as are pinned.
+    """Condense `facts` into at most `target` sentences, or as many as are pinned.
 
-    `stands_for` names every fact whose words went into a sentence; a fact left out is named nowhere. A fact that
-    was not changed has the category `other`, which says nothing: the engine knows its category.
+    `stands_for` lists every fact whose words went into a sentence; omitted facts are not listed. An unchanged fact has
+    the neutral category `other`, as the engine knows its category.
 
     >>> [fact.text for fact in condense_by_rules(["Ana likes jazz", "Ana likes tea"], pinned=[], target=1).facts]
     ['Ana likes jazz and tea']
@@ -73,27 +73,27 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
 
 
 def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
-    """Each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
-    kept: list[_Entry] = []
+    """Return each group of near-duplicates as one: the pinned, else the fullest, else the newest of them."""
+    kept_entries: list[_Entry] = []
     # Only entries that agree in numbers and negations and share a stem can be this similar.
     places: dict[tuple[object, str], set[int]] = {}
     for entry in entries:
         agreement = agreement_key(entry.text)
         keys = [(agreement, stem) for stem in {*stems(entry.text)} or {""}]
         candidates = sorted(set().union(*(places.get(key, ()) for key in keys)))
-        twin = next((i for i in candidates if similarity(entry.text, kept[i].text) >= SAME), None)
-        if twin is None or (entry.pinned and kept[twin].pinned):
-            kept.append(entry)
+        twin = next((i for i in candidates if similarity(entry.text, kept_entries[i].text) >= SAME), None)
+        if twin is None or (entry.pinned and kept_entries[twin].pinned):
+            kept_entries.append(entry)
             for key in keys:
-                places.setdefault(key, set()).add(len(kept) - 1)
+                places.setdefault(key, set()).add(len(kept_entries) - 1)
             continue
         for key in keys:
             places.setdefault(key, set()).add(twin)
-        other = kept[twin]
+        other = kept_entries[twin]
         newer = not other.pinned and (entry.pinned or len(stems(entry.text)) >= len(stems(other.text)))
         winner = entry if newer else other
-        kept[twin] = _Entry(winner.text, other.stands_for + entry.stands_for, winner.pinned)
-    return kept
+        kept_entries[twin] = _Entry(winner.text, other.stands_for + entry.stands_for, winner.pinned)
+    return kept_entries
 
 
 def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
@@ -133,5 +133,5 @@ def _most_specific(entries: list[_Entry], target: int) -> list[_Entry]:
 
 
 def _specificity(text: str) -> int:
-    """Content words, with numbers and names inside the sentence counted twice."""
+    """Return content words, with numbers and names inside the sentence counted twice."""
     return len(stems(text)) + len(re.findall(r"\d+|(?<=\s)[A-Z]\w+", text))

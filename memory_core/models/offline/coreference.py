@@ -1,4 +1,4 @@
-"""Reading a text clause by clause, where "she" and "it" mean whom and what was named before. Pure."""
+"""Resolve "she" and "it" while reading a text clause by clause. Pure."""
 
 import re
 from dataclasses import dataclass, field

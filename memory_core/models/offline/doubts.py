@@ -1,7 +1,7 @@
 """Open questions of facts found by rules: such a fact needs review before it is shown to a model. Pure.
 
-`sense` leaves out what makes no sense alone. This is what does, and would still have to be explained: which project,
-which tour. A person who was there knows, or rejects it.
+`sense` drops facts that make no sense alone. Here are those that do but leave a question open: which project, which
+tour. A person can answer it, or reject the fact.
 """
 
 import re
@@ -36,7 +36,7 @@ _AHEAD = pattern(
 
 
 def doubt(text: str) -> str | None:
-    """Open question about a fact, for a person to settle, as a sentence; None where nothing is open.
+    """Return an open question about a fact as a sentence; None if there is none.
 
     >>> doubt("The user got some possible leads")
     'Does not say which leads.'
@@ -47,10 +47,10 @@ def doubt(text: str) -> str | None:
         return f"An opinion on {praised['of']}, told as a fact."
     if _AHEAD.search(text):
         return "A plan for a time that is past."
-    found = _SOME_PLACE.search(text)
-    if found is None and _NAMED.search(text):
+    match = _SOME_PLACE.search(text)
+    if match is None and _NAMED.search(text):
         return None
-    found = found or _WHICH.search(text) or _THE_GROUP.search(text)
-    if found is not None:
-        return f"Does not say which {found['what'].lower()}."
+    match = match or _WHICH.search(text) or _THE_GROUP.search(text)
+    if match is not None:
+        return f"Does not say which {match['what'].lower()}."
     return "Does not say what is played." if _PLAYED.search(text) else None

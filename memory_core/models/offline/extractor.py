@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
-from memory_core.models.base import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.models.learners import RuleBased
 from memory_core.models.offline.clauses import clauses, only_asks
 from memory_core.models.offline.condensing import condense_by_rules
@@ -31,10 +30,11 @@ from memory_core.models.offline.grammar import (
     word_set,
 )
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.phrases import budget, called, relatives, standing
+from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
 from memory_core.models.offline.sense import stands_alone
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
+from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
 from memory_core.planning.reasons import unread
 from memory_core.text import stems
 
@@ -58,14 +58,14 @@ _VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
     "is are was were be been has have had do does did can could will must may"
 )
 _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
-"""How a rule begins that needs no verb: "no peanuts for Ana"."""
+"""Beginnings of a rule without a verb: "no peanuts for Ana"."""
 
 
 class RuleExtractor(RuleBased):
     """Facts by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """Facts the user states in `messages`, in the order said, without repetition and without the `known`."""
+        """Return facts the user states in `messages`, in the order said, without repetition and without the `known`."""
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
@@ -90,7 +90,7 @@ class RuleExtractor(RuleBased):
             if len(facts) == before:
                 nothing[index] = again or why_nothing(message)
         held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
-        return Extraction(  # what is denied must not displace what is stated beside it
+        return Extraction(  # a denial must not displace a statement in the same sentence
             tuple(
                 replace(fact, slot=None) if no and fact.slot in held else fact
                 for fact, no in zip(facts, negated, strict=True)
@@ -108,14 +108,14 @@ def _key(text: str) -> tuple[str, ...]:
 
 
 def why_nothing(message: ChatMessage) -> NothingFound:
-    """Why the rules find nothing in a message."""
+    """Return the reason why the rules find nothing in a message."""
     if message.role is not MessageRole.USER:
         return NothingFound(unread(message).code)
     return NothingFound("question" if only_asks(message_text(message)) else "no_rule")
 
 
 def facts_in(text: str) -> Iterator[StatedFact]:
-    """The facts that one text of a user states, in order."""
+    """Yield the facts that one text of a user states, in order."""
     antecedents = Antecedents()
     for clause in clauses(text):
         yield from relatives(clause)
@@ -123,10 +123,10 @@ def facts_in(text: str) -> Iterator[StatedFact]:
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
-    """Facts of one clause: by its fixed shape, else by its statement."""
-    for rule in (budget, _remembered, standing, called):
-        if (found := rule(clause)) is not None:
-            yield found
+    """Yield the facts of one clause: by its fixed shape, else by its statement."""
+    for rule in (budget, _remembered, standing_instruction, called):
+        if (fact := rule(clause)) is not None:
+            yield fact
             return
     if statement is None:
         if _BARE_LIMIT.fullmatch(clause) and NUMBER.search(clause) and not YOU.search(clause):
@@ -138,9 +138,9 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[State
         # what all of them do, each of them does, but not together
         statement = replace(statement, subject=USER, rest=_TOGETHER.sub("", statement.rest).strip())
     for judge in (naming, being, having, tasting, living, aiming, doing):
-        if (found := judge(statement)) is not None:
-            if len(found.text) <= FACT_CHARACTERS:
-                yield found
+        if (fact := judge(statement)) is not None:
+            if len(fact.text) <= FACT_CHARACTERS:
+                yield fact
             return
 
 
@@ -167,6 +167,6 @@ def _remembered(clause: str) -> StatedFact | None:
 
 
 def _whole(text: str) -> bool:
-    """Does it say something of what it names? "Ana's flight BA 12" does not."""
+    """Return whether it states something about its subject. "Ana's flight BA 12" does not."""
     words = re.findall(r"[\w'’-]+", text.lower())
     return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)

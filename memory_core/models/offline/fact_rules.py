@@ -34,7 +34,7 @@ from memory_core.models.offline.wording import ALONE, StatedFact, concrete, date
 
 
 def naming(said: Statement) -> StatedFact | None:
-    """Names of the user, of relatives and of pets."""
+    """Return the names of the user, of relatives and of pets."""
     if said.verb != "be" or said.kind not in ("be", "was") or said.negated:
         return None
     rest = said.rest.split(",")[0].split(" and ")[0].strip()
@@ -63,10 +63,10 @@ def being(said: Statement) -> StatedFact | None:
         return _arrangement(said)
     if said.subject == GROUP:
         return fact(said, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
-    own = re.fullmatch(rf"{USER}'s (.+)", said.subject)
-    if own and FAVOURITE.fullmatch(own[1]):
-        return fact(said, "preference", f"user.{own[1].lower()}")
-    if own and not OWN_NOUN.fullmatch(own[1]):
+    possession = re.fullmatch(rf"{USER}'s (.+)", said.subject)
+    if possession and FAVOURITE.fullmatch(possession[1]):
+        return fact(said, "preference", f"user.{possession[1].lower()}")
+    if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
     if CONDITION.match(rest):
         return fact(said, "health")
@@ -78,7 +78,7 @@ def being(said: Statement) -> StatedFact | None:
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
         return fact(said, "personal", slot_of(said, "birthday" if dated else "origin"))
     if said.kind == "was":
-        return fact(said, "plan") if own and DATE.search(rest) else None
+        return fact(said, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
         return fact(said, "preference")
     if STATUS.match(rest):
@@ -93,11 +93,11 @@ def being(said: Statement) -> StatedFact | None:
         return fact(replace(said, rest=f"{age[1]} years old"), "personal", slot_of(said, "age"))
     if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
         return fact(said, "relationship")
-    if own and re.fullmatch(r"birthday|anniversary", own[1], re.I) and DATE.search(rest):
-        return fact(said, "personal", f"user.{own[1].lower()}")
+    if possession and re.fullmatch(r"birthday|anniversary", possession[1], re.I) and DATE.search(rest):
+        return fact(said, "personal", f"user.{possession[1].lower()}")
     if re.search(r"'s (?:birthday|anniversary)$", said.subject) and DATE.search(rest):
         return fact(said, "relationship", f"{slug(said.subject)}")
-    if own and re.search(r"\b(?:budget|limit)$", own[1], re.I):
+    if possession and re.search(r"\b(?:budget|limit)$", possession[1], re.I):
         amount = fact(replace(said, subject="The budget"), "constraint", "budget")
         return amount if MONEY.search(rest) else None
     if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
@@ -106,8 +106,8 @@ def being(said: Statement) -> StatedFact | None:
         r"(?:coming|arriving|leaving|on|at|in|away|due|open|closed|booked|scheduled|called|named|now) ?", rest
     ) and (DATE.search(rest) or TIME.search(rest)):
         return fact(said, "plan", dated_slot(said))
-    if own:
-        return fact(said, "personal" if not re.search(RELATION, own[1]) else "relationship")
+    if possession:
+        return fact(said, "personal" if not re.search(RELATION, possession[1]) else "relationship")
     return None
 
 
@@ -151,10 +151,10 @@ def having(said: Statement) -> StatedFact | None:
         whose = "the user's" if said.subject == USER else f"{said.subject}'s"
         return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
     if said.said.startswith("had"):
-        known = re.match(
+        known_match = re.match(
             r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
         )
-        return fact(said, "other") if known else None
+        return fact(said, "other") if known_match else None
     if ILLNESS.match(rest):
         return fact(said, "health")
     if re.match(
@@ -200,7 +200,7 @@ def tasting(said: Statement) -> StatedFact | None:
 
 
 def living(said: Statement) -> StatedFact | None:
-    """Where somebody lives and what they work as."""
+    """Extract where somebody lives and what they work as."""
     if said.verb == "live" and said.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", said.rest)
         current = said.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", said.rest)
@@ -246,7 +246,7 @@ def aiming(said: Statement) -> StatedFact | None:
 
 
 def doing(said: Statement) -> StatedFact | None:
-    """Habits, what is under way, what was done."""
+    """Extract habits, ongoing and past activities."""
     if not _is_somebody(said):
         timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
         exact = NUMBER.search(said.rest) or TIME.search(said.rest)
@@ -264,18 +264,18 @@ def doing(said: Statement) -> StatedFact | None:
 
 
 def _is_thing(said: Statement) -> bool:
-    """Whether the subject is something such as "The dinner", not the user or what is theirs."""
+    """Return whether the subject is a thing such as "The dinner", not the user or something of theirs."""
     return said.subject.startswith("The ") and not said.subject.startswith(USER)
 
 
 def _is_somebody(said: Statement) -> bool:
-    """Whether the subject is a person or an animal."""
+    """Return whether the subject is a person or an animal."""
     theirs = said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", said.subject)
     return not (_is_thing(said) or theirs)
 
 
 def _able(said: Statement) -> str | None:
-    """The category of what somebody can, must or will do; None when it is no fact."""
+    """Return the category of an ability, duty or plan; None if it is no fact."""
     verb = said.verb
     if said.negated and verb in ("eat", "drink", "have"):
         return "health"
@@ -291,7 +291,7 @@ def _able(said: Statement) -> str | None:
 
 
 def _habitual(said: Statement) -> str | None:
-    """The category of a habit; None when it is no fact."""
+    """Return the category of a habit; None when it is no fact."""
     verb = said.verb
     if verb == "suffer" or (said.negated and verb in ("eat", "drink", "smoke")):
         return "health"
@@ -305,12 +305,12 @@ def _habitual(said: Statement) -> str | None:
 
 
 def _former(said: Statement) -> str | None:
-    """The category of what somebody used to do; None when it is no fact."""
+    """Return the category of a former habit; None if it is no fact."""
     return "other" if said.verb in HABITS | TASTES else None
 
 
 def _underway(said: Statement) -> str | None:
-    """The category of what somebody is doing; None when it is no fact."""
+    """Return the category of an ongoing activity; None if it is no fact."""
     verb, rest = said.verb, said.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
         if verb in ("look", "think"):
@@ -335,7 +335,7 @@ def _underway(said: Statement) -> str | None:
 
 
 def _done(said: Statement) -> str | None:
-    """The category of what somebody did; None when it is no fact."""
+    """Return the category of a past activity; None if it is no fact."""
     verb, rest = said.verb, said.rest
     if verb not in EVENTS or said.negated or not specific(DATE.sub("", rest)):
         return None

@@ -1,10 +1,10 @@
-"""The small grammar that turns a clause into a statement about somebody. Pure.
+"""Grammar that turns a clause into a statement about a subject. Pure.
 
     clause      "I've always loved jazz"          "my sister Ana lives in Porto"
     statement   subject "The user", verb "love"   subject "The user's sister", verb "live"
 
 Only the verbs of `VERBS` are known, and every pattern is anchored at the start of the clause, so
-that a clause of another shape gives nothing. What a statement is worth is `rules.py`'s business.
+that a clause of another shape gives nothing. `fact_rules.py` decides which statements are facts.
 """
 
 import re
@@ -17,12 +17,12 @@ GROUP = "The user's group"
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a list written as running text."""
+    """Return the words of a list written as running text."""
     return frozenset(text.split())
 
 
 NAME = r"[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ-]{1,25}"
-"""One word of a name; `NOT_NAMES` are capitalised for other reasons."""
+"""Pattern of one word of a name; `NOT_NAMES` are capitalised for other reasons."""
 NOT_NAMES = word_set(
     """
     the this that these those there here it he she they we you my your his her our their its what which who
@@ -93,12 +93,12 @@ _PARTICIPLES = {
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Parsed clause: a subject and what is said of it."""
+    """Parsed clause: subject and predicate."""
 
     subject: str
-    """As written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
+    """Subject as written in a fact: `The user`, `Ana`, `The user's sister`, `The dinner`."""
     kind: str
-    """Of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
+    """Form of the verb: `be`, `have`, `present`, `past`, `perfect`, `gerund` (is doing), `modal`, `used` (used to)."""
     verb: str
     """The base form: `live`, `be`."""
     said: str
@@ -108,7 +108,7 @@ class Statement:
     negated: bool = False
 
     def text(self, rest: str | None = None) -> str:
-        """The statement as a sentence without a full stop, with another `rest` where one is given."""
+        """Return the statement as a sentence without a full stop; `rest` replaces its own."""
         return " ".join(filter(None, [self.subject, self.said, self.rest if rest is None else rest]))
 
 
@@ -237,7 +237,7 @@ def parse(clause: str, *, antecedent: str | None = None, thing: str | None = Non
 
 
 def _subject_ends(clause: str) -> list[int]:
-    """Where the subject may end: at once for a pronoun, else after each of the first words."""
+    """Return possible ends of the subject: directly after a pronoun, else after each of the first words."""
     if pronoun := _PRONOUN.match(clause):
         return [pronoun.end()]
     if not _OPENING.match(clause):
@@ -271,14 +271,14 @@ def _subject(words: str, antecedent: str | None, thing: str | None) -> str | Non
     return words if re.fullmatch(rf"{NAME}(?: {NAME}){{0,2}}|{NAME}'s [a-z -]{{2,40}}", words) else None
 
 
-def _kept(adverbs: str | None) -> list[str]:
+def _adverbs(adverbs: str | None) -> list[str]:
     return [word for word in (adverbs or "").split() if word in _KEPT_ADVERBS]
 
 
 def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | None:
-    """The statement of a predicate, with its verb in the third person."""
+    """Return the statement of a predicate, with its verb in the third person."""
     word = (match["verb"] or "").lower()
-    adverbs = _kept(match["lead"]) + _kept(match["adverb"]) + _kept(match["adverb2"])
+    adverbs = _adverbs(match["lead"]) + _adverbs(match["adverb"]) + _adverbs(match["adverb2"])
     rest = clause[match.end() :].strip(" ,.!")
     whole = clause[match.start("verb") :].strip(" ,.!") if match["verb"] else rest
     negated = bool(
@@ -287,13 +287,13 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     negated = negated or "never" in adverbs
     plural = _is_plural(subject)
 
-    def said(*words: str) -> str:
+    def join(*words: str) -> str:
         return " ".join(filter(None, words))
 
     kept = " ".join(adverbs)
     auxiliary = match["be"] or match["aren"] or match["have"] or match["haven"] or match["dont"] or ""
     if not plural and not _PRONOUN.match(clause) and _OF_MANY.fullmatch(auxiliary.strip()):
-        return None  # "Kids have fun", "Must have been cold": what stands there is no name
+        return None  # "Kids have fun", "Must have been cold": the subject is no name
     be = (match["be"] or match["aren"] or "").strip()
     if be:
         possessive = be == "'s" and not (_PRONOUN.match(clause) or subject.endswith(" name") or _AFTER_S.match(whole))
@@ -305,23 +305,23 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if match["been"]:  # "she's been"
             return None
         if word in GERUND and rest != "":
-            return Statement(subject, "gerund", GERUND[word], said(form, no, kept, word), rest, negated)
+            return Statement(subject, "gerund", GERUND[word], join(form, no, kept, word), rest, negated)
         if not whole:
             return None
-        return Statement(subject, "was" if past else "be", "be", said(form, no, kept), whole, negated)
+        return Statement(subject, "was" if past else "be", "be", join(form, no, kept), whole, negated)
     have = (match["have"] or match["haven"] or "").strip()
     if have:
         form = "had" if have == "had" else ("have" if plural else "has")
         no = "not" if match["not2"] or match["haven"] else ""
         if match["been"]:
             if word in GERUND:
-                return Statement(subject, "gerund", GERUND[word], said(form, no, kept, "been", word), rest, negated)
-            return Statement(subject, "been", "be", said(form, no, kept, "been"), whole, negated) if whole else None
+                return Statement(subject, "gerund", GERUND[word], join(form, no, kept, "been", word), rest, negated)
+            return Statement(subject, "been", "be", join(form, no, kept, "been"), whole, negated) if whole else None
         if word in PAST or word in _PARTICIPLES:
             lemma = _PARTICIPLES.get(word) or PAST[word]
-            return Statement(subject, "perfect", lemma, said(form, no, kept, word), rest, negated)
+            return Statement(subject, "perfect", lemma, join(form, no, kept, word), rest, negated)
         return (
-            Statement(subject, "have", "have", said(kept, form, no), whole, negated)
+            Statement(subject, "have", "have", join(kept, form, no), whole, negated)
             if whole and have != "'ve"
             else None
         )
@@ -330,29 +330,29 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word != "have":
             return None
         form = "did not" if past else ("do not" if plural else "does not")
-        return Statement(subject, "past" if past else "present", word, said(form, kept, word), rest, True)
+        return Statement(subject, "past" if past else "present", word, join(form, kept, word), rest, True)
     if match["modal"]:
         form = {"can't": "cannot", "can not": "cannot", "won't": "will not", "'ll": "will", "mustn't": "must not"}.get(
             match["modal"].strip(), match["modal"].strip()
         )
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
-        return Statement(subject, "modal", word, said(form, kept, word), rest, form.endswith("not"))
+        return Statement(subject, "modal", word, join(form, kept, word), rest, form.endswith("not"))
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
-        return Statement(subject, "used", word, said(kept, "used to", word), rest)
+        return Statement(subject, "used", word, join(kept, "used to", word), rest)
     if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
         return Statement(
-            subject, "past", "read", said(kept, word), rest, negated
+            subject, "past", "read", join(kept, word), rest, negated
         )  # the same form; habits name no one book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
-        return Statement(subject, "present", word, said(kept, no, word if plural else THIRD[word]), rest, negated)
+        return Statement(subject, "present", word, join(kept, no, word if plural else THIRD[word]), rest, negated)
     if word in BASE and subject not in (USER, GROUP):
-        return Statement(subject, "present", BASE[word], said(kept, no, word), rest, negated)
+        return Statement(subject, "present", BASE[word], join(kept, no, word), rest, negated)
     if word in PAST:
-        return Statement(subject, "past", PAST[word], said(kept, no, word), rest, negated)
+        return Statement(subject, "past", PAST[word], join(kept, no, word), rest, negated)
     return None
 
 
@@ -360,7 +360,7 @@ _SEVERAL = word_set("parents kids children friends grandparents sisters brothers
 
 
 def _is_plural(subject: str) -> bool:
-    """Whether several are meant; one word is a name or none."""
+    """Return whether the subject is plural; a single word counts as a name."""
     last = subject.rsplit(" ", 1)[-1].lower()
     return (" " in subject and last in _SEVERAL) or (
         subject.startswith("The ") and last.endswith("s") and not last.endswith("ss") and subject != USER

@@ -1,6 +1,6 @@
 """Regular expressions that are compiled when they are first used.
 
-The offline rules have 150 of them. Compiling them all takes 0.1 s, and whoever opens the app's first page waits for it.
+The offline rules have 150 of them. Compiling all takes 0.1 s, which would delay the app's first page.
 """
 
 import re
@@ -8,7 +8,7 @@ from typing import Any, cast
 
 
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
-    r"""As `re.compile`, but later: what is wrong with `text` is found out at the first use.
+    r"""Compile a pattern lazily; errors in `text` surface at its first use.
 
     >>> pattern(r"\d+").findall("3 of 10")
     ['3', '10']
@@ -21,7 +21,7 @@ class _Pattern:
         self._given = (text, flags)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # whoever copies it asks for these before anything is set
+        if name.startswith("__"):  # `copy` asks for these before any attribute is set
             raise AttributeError(name)
         value = getattr(re.compile(*self._given), name)
         setattr(self, name, value)  # from now on it is found without coming here

@@ -67,7 +67,7 @@ def budget(clause: str) -> StatedFact | None:
     return None
 
 
-def standing(clause: str) -> StatedFact | None:
+def standing_instruction(clause: str) -> StatedFact | None:
     """ "Always answer in English": a wish for every reply."""
     match = _STANDING.fullmatch(clause)
     text = in_third_person(match["what"]) if match else None

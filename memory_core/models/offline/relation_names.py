@@ -15,7 +15,7 @@ _ONLY_PROPER = pattern(
     r"again|because|but|so|these|this|right|currently|still|any ?more|any longer|when|where|after|before|during|"
     r"together|alone|yesterday|today|tomorrow|tonight|recently|though|who|which)\b)"
 )
-"""A name that nothing follows which may belong to it: in `Porto airport` there is none."""
+"""A name not followed by a word that may belong to it: `Porto airport` has none."""
 
 _DATE = pattern(
     rf"(?:now )?(?:on |in |by |at |for |until |the )?(?:the )?(?P<date>"
@@ -74,13 +74,13 @@ def type_of(name: str, otherwise: str = "other") -> str:
 
 
 def proper(text: str) -> str | None:
-    """The name that a text begins with; None when it does not."""
+    """Return the name that a text begins with; None when it does not."""
     match = _ONLY_PROPER.match(text.removeprefix("the "))
     return match[1] if match and is_name(match[1]) else None
 
 
 def is_name(name: str) -> bool:
-    """Is a capitalised word or several of them a name, and not a word that only begins a sentence?"""
+    """Return whether capitalised words are a name, rather than just the beginning of a sentence."""
     words = name.split()
     return words[0].lower().removesuffix("'s") not in NOT_NAMES and words[0] not in ("I", "I'm") and len(name) <= 60
 
@@ -114,22 +114,22 @@ def thing(text: str, *, article: bool = False) -> str | None:
 
 
 def things(text: str) -> list[str]:
-    """The things of a list: `jazz, blues and tango`. Empty when the first of them is none."""
-    found: list[str] = []
+    """Split a list: `jazz, blues and tango`. Empty if its first item is no thing."""
+    result: list[str] = []
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
         if name is None or (
-            found and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != found[0].istitle())
+            result and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != result[0].istitle())
         ):
             break
-        found.append(name)
+        result.append(name)
         if thing(part) is None or len(part.split()) > len(name.split()) + 1:
             break
-    return found
+    return result
 
 
 def date(text: str) -> str | None:
-    """The date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
+    """Return the date that a text begins with, in one wording: `the 14th of March` is `14 March`."""
     match = _DATE.match(text)
     if match is None:
         return None
@@ -138,7 +138,7 @@ def date(text: str) -> str | None:
 
 
 def organisation(text: str) -> str | None:
-    """An organisation or a place: a name, or `the hospital`."""
+    """Return an organisation or a place: a name, or `the hospital`."""
     name = proper(text)
     if name is not None:
         return name

@@ -8,7 +8,6 @@ nothing is found.
 import re
 from collections.abc import Callable, Iterator
 
-from memory_core.models.base import FoundRelation as Triple
 from memory_core.models.offline.clauses import clauses
 from memory_core.models.offline.coreference import Antecedents
 from memory_core.models.offline.fact_rules import naming
@@ -28,6 +27,7 @@ from memory_core.models.offline.relation_names import (
     type_of,
 )
 from memory_core.models.offline.wording import YOU
+from memory_core.models.protocols import FoundRelation as Triple
 
 _MONEY = pattern(
     r"(?:at most |up to |about |around )?"
@@ -69,7 +69,7 @@ _PAST = ("used", "past")
 
 
 def relations_in(text: str) -> Iterator[Triple]:
-    """The relations that one text of a user states, in order, each once."""
+    """Yield the relations that one text of a user states, in order, each once."""
     antecedents = Antecedents()
     seen: set[Triple] = set()
     employers: dict[str, str] = {}
@@ -94,12 +94,12 @@ def _kin(clause: str) -> Iterator[Triple]:
     """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
         return  # "my girlfriend, Toby and I": Toby may be another one
-    for found in relatives(clause):
-        yield from _told(found.text)
+    for fact in relatives(clause):
+        yield from _relation_in_fact(fact.text)
 
 
-def _told(fact: str) -> Iterator[Triple]:
-    """The relation of a fact such as "Ana is the user's sister"."""
+def _relation_in_fact(fact: str) -> Iterator[Triple]:
+    """Yield the relation of a fact such as "Ana is the user's sister"."""
     match = _SAID_OF.fullmatch(fact)
     if match is not None and is_name(match["name"]):
         whose = USER if match["user"] else match["whose"]
@@ -116,8 +116,8 @@ def _told(fact: str) -> Iterator[Triple]:
 
 
 def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
-    if (found := called(clause)) is not None:
-        yield from _told(found.text)
+    if (fact := called(clause)) is not None:
+        yield from _relation_in_fact(fact.text)
         return
     for shape in (_OWNED, _OF):
         if match := shape.fullmatch(clause):
@@ -128,8 +128,8 @@ def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -
         return
     if said is None or said.subject == GROUP or YOU.search(said.rest):
         return
-    if (found := naming(said)) is not None:
-        yield from _told(found.text)
+    if (fact := naming(said)) is not None:
+        yield from _relation_in_fact(fact.text)
         return
     subject = _subject(said.subject)
     if subject is not None:
@@ -161,8 +161,8 @@ def _attribute(match: re.Match[str]) -> Iterator[Triple]:
             kind = "person" if what in ("birthday", "anniversary") else type_of(owner, "thing")
             yield Triple(owner, predicate, when, kind, "date")
     elif what == "budget":
-        if found := _MONEY.match(value):
-            yield Triple(owner, "budget", found["sum"], type_of(owner, "thing"), "other")
+        if money := _MONEY.match(value):
+            yield Triple(owner, "budget", money["sum"], type_of(owner, "thing"), "other")
     elif what != "name":
         name = proper(value)
         if name is None:
@@ -224,8 +224,8 @@ def _living(subject: str, said: Statement, employers: dict[str, str]) -> Iterato
     if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
         here = re.match(r"(?:back )?(?:here )?(?:from (?P<old>.+?) )?(?:back )?to (?P<new>.+)", said.rest)
         old = proper(here["old"] + ",") if here and here["old"] else None
-        if here is None and (left := re.match(r"(?:here |away )?from (.+)", said.rest)):
-            old = proper(left[1])
+        if here is None and (origin := re.match(r"(?:here |away )?from (.+)", said.rest)):
+            old = proper(origin[1])
         if old is not None:
             yield Triple(subject, "lives in", old, "person", "place", ended=True)
         if here and (new := proper(here["new"])) is not None:
@@ -327,9 +327,9 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
     kin = re.match(rf"(?P<whose>my|{PROPER}'s) (?P<what>{RELATION})(?=$|[,. ])", rest)
     if kin and not ended and not subject.startswith("The "):
         whose = "the user" if kin["whose"] == "my" else kin["whose"].removesuffix("'s")
-        yield from _told(f"{subject} is {whose}'s {kin['what'].lower()}")
+        yield from _relation_in_fact(f"{subject} is {whose}'s {kin['what'].lower()}")
     elif kin := re.match(rf"the (?P<what>{RELATION}) of (?P<whose>{PROPER})(?=$|[,. ])", rest):
-        yield from _told(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
+        yield from _relation_in_fact(f"{subject} is {kin['whose']}'s {kin['what'].lower()}")
     elif holds := re.match(rf"(?:the|an?) (?P<what>{_HOLDERS}) of (?P<of>.+)", rest):
         if (name := proper(holds["of"])) is not None:
             yield Triple(subject, f"{holds['what']} of", name, "person", type_of(name, "organisation"), ended=ended)

@@ -16,20 +16,20 @@ from itertools import islice
 
 from memory_core.errors import ConfigError, ModelRequestError
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Answer, ModelCall, ToolSpec
 from memory_core.models.offline.chains import joined
 from memory_core.models.offline.clauses import sentences
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE, RELATION, strip_lead_in, word_set
 from memory_core.models.offline.patterns import pattern
-from memory_core.models.offline.tool_calls import MEMORY, told, tool_calls
+from memory_core.models.offline.tool_calls import MEMORY, reply_about_tool_calls, tool_calls
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec
 from memory_core.text import shortened, similarity, stems
 
 NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
 """Share of a question's words, weighted by rarity, that an answer must hold. Set by hand on made-up questions."""
 MANY_CHARACTERS = 100_000
-"""Of a context that are read, the latest; more is no conversation with a person."""
+"""Maximum messages of a context that are read, the latest; more is no conversation with a person."""
 
 _ITEM = pattern(
     r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
@@ -147,24 +147,24 @@ class OfflineStream:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """One sentence an answer may be made of."""
+class _Sentence:
+    """Candidate sentence for an answer."""
 
     text: str
     said: bool
-    """Whether it is the user's own words, as against a fact."""
+    """True for the user's own words, False for a fact."""
 
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
-    """The reply to the last user message, or what the tools called for it gave."""
-    if reported := told(messages):
+    """Return the reply to the last user message, or the results of the tools called for it."""
+    if reported := reply_about_tool_calls(messages):
         return reported
     known, last = _read(messages)
     said = list(islice(sentences(last), 200))
     questions = [sentence for sentence in said if _is_question(sentence)]
     statements = [sentence for sentence in said if sentence not in questions]
     if questions:
-        known += [_Known(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
+        known += [_Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
         return _answer(questions[-1], known)
     content = [
         sentence for sentence in statements if not _GREETING.fullmatch(sentence) and not _THANKS.fullmatch(sentence)
@@ -176,10 +176,10 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
     return _acknowledge(content)
 
 
-def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
+def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
     """Known statements, oldest first (memory before recent messages), and the last user message without its memory."""
-    memory: list[_Known] = []
-    recent: list[_Known] = []
+    memory: list[_Sentence] = []
+    recent: list[_Sentence] = []
     last = ""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     for index, message in enumerate(messages):
@@ -192,28 +192,28 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Known], str]:
         if users and index == users[-1]:
             last = text[:MANY_CHARACTERS]
         elif message.role is MessageRole.USER:
-            recent += [_Known(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
+            recent += [_Sentence(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
     known = [item for item in memory + recent if not (item.said and _is_question(item.text))]
     return known[-2000:], last
 
 
-def _remembered(section: str) -> Iterator[_Known]:
+def _remembered(section: str) -> Iterator[_Sentence]:
     """The sentences of a memory section: facts, relations, what the user said, and lines that are no instructions."""
     items = list(_ITEM.finditer(section))
     related = [item["relation"].strip() for item in items if item["relation"] is not None]
-    yield from (_Known(text, said=False) for text in joined(related))
+    yield from (_Sentence(text, said=False) for text in joined(related))
     for item in items:
         if item["fact"] is not None:
-            yield _Known(item["fact"].strip(), said=False)
+            yield _Sentence(item["fact"].strip(), said=False)
         elif item["relation"] is not None:
-            yield _Known(item["relation"].strip(), said=False)
+            yield _Sentence(item["relation"].strip(), said=False)
         elif item["role"] is not None:
             if item["role"] == "user":
-                yield from (_Known(sentence, said=True) for sentence in sentences(item["said"]))
+                yield from (_Sentence(sentence, said=True) for sentence in sentences(item["said"]))
         else:
             for sentence in sentences(item["line"]):
                 if re.search(r"\w", sentence) and not _TOLD_TO_ASSISTANT.match(sentence):
-                    yield _Known(sentence, said=False)
+                    yield _Sentence(sentence, said=False)
 
 
 def _is_question(sentence: str) -> bool:
@@ -221,17 +221,17 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"”') ").endswith("?") or bool(_QUESTION.match(bare) or _ORDER.match(bare))
 
 
-def _name_of_user(known: Sequence[_Known]) -> str:
+def _name_of_user(known: Sequence[_Sentence]) -> str:
     for item in reversed(known):
-        if found := re.match(r"The user's name is (.+?)\.?$", item.text):
-            return f", {found[1]}"
+        if match := re.match(r"The user's name is (.+?)\.?$", item.text):
+            return f", {match[1]}"
     return ""
 
 
 # --- answering
 
 
-def _answer(question: str, known: Sequence[_Known]) -> str:
+def _answer(question: str, known: Sequence[_Sentence]) -> str:
     chosen = _choose(question, known)
     if not chosen:
         if _ORDER.match(strip_lead_in(question)):
@@ -247,8 +247,8 @@ def _answer(question: str, known: Sequence[_Known]) -> str:
     return " ".join(parts)
 
 
-def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
-    """The one to three sentences that answer `question`; none when nothing matches well enough."""
+def _choose(question: str, known: Sequence[_Sentence]) -> list[_Sentence]:
+    """Return the one to three sentences that answer `question`; none when nothing matches well enough."""
     asked = _Asked(question, known)
     scored = [(score, place) for place, item in enumerate(known) if (score := asked.score(item, place)) is not None]
     if not scored:
@@ -256,7 +256,7 @@ def _choose(question: str, known: Sequence[_Known]) -> list[_Known]:
     scored.sort(key=lambda pair: (-pair[0], -pair[1]))
     most = 3 if asked.open else 2
     margin = 1.0 if asked.open else 0.12
-    chosen: list[_Known] = []
+    chosen: list[_Sentence] = []
     for score, place in scored:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
@@ -272,9 +272,9 @@ def _repeats(text: str, other: str) -> bool:
 
 
 class _Asked:
-    """A question taken apart, to score sentences against."""
+    """Parsed question, to score sentences against."""
 
-    def __init__(self, question: str, known: Sequence[_Known]) -> None:
+    def __init__(self, question: str, known: Sequence[_Sentence]) -> None:
         self._question = question
         bags = [_concepts(set(stems(item.text))) for item in known]
         self._bags = bags
@@ -293,18 +293,18 @@ class _Asked:
         self._number = max(1, len(known))
 
     @staticmethod
-    def _relatives(question: str, known: Sequence[_Known]) -> dict[str, str]:
+    def _relatives(question: str, known: Sequence[_Sentence]) -> dict[str, str]:
         """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
-        found = {}
+        result = {}
         for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
             for item in known:
                 named = re.match(rf"(\w+) is the user's (?:\w+ )?{re.escape(what)}\b", item.text, re.IGNORECASE)
                 if named:
-                    found[what] = named[1]
-        return found
+                    result[what] = named[1]
+        return result
 
-    def score(self, item: _Known, place: int) -> float | None:
-        """How well `item`, the `place`-th thing known, answers; None for not at all."""
+    def score(self, item: _Sentence, place: int) -> float | None:
+        """Return the score how well `item`, at index `place`, answers the question; None if it does not."""
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
             return None
@@ -325,7 +325,7 @@ class _Asked:
         return coverage + 0.3 * exact + fits + recent
 
     def _fits(self, text: str) -> float | None:
-        """A bonus for the kind of thing asked for; None when that cannot be in `text`."""
+        """Return a bonus for the kind of answer asked for; None if `text` cannot hold it."""
         if _WHEN.search(self._question):
             return 0.3 if _DATED.search(text) else None
         if _AMOUNT.search(self._question):
@@ -347,18 +347,18 @@ def _weight(counts: Counter[str], word: str, total: int) -> float:
 
 @cache
 def _empty() -> frozenset[str]:
-    """The stems of `_EMPTY_WORDS`."""
+    """Return the stems of `_EMPTY_WORDS`."""
     return frozenset(stems(_EMPTY_WORDS))
 
 
 @cache
 def _groups() -> tuple[frozenset[str], ...]:
-    """The stems of each group of `_CONCEPTS`."""
+    """Return the stems of each group of `_CONCEPTS`."""
     return tuple(frozenset(stems(row)) for row in _CONCEPTS)
 
 
 def _with_concept(stem: str) -> frozenset[str]:
-    """A stem, and the mark of every group of `_CONCEPTS` it belongs to."""
+    """Return a stem, and the mark of every group of `_CONCEPTS` it belongs to."""
     return frozenset([stem, *(f"#{number}" for number, group in enumerate(_groups()) if stem in group)])
 
 
@@ -370,7 +370,7 @@ def _concepts(bag: set[str]) -> set[str]:
 
 
 def _acknowledge(statements: Sequence[str]) -> str:
-    """A short "noted" with what was understood, or with the first words where no rule understood them."""
+    """Return a short "noted" with the understood facts, or with the first words if no rule matched."""
     facts = list(islice((fact.text for fact in facts_in(" ".join(statements))), 3))
     if facts:
         return f"Noted: {'; '.join(second_person(fact) for fact in facts)}."
@@ -381,12 +381,12 @@ def _acknowledge(statements: Sequence[str]) -> str:
 
 
 def _turned(text: str) -> str:
-    """The user's words as said to them: "I park there" becomes "you park there"."""
+    """Return the user's words as said to them: "I park there" becomes "you park there"."""
     return re.sub(r"\b[A-Za-z]+(?:'[a-z]+)?", lambda match: _SECOND.get(match[0].lower(), match[0]), text)
 
 
 def second_person(fact: str) -> str:
-    """A fact as said to the user, fit to follow a colon.
+    """Return a fact as said to the user, fit to follow a colon.
 
     >>> second_person("The user lives in Porto")
     'you live in Porto'

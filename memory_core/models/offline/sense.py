@@ -1,4 +1,4 @@
-"""Whether a fact makes sense read alone: it names something, and no word of it depends on another sentence. Pure.
+"""Check that a fact makes sense on its own: it names something and depends on no other sentence. Pure.
 
 Rules find what a sentence states; this is the last gate, the same for all of them. "Loves the smell", "wants to
 pass it on" and "got great news" are statements, and nobody can say later what they were about.
@@ -77,7 +77,7 @@ _PRONOUN = pattern(
     re.IGNORECASE,
 )
 _ASIDE = pattern(r"\b(?:with|for|to|of|about|from|at|on|by|into|after|before|around) (?:them|it)$", re.IGNORECASE)
-"""Beside the verb: seldom what the same sentence named."""
+"""Pronouns beside the verb that seldom refer to something in the same sentence."""
 _POINTING = pattern(
     r"^(?:about )?(?:how|what|why|where|when|whether|the way|some(?:one|body|thing|where)|"
     r"always|usually|often|sometimes|also)\b|^more [\w-]+$|"
@@ -100,7 +100,7 @@ _BARE_DEFINITE = pattern(
     + "|".join(["be", "have", "do", "find", "help", "show", *THIRD])
     + r")\b.*)?$"
 )
-"""An object that only what was said before explains: "the smell", "all the yellow leaves"."""
+"""An object that needs an earlier sentence to be understood: "the smell", "all the yellow leaves"."""
 _ONLY_ONE = pattern(
     r"piano|guitar|violin|viola|cello|flute|drums?|saxophone|trumpet|clarinet|harp|ukulele|gym|beach(?:es)?|sea|ocean|"
     r"mountains?|outdoors?|countryside|woods|forest|desert|city|park|library|hospital|doctor|dentist|vet|cinema|movies|"
@@ -113,14 +113,14 @@ _OPEN_MARK = pattern(r"^[^\"]*(?:\"[^\"]*\"[^\"]*)*\"[^\"]*$|^[^`]*(?:`[^`]*`[^`
 
 
 def specific(rest: str) -> bool:
-    """Whether `rest` names anything: not only "some great news", "a lot of things" or "everything just right"."""
+    """Return whether `rest` names anything: not only "some great news" or "everything just right"."""
     if DATE.search(rest) or TIME.search(rest) or MONEY.search(rest):
         return True
     return any(word.lower() not in _EMPTY for word in _WORD.findall(rest))
 
 
 def stands_alone(subject: str, rest: str) -> bool:
-    """Whether no word of `rest`, said of `subject`, needs the sentences around it."""
+    """Return whether `rest`, said of `subject`, can be understood without the sentences around it."""
     if not rest or rest.lower() == subject.lower() or any(p.search(rest) for p in (_OPEN_MARK, _POINTING, _LOOSE_END)):
         return False
     bare = _BARE_DEFINITE.fullmatch(rest)
@@ -130,7 +130,7 @@ def stands_alone(subject: str, rest: str) -> bool:
 
 
 def _resolved(pronoun: re.Match[str], subject: str, rest: str) -> bool:
-    """Whether somebody or something before a pronoun, in the same fact, can be what it means."""
+    """Return whether something before a pronoun, in the same fact, can be its antecedent."""
     if pronoun.lastgroup in ("many", "thing") and _ASIDE.search(rest[: pronoun.end()]):
         return False
     before = rest[: pronoun.start()].rpartition(" ")[0].rpartition(" ")[0]  # not the word it goes with

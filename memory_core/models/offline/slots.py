@@ -14,7 +14,7 @@ _THIRD_VERB = pattern(r"\b[Tt]he user (?P<adverb>(?:always|usually|often|still|n
 
 
 def slot_in(line: str) -> str | None:
-    """The slot of a fact, read as if the user had said it; None where the rules see none.
+    """Return the slot of a fact, read as if the user had said it; None where the rules see none.
 
     >>> slot_in("The user lives in Porto"), slot_in("The user likes jazz")
     ('user.home', None)

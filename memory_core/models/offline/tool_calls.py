@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Candidate, ExtractedFact, Proposal, ToolSpec
 from memory_core.models.deciding import RuleDecider
 from memory_core.models.offline.extractor import RuleExtractor
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.slots import slot_in
-from memory_core.planning.facts import FoundFact, KnownFact, plan_additions
+from memory_core.models.protocols import Candidate, ExtractedFact, Proposal, ToolSpec
+from memory_core.planning.fact_merging import FoundFact, KnownFact, plan_additions
 from memory_core.text import similarity
 
 MEMORY = pattern(r"<memory>\n?(.*?)\n?</memory>\n?", re.DOTALL)
@@ -58,8 +58,8 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
     return ()
 
 
-def told(messages: Sequence[ChatMessage]) -> str | None:
-    """Reply about the tools called since the last user message; None: just answer it."""
+def reply_about_tool_calls(messages: Sequence[ChatMessage]) -> str | None:
+    """Reply about the tools called since the last user message; None if there are none to report."""
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     turn = messages[users[-1] :] if users else ()
     calls = {call.tool_call_id: call for message in turn for call in message.tool_calls}
@@ -88,7 +88,7 @@ class _Block:
 
 
 def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
-    """The block about the user, else the first that may be edited, with its lines as the context shows them."""
+    """Return the block about the user, else the first that may be edited, with its lines as the context shows them."""
     labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
     listed = append.description.splitlines()
     about = {label: next((line for line in listed if line.startswith(f"- {label}")), "") for label in labels}
@@ -102,8 +102,8 @@ def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     element = pattern(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
     for message in messages:
         for section in MEMORY.finditer(message.content or ""):
-            if found := element.search(section[1]):
-                return tuple(line for line in found[1].splitlines() if line.strip())
+            if match := element.search(section[1]):
+                return tuple(line for line in match[1].splitlines() if line.strip())
     return ()
 
 
@@ -112,14 +112,14 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
     if block is None:
         return ()
     message = ChatMessage(role=MessageRole.USER, content=said)
-    found = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
+    facts = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
     lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
-    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in found])
+    plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in facts])
     calls: list[ToolCallPart] = []
     new: list[str] = []
     gone: set[int] = set()
     for addition in plan.add:
-        fact = found[addition.index]
+        fact = facts[addition.index]
         old = [*addition.conflicts_with, *_outdated(fact, lines)] if replacing else []
         place = next((place for place in old if place not in gone and _once(block.lines, place)), None)
         if place is None:
@@ -133,7 +133,7 @@ def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPa
 
 
 def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
-    """The line that the rules for facts would change for this one, or end with it."""
+    """Return the line that the rules for facts would change for this one, or end with it."""
     near = [Candidate(line.id, line.text, similarity(line.text, fact.text), line.slot) for line in lines]
     near = sorted((c for c in near if c.similarity > 0), key=lambda c: -c.similarity)[:5]
     (decision,) = RuleDecider().decide([Proposal(fact, tuple(near))]).decisions
@@ -146,11 +146,11 @@ def _once(lines: Sequence[str], place: int) -> bool:
 
 
 def _found_in_conversation(result: str) -> str:
-    found = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
-    theirs = [match for match in found if match["role"] == "user"]
+    matches = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
+    theirs = [match for match in matches if match["role"] == "user"]
     said = [
         f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"
-        for match in theirs or found
+        for match in theirs or matches
     ]
     if not said:
         return "I searched our conversation and found nothing about that."

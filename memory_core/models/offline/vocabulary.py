@@ -55,7 +55,7 @@ DOINGS = word_set(
     use go visit join plan
     """
 )
-"""Verbs of named people and things, beside habits and tastes."""
+"""Verbs of named people and things, in addition to habits and tastes."""
 EVENTS = word_set(
     """
     go visit travel see watch buy get make attend learn register book meet finish start join adopt lose sell

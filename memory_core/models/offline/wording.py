@@ -1,4 +1,4 @@
-"""How a fact of the offline rules is worded: in the third person, cut where another thought begins, with its slot."""
+"""Word a fact of the offline rules: in the third person, cut where another thought begins, with its slot."""
 
 import re
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class StatedFact:
 
 
 def fact(said: Statement, category: str, slot: str | None = None) -> StatedFact | None:
-    """The statement as a fact; None when what is left of it says nothing by itself."""
+    """Return the statement as a fact; None when what is left of it says nothing by itself."""
     rest = clean(said.rest)
     if rest and said.subject == USER:
         rest = rest.removeprefix("the user ")  # "booked us a trip"
@@ -91,7 +91,7 @@ def fact(said: Statement, category: str, slot: str | None = None) -> StatedFact 
 
 
 def clean(rest: str) -> str | None:
-    """Words after the verb, cut before the next thought and put in the third person; None when they say nothing."""
+    """Return the words after the verb, cut before the next thought, in the third person; None if they state nothing."""
     if re.match(r"(?:it|that|this|them|these|those|him|so|here|there|both)\b(?! \w+ing\b)", rest) and not re.match(
         r"(?:that|this|these|those) \w+", rest
     ):
@@ -115,14 +115,14 @@ def in_third_person(text: str) -> str | None:
 
 
 def _third(verb: str) -> str:
-    """A verb that followed "I" as it follows "the user"."""
+    """Return a verb that followed "I" as it follows "the user"."""
     if verb in _SAME_FOR_ALL or verb in PAST or verb.endswith("ed"):
         return verb
     return _IRREGULAR.get(verb) or THIRD.get(verb) or f"{verb}s"
 
 
 def concrete(rest: str) -> bool:
-    """Whether something in `rest` can be looked up: a name, title, number, date or time."""
+    """Return whether `rest` contains something concrete: a name, title, number, date or time."""
     return any(pattern.search(rest) for pattern in (CAPITAL, NUMBER, DATE, TIME))
 
 

@@ -14,7 +14,7 @@ from memory_core.history.advice import remarks
 from memory_core.history.by_turn import TurnRecord
 from memory_core.history.prompt import PINNED, Entry, Prompt, PromptPart
 from memory_core.messages import MessageRole, message_text
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_core.planning.speech import parse_message
 from memory_core.tracing.presence import presence_in
 from memory_core.tracing.values import Stage, Trace, Track
@@ -133,7 +133,7 @@ class _Writing:
             "priority": part.priority,
             "asked": part.asked,
             "granted": part.granted,
-            "kept": self._entries(part.kept),
+            "kept": self._entries(part.included),
             "cut": self._entries(part.left_out),
         }
 

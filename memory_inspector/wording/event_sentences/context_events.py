@@ -16,7 +16,7 @@ from memory_core.events import (
     numbers,
     spread,
 )
-from memory_core.planning.context import QUEUE
+from memory_core.planning.context_plan import QUEUE
 from memory_inspector.wording.event_sentences.line import (
     ERASED,
     ERASED_RELATION,

@@ -8,11 +8,11 @@ from typing import Any
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from memory_core.events import FORMER_SETTINGS, Actor, BlockEdited, current_settings
-from memory_core.store.deliveries import read_deliveries
-from memory_core.store.graph import count_graph
-from memory_core.store.log import read_events
+from memory_core.store.delivery_rows import read_deliveries
+from memory_core.store.graph_rows import count_graph
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table, block_table, entity_table, fact_table, relation_table
-from memory_core.store.vectors import count_nodes
+from memory_core.store.vector_rows import count_nodes
 from memory_core.store.writing import Writing, read_texts, session_scope
 
 _b = block_table.c
@@ -35,7 +35,7 @@ class BlockRecord:
 
 @dataclass(frozen=True, slots=True)
 class TextRevision:
-    """One version of the text of a static block or a summary."""
+    """Version of the text of a static block or a summary."""
 
     revision: int
     text: str
@@ -43,17 +43,17 @@ class TextRevision:
     turn: int
     at: float
     note: str | None = None
-    """Who wrote it elsewhere, and why (see `Written`)."""
+    """Author and reason if it was written elsewhere (see `Written`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Where a version of a text comes from, if it was written elsewhere."""
+    """Origin of a text's version that was written elsewhere."""
 
     at: float | None = None
     """Time of writing, in seconds since 1970; None: unknown."""
     note: str | None = None
-    """Who wrote it, and why."""
+    """Author, and reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Holding:
 
 
 def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
-    """The session's blocks in their order."""
+    """Return the session's blocks in their order."""
     columns = (_b.name, _b.position, _b.type, _b.settings, _b.constructor, _b.state, _b.revision, _b.text)
     rows = connection.execute(select(*columns).where(_b.session_id == session_id).order_by(_b.position, _b.name)).all()
     return [
@@ -178,7 +178,7 @@ def write_text(
 
 
 def read_revisions(connection: Connection, session_id: str, block: str) -> list[TextRevision]:
-    """All versions of a static block's or a summary's text, oldest first."""
+    """Return all versions of a static block's or a summary's text, oldest first."""
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
@@ -192,7 +192,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
 
 
 def read_revision(connection: Connection, session_id: str, block: str, revision: int) -> str | None:
-    """Text of a block at a revision; None if there was no such revision, or its words were erased."""
+    """Return the text of a block at a revision; None if there was no such revision, or its words were erased."""
     table = block_revision_table.c
     where = (table.session_id == session_id) & (table.block == block) & (table.revision == revision)
     key = connection.execute(select(table.content).where(where)).scalar()
@@ -240,7 +240,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
 
 
 def uses_graph(connection: Connection, session_id: str) -> bool:
-    """Whether the session has a graph block, or relations left by a removed one."""
+    """Return whether the session has a graph block, or relations left by a removed one."""
     block = select(_b.name).where(_b.session_id == session_id, _b.type == "graph").limit(1).exists()
     r = relation_table.c
     relation = select(r.id).where(r.scope == session_scope(session_id)).limit(1).exists()
@@ -255,6 +255,6 @@ def read_state(connection: Connection, session_id: str, block: str) -> str | Non
 
 
 def _last_revision(w: Writing, name: str) -> int:
-    """The highest revision ever used by a block of this name in the session."""
+    """Return the highest revision ever used by a block of this name in the session."""
     edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
     return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

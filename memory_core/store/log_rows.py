@@ -27,7 +27,7 @@ def read_events(
     newest_first: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> list[EventRecord]:
-    """Events of a session with a position above `after`, oldest first unless asked otherwise.
+    """Return the events of a session with a position above `after`, oldest first unless asked otherwise.
 
     `progress` is called with the number of events read so far, every some thousands.
     """
@@ -61,19 +61,19 @@ def as_records(rows: Sequence[Row[Any]]) -> list[EventRecord]:
 
 
 def count_events(connection: Connection, session_id: str, *, after: int = 0) -> int:
-    """Number of a session's events with a position above `after`."""
+    """Return the number of a session's events with a position above `after`."""
     query = select(func.count()).where(event_table.c.session_id == session_id, event_table.c.id > after)
     return int(connection.execute(query).scalar_one())
 
 
 def last_position(connection: Connection, session_id: str) -> int:
-    """Position of the newest event of a session; 0 for none. One index lookup."""
+    """Return the position of the newest event of a session; 0 for none. One index lookup."""
     query = select(func.max(event_table.c.id)).where(event_table.c.session_id == session_id)
     return connection.execute(query).scalar() or 0
 
 
 def section_went_out(connection: Connection, session_id: str, section: str) -> bool:
-    """Whether a context of this session contained the memory section with this hash."""
+    """Return whether a context of this session contained the memory section with this hash."""
     mark = f'%"section":"{section}"%'
     query = select(event_table.c.id).where(
         event_table.c.session_id == session_id, event_table.c.kind == "context_built", event_table.c.data.like(mark)

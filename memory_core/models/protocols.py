@@ -17,14 +17,14 @@ from memory_core.events import NothingReason
 from memory_core.messages import ChatMessage, MessageRole, Part, TextPart, ToolCallPart
 from memory_core.planning.consolidation import Candidate as Candidate
 from memory_core.planning.consolidation import Decision as Decision
-from memory_core.planning.facts import CondensedFact as CondensedFact
+from memory_core.planning.fact_merging import CondensedFact as CondensedFact
 
 Answer = TypeVar("Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelOutput:
-    """What a model answered, under a hash of what it was asked (`learners.input_key`)."""
+    """Model's answer, keyed by a hash of its input (`learners.input_key`)."""
 
     key: str
     text: str
@@ -34,7 +34,7 @@ class ModelOutput:
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """One finished call, as reported by the endpoint; what is unknown is None, never 0."""
+    """Finished call, as reported by the endpoint; unknown values are None, never 0."""
 
     purpose: str
     """`reply`, `extract`, `condense`, `decide`, `summarise` or `relate`."""
@@ -72,7 +72,7 @@ class ReplyStream(Protocol):
 
 
 class Model(Protocol):
-    """What every model says of itself: its name on screen, and whether no language model is behind it."""
+    """Base protocol of all models: a display name, and whether it works offline, by rules."""
 
     @property
     def name(self) -> str: ...
@@ -93,7 +93,7 @@ class ChatModel(Model, Protocol):
         ...
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> "tuple[Answer, ModelCall]":
-        """One answer in the form of the pydantic class `answer`.
+        """Ask for an answer as an instance of the pydantic class `answer`.
 
         Raises:
             ModelAnswerError: the answer is empty or not in that form.
@@ -102,7 +102,7 @@ class ChatModel(Model, Protocol):
 
 
 def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec] = ()) -> ChatMessage:
-    """A reply as one message, tool calls included, to be put into a memory.
+    """Return a reply as one message, tool calls included, to be put into a memory.
 
     Raises:
         ModelError: the model fails.
@@ -115,7 +115,7 @@ def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class NothingFound:
-    """Why a learner found nothing in a message."""
+    """Reason why a learner found nothing in a message."""
 
     code: NothingReason
     known: str | None = None
@@ -147,7 +147,7 @@ class Extraction:
     facts: tuple[ExtractedFact, ...]
     calls: tuple[ModelCall, ...] = ()
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why there is no fact of a message, by its index in the batch, where the extractor can tell."""
+    """Reasons why a message gave no fact, by its index in the batch, if the extractor knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class Categorising(Protocol):
     """Extractor that assigns facts to given categories."""
 
     def under(self, categories: Sequence[str]) -> FactExtractor:
-        """The same extractor, with these categories."""
+        """Return the same extractor, with these categories."""
         ...
 
 
@@ -185,7 +185,7 @@ class Promptable(Protocol):
     """Extractor that can be given its tasks in other words."""
 
     def with_prompts(self, *, extract: str | None, condense: str | None) -> FactExtractor:
-        """The same extractor, with these prompts; None leaves its own."""
+        """Return the same extractor, with these prompts; None leaves its own."""
         ...
 
 
@@ -199,7 +199,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """One decision a proposal, in their order."""
+    """Decisions, one for each proposal and in the same order."""
 
     decisions: tuple[Decision, ...]
     calls: tuple[ModelCall, ...] = ()
@@ -225,7 +225,7 @@ class Summarised:
     broken: int = 0
     """Sentences that it broke off, because one alone was longer than the bound."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why nothing of a message went into the text, by its index, where the summariser can tell."""
+    """Reasons why nothing of a message went into the text, by its index, if the summariser knows."""
 
 
 @runtime_checkable
@@ -248,14 +248,14 @@ class FoundRelation:
 
     subject: str
     predicate: str
-    """In the third person and the base wording of this engine: `works at`, `manages`, `allergic to`."""
+    """Predicate in the third person and this engine's base wording: `works at`, `manages`, `allergic to`."""
     object: str
     subject_type: str = "other"
     object_type: str = "other"
     source: int | None = None
     """Index of the message in the batch that says it."""
     ended: bool = False
-    """Said to hold no longer."""
+    """True if the relation no longer holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +267,7 @@ class RelationsFound:
     refused: tuple[str, ...] = ()
     """Proposals of the model that cannot be relations, a sentence each."""
     nothing: Mapping[int, NothingFound] = field(default_factory=dict)
-    """Why there is no relation of a message, by its index in the batch, where the extractor can tell."""
+    """Reasons why a message gave no relation, by its index in the batch, if the extractor knows."""
 
 
 @runtime_checkable
@@ -275,7 +275,7 @@ class RelationExtractor(Model, Protocol):
     """Finds who and what is related to whom and what, in messages."""
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
-        """Relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
+        """Return relations said in `messages`, in order; `known` are names of entities, to be used where they fit."""
         ...
 
 
@@ -305,12 +305,12 @@ class Embedder(Protocol):
 
 
 def model_name(learner: Model) -> str | None:
-    """Which model learns; None where none is behind it."""
+    """Return the name of the model that learns; None if no model is behind it."""
     return None if learner.offline else learner.name
 
 
 def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
-    """The texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
+    """Return the texts' vectors as `Embedder.embed` promises them, shape `(len(texts), dimensions)`, of finite length.
 
     The one door through which vectors come into the engine: one that is no number or of another length would be
     stored for good, and make every search of its collection fail.
@@ -335,7 +335,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
 
 
 def json_schema(answer: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
+    """Return the JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
     schema = answer.model_json_schema()
     for part in [schema, *schema.get("$defs", {}).values()]:
         if part.get("type") == "object":

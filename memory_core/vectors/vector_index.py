@@ -16,7 +16,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class StoredVector:
-    """One vector as the database holds it; `number` is unique within its collection and only grows."""
+    """Vector as the database holds it; `number` is unique within its collection and only grows."""
 
     number: int
     vector: Vector
@@ -29,7 +29,7 @@ class Revision:
     count: int
     last_number: int
     deleted: int
-    """How many were ever deleted from the collection."""
+    """Number of vectors deleted from the collection so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Hit:
 
 
 class VectorSource(Protocol):
-    """One collection in the database: the truth that an index follows."""
+    """Collection in the database: the truth that an index follows."""
 
     @property
     def collection(self) -> str:
@@ -52,7 +52,7 @@ class VectorSource(Protocol):
     def revision(self) -> Revision: ...
 
     def vectors(self, *, after: int = 0) -> Iterator[StoredVector]:
-        """All vectors with a number above `after`, smallest number first."""
+        """Return all vectors with a number above `after`, smallest number first."""
         ...
 
 
@@ -73,7 +73,7 @@ class VectorIndex(Protocol):
         ...
 
     def forget(self, collection: str) -> None:
-        """Drop the copy of a collection, if there is one."""
+        """Drop the copy of a collection, if any."""
         ...
 
     def check(self) -> None:

@@ -37,7 +37,7 @@ def adds_fact(event: Event) -> TypeGuard[FactAdded]:
 
 
 def wordings(records: Iterable[EventRecord]) -> set[str]:
-    """Content hashes of all wordings in records of `WORDING`."""
+    """Return content hashes of all wordings in records of `WORDING`."""
     events = [record.event for record in records]
     added = {event.content for event in events if isinstance(event, FactAdded)}
     return added | {event.after for event in events if isinstance(event, FactChanged)}
@@ -50,12 +50,12 @@ class FactWords:
     content: str
     """Content hash."""
     tokens: int | None
-    """None if unknown without counting."""
+    """Size in tokens; None if unknown without counting."""
 
 
 @dataclass(slots=True)
 class FactState:
-    """One fact that was not erased."""
+    """Fact that was not erased."""
 
     record: EventRecord
     """Its `FactAdded` record: session, turn, time and position."""
@@ -80,7 +80,7 @@ class Facts:
 
     def __init__(self) -> None:
         self.by_id: dict[int, FactState] = {}
-        """In the order in which they were added."""
+        """Facts in the order in which they were added."""
         self._words: dict[int, list[tuple[int, FactWords]]] = {}
         """Words of each fact by the position from which they applied, erased facts included."""
 
@@ -94,8 +94,8 @@ class Facts:
             self._hand_on(event)
         elif isinstance(event, FactsCurated):
             self._support(record.session_id, event)
-        elif not isinstance(event, FactDecided) and (known := self.by_id.get(getattr(event, "fact", None) or 0)):
-            self._change(known, record)
+        elif not isinstance(event, FactDecided) and (known_state := self.by_id.get(getattr(event, "fact", None) or 0)):
+            self._change(known_state, record)
 
     @property
     def ever_worded(self) -> Mapping[int, Sequence[tuple[int, FactWords]]]:
@@ -103,11 +103,11 @@ class Facts:
         return self._words
 
     def words(self, id: int, position: int) -> FactWords | None:
-        """The words of a fact at a log position."""
+        """Return the words of a fact at a log position."""
         return state_at(self._words.get(id, []), position)
 
     def reworded_after(self, id: int, position: int) -> bool:
-        """Whether the fact was reworded after a position."""
+        """Return whether the fact was reworded after a position."""
         states = self._words.get(id, [])
         return bool(states) and states[-1][0] > position
 

@@ -24,7 +24,7 @@ NOTHING: Collection[int] = ()
 
 @dataclass(slots=True)
 class MessageState:
-    """One message that was ever put."""
+    """Message that was put, forgotten ones included."""
 
     record: EventRecord
     """Its `MessageAdded` record: turn, time and position."""
@@ -39,7 +39,7 @@ class MessageState:
 
     @property
     def here(self) -> bool:
-        """Whether it is in the queue or the archive."""
+        """True if it is in the queue or the archive."""
         return self.place in ("queued", "archived")
 
 
@@ -51,7 +51,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.by_seq: dict[int, MessageState] = {}
-        """In the order in which they were added."""
+        """Messages in the order in which they were added."""
         self.next_seq = 1
         self.flushes = 0
         """Number of the last flush."""

@@ -1,8 +1,7 @@
 """Decide which of the messages found by search are granted a place in the context.
 
-Pure: what each search said goes in, a frozen plan comes out. Searching is not here (`vectors/`), nor what is known of
-a message beside its match (`boosts.py`), nor the text of what is granted, nor the last word on the token limit
-(`context.py`).
+Pure: scores of each search go in, a frozen plan comes out. Elsewhere: searching (`vectors/`), boosts beside the match
+(`boosts.py`), the text of granted messages, and the token limit (`context_plan.py`).
 """
 
 import math
@@ -17,10 +16,10 @@ from numpy.typing import NDArray
 from memory_core.errors import ConfigError
 
 GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "postprocessed", "no_room"]
-"""Where a candidate ended; all but the first are gates, in the order in which they are passed."""
+"""Outcome of a candidate; all but the first are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
-"""Of one message, or of many."""
+"""Signals of one message, or arrays for many."""
 
 Head = tuple[int, str]
 """Key of a date line shared by several units: episode and day."""
@@ -42,7 +41,7 @@ class Signals:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One message found, with what became of it."""
+    """Message found by search, with its outcome."""
 
     number: int
     vector: float | None
@@ -61,7 +60,7 @@ class RetrievalPlan:
     candidates: tuple[Candidate, ...]
     """Best first; equal scores: smaller number, that is the older, first. Postprocessed: the granted ones first."""
     gates: dict[GateOutcome, int]
-    """How many candidates met each outcome; every one is there."""
+    """Number of candidates for each outcome; includes zeros."""
 
     @property
     def granted(self) -> tuple[int, ...]:
@@ -79,18 +78,18 @@ def plan_retrieval(
     keyword_weight: float,
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Score what was found, then pass it through three gates: threshold, already in the queue, beyond `top_k`.
+    """Return the score candidates, then pass them through three gates: threshold, already in the queue, beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
-    match: do so when there are no embeddings at all, else every match is held down by what could not be known. A number
-    that is given several times, as for a long message embedded in pieces, is one candidate with its best signals.
+    match: do so when there are no embeddings at all, or every match is lowered by the missing signal. A number that
+    occurs several times, as for a long message embedded in pieces, is one candidate with its best signals.
 
     The two are fused by value, not by rank: a keyword score is near 0 where only common words agree, and then counts
     for little, which a rank does not show. People ask in other words than they used before.
 
-    `boosts` gives what else counts for each candidate, from the matches of all; the score is the match and their sum.
-    `threshold` (None: no such gate) is the least score; at the threshold is enough. `top_k` None: no such gate.
+    `boosts` computes further terms of each candidate from the matches of all; the score is the match plus their sum.
+    `threshold` is the minimum score, inclusive; None for no such gate, as for `top_k`.
 
     >>> found = [Signals(1, vector=0.9, keyword=None), Signals(2, vector=0.8, keyword=1.0)]
     >>> plan_retrieval(
@@ -102,7 +101,7 @@ def plan_retrieval(
         ConfigError: `top_k` is below 1, the threshold outside 0 to 1, a weight negative or both 0.
     """
     _check(top_k, threshold, vector_weight, keyword_weight)
-    merged = {found.number: found for found in _merged(signals)}
+    merged = {found_signals.number: found_signals for found_signals in _merged(signals)}
     matches = {number: _match(found, vector_weight, keyword_weight) for number, found in merged.items()}
     added = boosts(matches) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
@@ -151,30 +150,30 @@ def fill(
 ) -> RetrievalPlan:
     """The plan with as many granted candidates as fit into `token_budget` tokens, best first; others are skipped.
 
-    `sizes` are the tokens of candidates; one that is not there does not fit. `heads` names the line above a
+    `sizes` are the tokens of candidates; one without a size does not fit. `heads` names the line above a
     candidate, which takes its tokens once for all candidates under it.
     """
-    left = token_budget
-    there: set[Head] = set()
+    remaining = token_budget
+    headings_used: set[Head] = set()
     candidates = []
     for candidate in plan.candidates:
         if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
             size = sizes.get(candidate.number, token_budget + 1)
-            if head is not None and head not in there:
+            if head is not None and head not in headings_used:
                 size += (head_sizes or {})[head]
-            if size > left:
+            if size > remaining:
                 c = candidate
                 candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.boosts)
             else:
-                left -= size
-                there |= {head} if head is not None else set()
+                remaining -= size
+                headings_used |= {head} if head is not None else set()
         candidates.append(candidate)
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 
 
 def budget_for(token_limit: int, others: int) -> int:
-    """Tokens that a block which fills may ask for, the other parts asking for `others`.
+    """Return the tokens that a block which fills may ask for, the other parts asking for `others`.
 
     A tenth of the limit at least, so that a prompt that is full already is decided by the priorities.
     """
@@ -195,7 +194,7 @@ def _check(top_k: int | None, threshold: float | None, vector_weight: float, key
 
 
 def _merged(signals: Sequence[Signals]) -> list[Signals]:
-    """One `Signals` for each number, with its best of each kind."""
+    """Merge into one `Signals` for each number, with its best value of each kind."""
     best: dict[int, Signals] = {}
     for found in signals:
         known = best.get(found.number)
@@ -212,7 +211,7 @@ def _larger(a: float | None, b: float | None) -> float | None:
 
 
 def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight: float) -> Signal:
-    """The weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
+    """Return the weighted mean of the two signals, which are at least 0; a weight of 0 leaves the other alone."""
     if not keyword_weight:
         return vector
     if not vector_weight:

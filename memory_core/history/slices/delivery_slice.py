@@ -13,7 +13,7 @@ from memory_core.events import (
     EventRecord,
     expand,
 )
-from memory_core.history.slices.messages import Messages
+from memory_core.history.slices.message_slice import Messages
 
 HANDLED = frozenset({DeliveryQueued, DeliveryDone, DeliveryFailed, DeliveryParked, DeliveryRetried, DeliverySkipped})
 
@@ -22,7 +22,7 @@ State = Literal["pending", "done", "parked", "skipped"]
 
 @dataclass(slots=True)
 class DeliveryState:
-    """One delivery that was ever due."""
+    """Delivery that is or was due."""
 
     record: EventRecord
     """Its `DeliveryQueued` record: turn and time."""
@@ -34,13 +34,13 @@ class DeliveryState:
     attempts: int = 0
     error: str | None = None
     seconds: float | None = None
-    """Duration of the successful attempt, including anything else delivered with it."""
+    """Seconds of the successful attempt, including anything else delivered with it."""
     done_at: float | None = None
     """Time, in seconds since 1970."""
     given_up: bool = False
     """A person skipped it, so its row no longer has an error."""
     dropped: bool = False
-    """Its block was removed by a person, or a reset forgot all of its messages."""
+    """True if a person removed its block, or a reset forgot all of its messages."""
 
 
 class Deliveries:
@@ -48,7 +48,7 @@ class Deliveries:
 
     def __init__(self, messages: Messages) -> None:
         self.by_number: dict[int, DeliveryState] = {}
-        """In the order in which they became due."""
+        """Deliveries in the order in which they became due."""
         self.due: dict[int, DeliveryState] = {}
         """Unfinished deliveries, parked ones included."""
         self.errors: dict[str, str] = {}
@@ -91,9 +91,9 @@ class Deliveries:
 
     def forget(self) -> None:
         """After a reset, drop deliveries without remaining messages, and errors, which may quote forgotten text."""
-        there = {seq for seq, message in self._messages.by_seq.items() if message.here}
+        present = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
-            state.dropped |= there.isdisjoint(state.seqs)
+            state.dropped |= present.isdisjoint(state.seqs)
         self._leave_dropped()
         self.errors.clear()
 

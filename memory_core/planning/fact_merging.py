@@ -1,8 +1,7 @@
 """Facts: their states, how found facts are merged with known ones, and the checks on a condensed list.
 
-Pure. An extractor proposes; here it is compared with what is known, so that nothing is stored
-twice, nothing a person rejected comes back, and no rewriting of a list goes unseen. Changes by a
-person are in `curation.py`.
+Pure. Found facts are compared with known ones, so that nothing is stored twice, no rejected fact returns, and every
+rewriting of a list is traced. Changes by a person are in `curation.py`.
 """
 
 import json
@@ -18,7 +17,7 @@ from memory_core.messages import storable
 from memory_core.text import similarity, stems
 
 DUPLICATE = 0.85
-"""From this likeness on (`memory_core.text.similarity`) two wordings count as one fact."""
+"""Similarity (`memory_core.text.similarity`) at and above which two wordings count as one fact."""
 
 DUPLICATE_IN_SLOT = 0.8
 """The same for two facts in one slot: it holds one value, so a lower similarity is enough evidence."""
@@ -63,7 +62,7 @@ class Fact:
 
 
 def metadata_text(metadata: Mapping[str, Any]) -> str:
-    """A caller's metadata as it is stored, and compared: as JSON, in the caller's order.
+    """Return a caller's metadata as it is stored, and compared: as JSON, in the caller's order.
 
     Raises:
         MessageError: it is no JSON object, or nested too deeply.
@@ -84,7 +83,7 @@ _ESCAPED = re.compile("%(u[0-9A-F]{4}|[0-9A-F]{2})")
 
 
 def key_of(parts: Sequence[str]) -> str:
-    """One key of several parts, such that no two lists of parts have the same.
+    """Join parts into a key; different lists of parts have different keys.
 
     >>> key_of(["users", "ada", "a/b"]), parts_of("users/ada/a%2Fb")
     ('users/ada/a%2Fb', ('users', 'ada', 'a/b'))
@@ -98,7 +97,7 @@ def key_of(parts: Sequence[str]) -> str:
 
 
 def parts_of(key: str) -> tuple[str, ...]:
-    """The parts that `key_of` joined."""
+    """Return the parts that `key_of` joined."""
     return tuple(_ESCAPED.sub(lambda found: chr(int(found[1].lstrip("u"), 16)), part) for part in key.split("/"))
 
 
@@ -176,7 +175,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
 
 @dataclass(frozen=True, slots=True)
 class CondensedFact:
-    """One fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
+    """Fact of a condensed list, with the indexes of the facts it replaces (none: it is new)."""
 
     text: str
     category: str = "other"
@@ -202,7 +201,7 @@ class CondensePlan:
 
 
 def protected_fill(protected: int) -> str:
-    """Return the reason for leaving a list as it is whose protected facts alone fill the limit."""
+    """Return the reason for not condensing a list whose protected facts alone fill the limit."""
     return (
         f"{protected:,} of them were written or confirmed by people and fill it: raise the limit to "
         f"{limit_for(protected):,}, or merge facts by hand"
@@ -263,7 +262,7 @@ class LimitEffect:
 def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact], *, max_facts: int) -> CondensePlan:
     """Trace every known fact into the shorter list: kept word for word, merged, or vanished.
 
-    What stays word for word is settled first; a fact that several sentences claim goes to the first
+    Facts kept word for word are settled first; a fact that several sentences claim goes to the first
     of them. A merge into a kept fact begins with that fact. Refused when the list is empty, is
     longer than `condense_target`, loses a protected fact, or keeps less than half of what it may.
     """
@@ -287,12 +286,12 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
 
 @lru_cache(maxsize=4_096)
 def _stems(text: str) -> frozenset[str]:
-    """Of a fact, which every prompt is asked about."""
+    """Return the stems of a fact; cached, as every prompt compares all facts."""
     return frozenset(stems(text))
 
 
 def relevance(text: str, query_stems: frozenset[str]) -> float:
-    """How much of a fact the query speaks of: the share of its stems, 0 to 1."""
+    """Return the share of a fact's stems that the query contains, 0 to 1."""
     own = _stems(text)
     return len(own & query_stems) / len(own) if own else 0.0
 
@@ -305,7 +304,7 @@ def _refusal(
     max_facts: int,
 ) -> str | None:
     target = condense_target(max_facts)
-    left = len({*kept, *(sources[0] for sources, _ in merged)})
+    remaining = len({*kept, *(sources[0] for sources, _ in merged)})
     lost = [fact.text for fact in known if fact.protected and fact.id not in kept]
     if not shorter:
         return "it returned no fact at all"
@@ -313,11 +312,11 @@ def _refusal(
         return f"it returned {len(shorter)} facts, and at most {target} were asked for"
     if lost:
         return f"it lost {len(lost)} protected facts" if len(lost) > 1 else "it lost a protected fact"
-    if left < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
-        return f"it would leave {left} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
+    if remaining < min(target, len(known)) // 2:  # one bad answer must not empty a memory: a person may
+        return f"it would leave {remaining} of {len(known)} facts, and {target} may stay: merge or retire facts by hand"
     return None
 
 
 def same_words(text: str) -> str:
-    """Texts that come out equal are the same word for word: letters' case and white space aside."""
+    """Normalise a text: equal results have the same words, ignoring case and white space."""
     return re.sub(r"\s+", " ", text).strip().casefold()

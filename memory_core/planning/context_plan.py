@@ -1,9 +1,8 @@
 """Decide what goes into one context, and what is cut, until it fits the token limit.
 
-Pure: blocks have been read, sizes have been counted; here is only arithmetic and order. The
-reference's two passes are kept: first each block gives up what it can, in priority order, then
-whole blocks go. What they cannot give up is recorded, with by how much and why. All sizes are in
-tokens of the accounting that decides.
+Pure arithmetic on blocks that were read and sizes that were counted. As in LlamaIndex there are two passes: first each
+block gives up pieces, in priority order, then whole blocks are dropped. What remains over the limit is recorded with
+its size and reason. All sizes are in tokens of the accounting that decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +40,7 @@ class Part:
     name: str
     priority: int
     pieces: tuple[Piece, ...]
-    """In the order they will be read."""
+    """Parts in reading order."""
     cut_order: tuple[int, ...] = ()
     """Indexes of `pieces`, first to go first; empty: the block is cut whole."""
     truncation: Truncation = "trim"
@@ -59,7 +58,7 @@ Truncator = Callable[[Part, int], Part | None]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One decision to leave something out of this context; what is stored does not change."""
+    """Decision to leave something out of this context; stored data does not change."""
 
     part: str
     rule: CutRule
@@ -98,7 +97,7 @@ class ContextPlan:
     total: int
     token_limit: int
     over_by: int
-    """Tokens above the limit all the same: only what is never cut is left (see `when_over`)."""
+    """Tokens that still exceed the limit once only uncuttable parts are left (see `when_over`)."""
     over_because: str | None
     """Name of the uncuttable content that alone exceeds the limit; None when nothing does."""
 
@@ -120,10 +119,10 @@ def plan_context(
 ) -> ContextPlan:
     """Grant what fits.
 
-    Priority 0 is never cut. Of the rest the largest number goes first (`truncation_order`), ties
-    in the order of `parts`; a part gives up its pieces in its own `cut_order` until enough is
-    free, or is dropped whole. If what is never cut exceeds the limit together with the queue,
-    `"shrink_queue"` leaves the oldest whole turns of the queue out, the newest stays.
+    Priority 0 is never cut. Of the rest the largest number is cut first (`truncation_order`), ties in the order of
+    `parts`; a part gives up its pieces in its own `cut_order` until enough tokens are free, or is dropped whole. If
+    uncuttable parts and the queue exceed the limit, `"shrink_queue"` leaves out the oldest whole turns of the queue;
+    the newest turn stays.
 
     `frame` is the markup around all parts, counted once when any part is granted.
 
@@ -172,16 +171,16 @@ def plan_context(
         if total(queue_asked) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
 
-    # 3. Now only what is never cut stands beside the queue, so that its oldest turns are all there is left to give.
+    # 3. Only uncuttable parts are left beside the queue, so the queue's oldest turns have to go.
     #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
-    kept = tuple(queue)
+    kept_messages = tuple(queue)
     if when_over == "shrink_queue" and (over := total(queue_asked) - token_limit) > 0:
-        gone, kept = _without_oldest_turns(kept, over)
+        gone, kept_messages = _without_oldest_turns(kept_messages, over)
         if gone:
             heads = tuple(Ref.of("message", turn[0].seq) for turn in gone)
             freed = sum(message.tokens for turn in gone for message in turn)
             cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
-    queue_granted = sum(message.tokens for message in kept)
+    queue_granted = sum(message.tokens for message in kept_messages)
 
     # 4. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
     sent = total(queue_granted)
@@ -191,7 +190,7 @@ def plan_context(
             Granted(part.name, part.priority, part.tokens, sizes[part.name], current[part.name].pieces)
             for part in parts
         ),
-        queue=kept,
+        queue=kept_messages,
         pinned_tokens=pinned_tokens,
         queue_asked=queue_asked,
         queue_granted=queue_granted,
@@ -200,12 +199,12 @@ def plan_context(
         total=sent,
         token_limit=token_limit,
         over_by=over_by,
-        over_because=_never_cut(list(current.values()), pinned_tokens, kept) if over_by else None,
+        over_because=_never_cut(list(current.values()), pinned_tokens, kept_messages) if over_by else None,
     )
 
 
 def cut_first(parts: Sequence[Part], truncation_order: TruncationOrder) -> list[Part]:
-    """The parts that may be cut, first to go first. Priority 0 is not among them."""
+    """Return the parts that may be cut, first to go first. Priority 0 is not among them."""
     sign = -1 if truncation_order == "largest_first" else 1
     return sorted((part for part in parts if part.priority > 0), key=lambda part: sign * part.priority)
 
@@ -237,7 +236,7 @@ def _without_oldest_turns(
 
 
 def turns_of(messages: Sequence[Spoken]) -> list[tuple[Spoken, ...]]:
-    """Messages as turns: each starts at a user message; messages before the first form one too."""
+    """Return the messages as turns: each starts at a user message; messages before the first form one too."""
     turns: list[list[Spoken]] = []
     for message in messages:
         if not turns or message.role is MessageRole.USER:

@@ -1,6 +1,6 @@
-"""A running summary as text: its sentences, what a new wording lost, and what goes where it is too long.
+"""Running summary as text: its sentences, losses of a new wording, and which sentences to drop when it is too long.
 
-Pure. A model proposes a text; here it is held against the former one and against its bound.
+Pure. A model's text is compared with the former one and with its limit.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from memory_core.planning.facts import relevance, same_words
+from memory_core.planning.fact_merging import relevance, same_words
 from memory_core.text import STOP_WORDS, stems
 
 
@@ -64,7 +64,7 @@ class Fitted:
 
 
 def sentences(text: str) -> tuple[str, ...]:
-    """The whole sentences of a text in order; nothing but the white space around them is left out.
+    """Return the whole sentences of a text in order; nothing but the white space around them is left out.
 
     >>> sentences("Dr. Lee pays 3.50 euros. Ana comes, too!\\n- no nuts")
     ('Dr. Lee pays 3.50 euros.', 'Ana comes, too!', '- no nuts')
@@ -73,15 +73,15 @@ def sentences(text: str) -> tuple[str, ...]:
 
 
 def losses(before: str, after: str) -> tuple[str, ...]:
-    """Names, numbers and dates of `before` that `after` does not hold any more, in the order of `before`.
+    """Return names, numbers and dates of `before` that `after` lacks, in the order of `before`.
 
-    A date counts as one thing, however it is written; of a name each word counts, and words that
-    vanished beside each other are named together. Case, ordinals and number words make no difference.
+    A date counts once in any spelling; each word of a name counts, and adjacent lost words are joined. Case, ordinals
+    and number words make no difference.
 
     >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
     ('Sousa', '14 March')
     """
-    marks, kept = _marks(before), _kept(after)
+    marks, kept = _marks(before), _content_keys(after)
     gone = [mark for mark in marks if mark.key not in kept]
     shown: list[tuple[int, int]] = []
     for mark in gone:
@@ -95,16 +95,16 @@ def losses(before: str, after: str) -> tuple[str, ...]:
 
 
 def density(sentence: str) -> int:
-    """How many names, numbers and dates a sentence holds."""
+    """Count the names, numbers and dates in a sentence."""
     return len({mark.key for mark in _marks(sentence)})
 
 
 def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
-    """The text in at most `max_tokens`, as `count` counts them, by leaving whole sentences out.
+    """Shorten the text to `max_tokens`, as `count` counts them, by dropping whole sentences.
 
-    What is said twice goes first, then the sentence with the fewest names, numbers and dates, the
-    oldest of equals. Kept sentences stay in their order and in their words; one that alone is longer
-    than the bound could never be kept, and would push the others out first: it is broken off.
+    Repetitions are dropped first, then the sentence with the fewest names, numbers and dates, the oldest first. The
+    others keep their order and words; a sentence that alone exceeds the limit is truncated, or it would push out all
+    others.
     """
     text = text.strip()
     spans = [(start, end) for start, end in _spans(text) if text[start:end].strip()]
@@ -133,10 +133,10 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
 
 
 def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
-    """Indexes of a summary's sentences, first to be cut first, for a prompt that has no room for all.
+    """Return indexes of a summary's sentences in the order to cut them when a prompt has no room for all.
 
-    The order serves the answer: what the question speaks of stays longest; of the rest what holds
-    names, numbers and dates, which nothing else in the prompt can replace; of equals the later.
+    Sentences related to the question stay longest, then those with names, numbers and dates, which nothing else in the
+    prompt can replace, then later ones.
     """
     query = frozenset(stems(question))
     ranks = [(relevance(part, query), density(part), place) for place, part in enumerate(parts)]
@@ -147,7 +147,7 @@ def cut_order(parts: Sequence[str], question: str) -> tuple[int, ...]:
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where sentences begin and end; together they are the whole text."""
+    """Yield start and end of each sentence; together they cover the text."""
     start = 0
     for end in _END.finditer(text):
         if _is_abbreviation(text, start, end):
@@ -159,7 +159,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
-    """Whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
+    """Return whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
     if end[1] != ".":
         return False
     before = text[max(start, end.start() - 12) : end.start()].split()
@@ -177,7 +177,7 @@ def _without_repeats(pieces: Sequence[str]) -> list[int]:
 
 
 def _broken_off(sentence: str, room: int, count: Callable[[str], int]) -> str:
-    """As much of the beginning of a sentence as `room` tokens hold, up to a word's end if it can be; else nothing."""
+    """Truncate a sentence to `room` tokens, at the end of a word if possible; empty if nothing fits."""
     words = [word.end() for word in re.finditer(r"\S+", sentence)]
     for ends in (words, range(1, words[0] if words else 1)):
         fitting = bisect_right(ends, room, key=lambda end: count(f"{sentence[:end]}…"))
@@ -229,7 +229,7 @@ def _tokens(text: str) -> list[_Token]:
 
 
 def _key(word: str) -> str:
-    """One spelling of a word or number."""
+    """Normalise the spelling of a word or number."""
     word = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
     if word[:1].isdigit():
         word = re.sub(r"(?:st|nd|rd|th)$", "", word)
@@ -239,7 +239,7 @@ def _key(word: str) -> str:
 
 
 def _marks(text: str) -> list[_Mark]:
-    """The names, numbers and dates of a text in order."""
+    """Return the names, numbers and dates of a text in order."""
     tokens = _tokens(text)
     dates = _dates(tokens, text)
     in_date = {place for first, last, _ in dates for place in (first, last)}
@@ -252,7 +252,7 @@ def _marks(text: str) -> list[_Mark]:
 
 
 def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
-    """Is it capitalised, and not only because a sentence begins with it?"""
+    """Return whether a token is capitalised, and not only because it begins a sentence."""
     token = tokens[place]
     short_form = token.key.endswith("n't") or token.key.partition("'")[0] in STOP_WORDS
     if not token.text[0].isupper() or token.key in _NO_NAMES or short_form:
@@ -262,23 +262,23 @@ def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
     return not begins or not (following in _AFTER_COMMANDS or token.key.endswith("ly"))
 
 
-def _kept(text: str) -> set[tuple[str, ...]]:
-    """Keys of everything in a text: each word, and each date."""
+def _content_keys(text: str) -> set[tuple[str, ...]]:
+    """Return the keys of everything in a text: each word, and each date."""
     tokens = _tokens(text)
     years = {(token.key[:4],) for token in tokens if "-" in token.key}
     return {(token.key,) for token in tokens} | {key for _, _, key in _dates(tokens, text)} | years
 
 
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
-    """The dates of a text: places of their first and last word, and the day with the month."""
-    found: list[tuple[int, int, tuple[str, ...]]] = []
+    """Return the dates of a text: places of their first and last word, and the day with the month."""
+    result: list[tuple[int, int, tuple[str, ...]]] = []
     said = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
     for (first, one), (last, two) in pairwise(said):
         day, month = (one, two.month) if one.number else (two, one.month)
         together = _BETWEEN.fullmatch(text[one.end : two.start])
         if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):
-            found.append((first, last, (day.key, month)))
+            result.append((first, last, (day.key, month)))
     for place, token in enumerate(tokens):
         if "-" in token.key and 1 <= int(token.key[5:7]) <= 12:
-            found.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
-    return found
+            result.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
+    return result

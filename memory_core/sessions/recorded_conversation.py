@@ -39,17 +39,17 @@ class Recording:
         return self.messages[self.played : end]
 
     def message_id(self, index: int) -> str:
-        """The id under which the message at `index` is put."""
+        """Return the id under which the message at `index` is put."""
         return f"{self.key[:16]}-{index}"
 
 
 def encode(messages: Sequence[ChatMessage]) -> str:
-    """Messages as one text for the content store."""
+    """Return the messages as one text for the content store."""
     return json.dumps([message.to_json() for message in messages], ensure_ascii=False)
 
 
 def recording_of(session: Session, *, upto: int | None = None) -> Recording | None:
-    """The session's recording, if any, with its progress up to a sequence number (None: up to now).
+    """Return the session's recording, if any, with its progress up to a sequence number (None: up to now).
 
     Raises:
         NotFoundError: the session was deleted.
@@ -68,5 +68,5 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
 
 @lru_cache(maxsize=4)
 def _decoded(text: str) -> tuple[ChatMessage, ...]:
-    """The messages of a recording; cached, because every redraw of its session needs them."""
+    """Return the messages of a recording; cached, because every redraw of its session needs them."""
     return tuple(ChatMessage.from_json(item) for item in json.loads(text))

@@ -1,4 +1,4 @@
-"""Running summaries in the database: the text is versioned like a static block's, and the log says what it covers."""
+"""Running summaries in the database: the text is versioned like a static block's; the log records its coverage."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from sqlalchemy import Connection, delete
 
 from memory_core.errors import ConflictError
 from memory_core.events import Actor, BlockAdded, SummaryRewritten, expand, ranges
-from memory_core.planning.summaries import losses
-from memory_core.store.blocks import BlockRecord, read_blocks, write_text
-from memory_core.store.log import read_events
+from memory_core.planning.running_summary import losses
+from memory_core.store.block_rows import BlockRecord, read_blocks, write_text
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import block_revision_table
 from memory_core.store.writing import Writing, read_texts, session_scope
 
@@ -33,12 +33,12 @@ class StoredSummary:
 
 
 def read_summary(connection: Connection, session_id: str, block: str) -> StoredSummary | None:
-    """A block's summary; None if the session no longer has the block."""
+    """Return a block's summary; None if the session no longer has the block."""
     record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
     if record is None:
         return None
     text = read_texts(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""
-    kinds = (BlockAdded.kind, SummaryRewritten.kind)  # one of that name that was removed covered something else
+    kinds = (BlockAdded.kind, SummaryRewritten.kind)  # a removed block of the same name covered other messages
     records = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     event = records[0].event if records else None
     if not isinstance(event, SummaryRewritten):

@@ -15,7 +15,7 @@ from memory_core.events import Ranges, expand, ranges
 from memory_core.store.database import Database, chunks
 from memory_core.store.tables import block_table, collection_table, session_table, vector_table
 from memory_core.store.writing import Writing
-from memory_core.vectors.base import Revision, StoredVector, Vector
+from memory_core.vectors.vector_index import Revision, StoredVector, Vector
 
 NO_EMBEDDER = ""
 """Embedder name of stored units without a vector, because the embedding model failed: found by keyword only."""
@@ -40,7 +40,7 @@ _COUNT = select(func.count(), func.coalesce(func.max(_v.id), 0)).where(
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One stored unit: its messages and its size in tokens."""
+    """Stored unit: its messages and its size in tokens."""
 
     number: int
     seqs: Ranges
@@ -50,7 +50,7 @@ class Node:
     """The session that stored it; empty: the one that is read."""
 
     def covers(self, seqs: Set[int]) -> bool:
-        """Whether all of its messages are among these."""
+        """Return whether all of its messages are among these."""
         if self.seqs and self.seqs[0][0] not in seqs:  # true for nearly all units, which are all checked at each search
             return False
         return all(seq in seqs for seq in expand(self.seqs))
@@ -73,7 +73,7 @@ def collection_name(database: Database, session_id: str, block: str, embedder: s
 
 
 def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -> list[int]:
-    """Store units; return their ids, which grow in the order given."""
+    """Store units; return their ids, ascending in input order."""
     if not nodes:
         return []
     collection = collection_name(w.database, w.session.id, block, embedder)
@@ -97,7 +97,7 @@ def add_nodes(w: Writing, block: str, embedder: str, nodes: Sequence[NewNode]) -
 
 
 def sessions_that_share(connection: Connection, user_id: str, block: str) -> tuple[str, ...]:
-    """Ids of the user's sessions with a vector block of this name whose scope is the user, oldest first."""
+    """Return the ids of the user's sessions with a vector block of this name whose scope is the user, oldest first."""
     b, s = block_table.c, session_table.c
     query = (
         select(s.id, b.settings)
@@ -116,7 +116,7 @@ def count_nodes(connection: Connection, sessions: tuple[str, ...], block: str) -
 
 
 def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node]:
-    """Stored units of a block, oldest first."""
+    """Return stored units of a block, oldest first."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     return _nodes(connection.execute(query.order_by(_v.id)).all())
 
@@ -124,8 +124,7 @@ def read_nodes(connection: Connection, session_id: str, block: str) -> list[Node
 def read_heard(
     connection: Connection, sessions: tuple[str, ...], block: str, *, after: int = 0
 ) -> list[tuple[Node, str | None]]:
-    """Stored units of a block of these sessions with an id above `after`, oldest first, each with its metadata, where
-    that is stored."""
+    """Return stored units of a block with an id above `after`, oldest first, each with its stored metadata."""
     query = _NODE.add_columns(_v.heard).where(_v.session_id.in_(sessions), _v.block == block)
     rows = connection.execute(query.where(_v.id > after).order_by(_v.id)).all()
     return list(zip(_nodes(rows), (row.heard for row in rows), strict=True))
@@ -138,7 +137,7 @@ def read_all_heard(connection: Connection, session_id: str) -> dict[int, str]:
 
 
 def count_of_others(connection: Connection, session_id: str, block: str, embedder: str) -> int:
-    """Number of a block's stored units without a vector of this embedder: they have another's, or none."""
+    """Return the number of a block's stored units without a vector of this embedder: they have another's, or none."""
     query = select(func.count()).where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return int(connection.execute(query).scalar_one())
 
@@ -146,19 +145,19 @@ def count_of_others(connection: Connection, session_id: str, block: str, embedde
 def read_nodes_of_others(
     connection: Connection, session_id: str, block: str, embedder: str, *, after: int, limit: int
 ) -> list[Node]:
-    """The first stored units with an id above `after` that have no vector of this embedder."""
+    """Return the first stored units with an id above `after` that have no vector of this embedder."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block, _v.embedder != embedder)
     return _nodes(connection.execute(query.where(_v.id > after).order_by(_v.id).limit(limit)).all())
 
 
 def count_without_vector(connection: Connection, database: Database, session_id: str, block: str) -> int:
-    """Number of a block's stored units under `NO_EMBEDDER`."""
+    """Return the number of a block's stored units under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)
     return int(connection.execute(select(func.count()).where(_v.collection == collection)).scalar_one())
 
 
 def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
-    """Ids of sessions with stored units under `NO_EMBEDDER`."""
+    """Return the ids of sessions with stored units under `NO_EMBEDDER`."""
     b = block_table.c
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
@@ -172,7 +171,7 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
 def read_nodes_without_vector(
     connection: Connection, database: Database, session_id: str, block: str, *, limit: int
 ) -> list[Node]:
-    """The first stored units of a block under `NO_EMBEDDER`."""
+    """Return the first stored units of a block under `NO_EMBEDDER`."""
     collection = collection_name(database, session_id, block, NO_EMBEDDER)  # by which there is an index
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
@@ -190,7 +189,7 @@ def replace_vectors(
 ) -> list[int]:
     """Store vectors of this embedder, by unit id, in place of another's or of none; return the updated ids.
 
-    Units that are gone, or have a vector of this embedder by now, are skipped, except those with an `unusable` vector.
+    Units deleted meanwhile, or with a vector of this embedder, are skipped, except those with an `unusable` vector.
     """
     collection = collection_name(w.database, w.session.id, block, embedder)
     moved: dict[int, str] = {}
@@ -262,16 +261,16 @@ def collections_of(connection: Connection, session_id: str) -> set[tuple[str, st
 
 
 def read_nodes_of(connection: Connection, session_id: str, block: str, numbers: Collection[int]) -> list[Node]:
-    """The stored units with these ids; missing ones are left out."""
+    """Return the stored units with these ids; missing ones are left out."""
     query = _NODE.where(_v.session_id == session_id, _v.block == block)
     rows = [row for chunk in chunks(sorted(numbers)) for row in connection.execute(query.where(_v.id.in_(chunk)))]
     return _nodes(rows)
 
 
 class DatabaseVectors:
-    """One collection as a `VectorSource`, of vectors with that many `dimensions` (None: any).
+    """Collection of vectors with that many `dimensions` (None: any), as a `VectorSource`.
 
-    `joined`: it is made of these collections, and not stored itself. A copy of it begins again when they are others.
+    `joined`: it is the union of these collections, not stored itself. A copy is rebuilt when they change.
     A vector of another length or with non-numeric values (stored before such were refused) is returned as a zero
     vector, which no question finds, and its id is added to `unusable`.
     """
@@ -304,15 +303,15 @@ class DatabaseVectors:
             yield from self._all_stored(some)
 
     def some(self, numbers: Sequence[int]) -> list[StoredVector]:
-        """The vectors with these ids, by ascending id."""
-        found: list[StoredVector] = []
+        """Return the vectors with these ids, by ascending id."""
+        vectors: list[StoredVector] = []
         with self._database.read() as connection:
             for chunk in chunks(numbers):
                 where = _v.collection.in_(self._of) & _v.id.in_(chunk)
-                found += self._all_stored(
+                vectors += self._all_stored(
                     connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
                 )
-        return found
+        return vectors
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
         """Decode rows into vectors, all at once where they are sound."""

@@ -13,9 +13,9 @@ from itertools import chain
 from typing import Any, Literal
 
 from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracted, ModelCalled
-from memory_core.history.slices.facts import adds_fact
+from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.models.offline.doubts import doubt
-from memory_core.planning.facts import Fact
+from memory_core.planning.fact_merging import Fact
 from memory_core.text import agreement_key, similarity, stems, words
 
 FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]
@@ -126,7 +126,7 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said])
 
 
 def _repeats(text: str, facts: Iterable[Fact]) -> bool:
-    """Whether one sentence of the text contains all the stems of one of the facts."""
+    """Return whether one sentence of the text contains all stems of one of the facts."""
     sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
     for fact in facts:
         own = _key_stems(fact.text)
@@ -139,14 +139,14 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 
 
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
-    """Number of a fact's stems found in the texts, and number of its stems."""
+    """Return the number of a fact's stems found in the texts, and number of its stems."""
     own = _key_stems(fact)
-    there = set(chain.from_iterable(_key_stems(text) for text in sources))
-    return len(own & there), len(own)
+    present = set(chain.from_iterable(_key_stems(text) for text in sources))
+    return len(own & present), len(own)
 
 
 def is_supported(fact: str, sources: Iterable[str]) -> bool:
-    """Whether the texts contain enough of a fact's stems."""
+    """Return whether the texts contain enough of a fact's stems."""
     support, total = supported_stems(fact, sources)
     return support >= total * MIN_SUPPORT
 
@@ -179,8 +179,7 @@ class _Profile:
         return stem in _NUMBERS or any(character.isdigit() for character in stem)
 
     def bound(self, other: "_Profile", shared: int) -> float:
-        """Upper bound, weighted as in `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its
-        own."""
+        """Upper bound, weighted as `memory_core.text.similarity`: stop words 0.25; 0.8 if each has words of its own."""
         weight = len(self.marks) + len(other.marks) + 0.25 * (self.stops + other.stops)
         dice = 2 * (shared + 0.25 * min(self.stops, other.stops)) / weight if weight else 1.0
         return dice * (0.8 if shared < len(self.marks) and shared < len(other.marks) else 1.0)
@@ -199,7 +198,7 @@ _profile = lru_cache(maxsize=16_384)(_Profile)
 
 
 def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUPLICATE) -> list[tuple[int, int, float]]:
-    """Pairs of texts with at least this similarity, by id, in the order given; `least` is above 0.5.
+    """Yield pairs of texts with at least this similarity, by id, in input order; `least` is above 0.5.
 
     Compared word by word are only pairs that agree in numbers and negations and share one of their rarest marks: two
     sets that share `n` marks, each sorted by rarity, share one before the last `n - 1` of either (prefix filtering).
@@ -222,7 +221,7 @@ def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUP
 
 
 def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
-    """The fact most similar to a text, with its similarity; None if none is similar enough."""
+    """Return the fact most similar to a text, with its similarity; None if none is similar enough."""
     own = _profile(text)
     best: tuple[Fact, float] | None = None
     for fact in facts:
@@ -334,5 +333,5 @@ def _runs(strong: Sequence[int], matches: Sequence[re.Match[str]], message: str)
 
 
 def _joins(message: str, before: re.Match[str], after: re.Match[str]) -> bool:
-    """Whether two words are in one sentence."""
+    """Return whether two words are in the same sentence."""
     return _SENTENCE_END.search(message, before.end(), after.start()) is None

@@ -27,9 +27,9 @@ from memory_core.events import (
 )
 from memory_core.messages import content_hash
 from memory_core.planning.curation import New, changed_elsewhere
-from memory_core.planning.facts import Fact, metadata_text
+from memory_core.planning.fact_merging import Fact, metadata_text
 from memory_core.store.database import chunks
-from memory_core.store.log import RECORD_COLUMNS, as_records
+from memory_core.store.log_rows import RECORD_COLUMNS, as_records
 from memory_core.store.tables import event_table, fact_revision_table, fact_source_table, fact_table, session_table
 from memory_core.store.writing import Writing, read_texts
 
@@ -47,7 +47,7 @@ _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 
 @dataclass(frozen=True, slots=True)
 class FactRevision:
-    """One version in a fact's history."""
+    """Version in a fact's history."""
 
     version: int
     text: str
@@ -58,7 +58,7 @@ class FactRevision:
     turn: int
     at: float
     category: str | None = None
-    """None where it was not stored: the fact's own category, which nothing could change at that version."""
+    """None if it was not stored: then the fact's category, which could not change at that version."""
     topics: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -66,7 +66,7 @@ class FactRevision:
 def read_facts(
     connection: Connection, scope: str, block: str, *, states: Iterable[str] | None = ("active",)
 ) -> list[Fact]:
-    """Facts of a block, oldest first; `states=None` for all."""
+    """Return the facts of a block, oldest first; `states=None` for all."""
     given: dict[str, Any] = {"scope": scope, "block": block}
     if states is None:
         return _facts(connection, connection.execute(_OF_BLOCK, given).all())
@@ -74,7 +74,7 @@ def read_facts(
 
 
 def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactRevision]:
-    """All versions of a fact, oldest first."""
+    """Return all versions of a fact, oldest first."""
     table = fact_revision_table
     rows = connection.execute(select(table).where(table.c.fact_id == fact_id).order_by(table.c.version)).all()
     words = read_texts(connection, scope, (key for row in rows for key in (row.content, row.metadata) if key))
@@ -97,7 +97,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
 
 
 def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:
-    """The active facts of a block that have these keys, by key."""
+    """Return the active facts of a block that have these keys, by key."""
     hashes = [content_hash(key) for key in keys]
     queries = [_OF_BLOCK.where(_f.key.in_(some), _f.state == "active") for some in chunks(hashes)]
     rows = [row for query in queries for row in connection.execute(query, {"scope": scope, "block": block})]
@@ -105,7 +105,7 @@ def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[st
 
 
 def read_wordings(connection: Connection, scope: str, block: str | None = None) -> set[str]:
-    """Every text that the facts of a scope ever had, in any state; of one block or of all."""
+    """Return all present and former texts of a scope's facts, in any state; of one block or of all."""
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, *([_f.block == block] if block is not None else []))
     hashes = connection.execute(select(revision.content).where(revision.fact_id.in_(facts)).distinct()).scalars()
@@ -145,7 +145,7 @@ def add_fact(
     conflicts_with: tuple[int, ...] = (),
     actor: Actor = "engine",
 ) -> int:
-    """Store a fact of so many tokens and record it; return its id. Sources are this session's: see `add_support`."""
+    """Store a fact and record it; return its id. `tokens`: its size. Sources are this session's: see `add_support`."""
     own = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
     key = w.store_text(new.key, scope=scope) if new.key is not None else None
@@ -302,7 +302,7 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
 
 
 def read_scope_events(connection: Connection, scope: str, block: str, kinds: Sequence[str]) -> list[EventRecord]:
-    """Events about a block's facts, newest first; for the user's facts, from all their existing sessions."""
+    """Return the events about a block's facts, newest first; for the user's facts, from all their existing sessions."""
     events = event_table.c
     query = (
         select(*RECORD_COLUMNS)
@@ -381,7 +381,7 @@ def _store_metadata(w: Writing, scope: str, metadata: Mapping[str, Any]) -> str 
 
 
 def _metadata(words: Mapping[str, str], key: str | None) -> dict[str, Any]:
-    """The metadata under a hash; nothing where there was none or its words were erased."""
+    """Return the metadata under a hash; nothing where there was none or its words were erased."""
     text = words.get(key or "")
     return dict(json.loads(text)) if text else {}
 
@@ -411,8 +411,8 @@ def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
 
 
 def _sources(connection: Connection, ids: Sequence[int]) -> dict[int, list[tuple[str, int]]]:
-    found: dict[int, list[tuple[str, int]]] = {}
+    result: dict[int, list[tuple[str, int]]] = {}
     for chunk in chunks(ids):
         for fact_id, session_id, seq in connection.execute(_SOURCES, {"facts": chunk}):
-            found.setdefault(fact_id, []).append((session_id, seq))
-    return found
+            result.setdefault(fact_id, []).append((session_id, seq))
+    return result

@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, bindparam, delete, func, inser
 from memory_core.events import DeliveryQueued, DeliverySkipped, Ranges
 from memory_core.messages import MessageStatus
 from memory_core.store.database import chunks
-from memory_core.store.messages import MessageCache, StoredMessage, read_messages
+from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import delivery_table, message_table
 from memory_core.store.writing import Writing
 
@@ -69,16 +69,16 @@ def queue_delivery(
 def read_deliveries(
     connection: Connection, session_id: str, *, states: Sequence[str] | None = None, last: int | None = None
 ) -> list[Delivery]:
-    """A session's deliveries in order; `last` keeps the newest n."""
+    """Return a session's deliveries in order; `last` keeps the newest n."""
     query = select(delivery_table).where(_d.session_id == session_id).order_by(_d.id.desc() if last else _d.id)
     if states is not None:
         query = query.where(_d.state.in_(list(states)))
-    found = [Delivery(**row._mapping) for row in connection.execute(query.limit(last) if last else query)]
-    return found[::-1] if last else found
+    deliveries = [Delivery(**row._mapping) for row in connection.execute(query.limit(last) if last else query)]
+    return deliveries[::-1] if last else deliveries
 
 
 def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[Delivery]]:
-    """Pending deliveries by block, in order."""
+    """Return pending deliveries by block, in order."""
     waiting: dict[str, list[Delivery]] = {}
     for row in connection.execute(_PENDING, {"session": session_id}):
         waiting.setdefault(row.block, []).append(Delivery(**row._mapping))
@@ -86,24 +86,24 @@ def pending_by_block(connection: Connection, session_id: str) -> dict[str, list[
 
 
 def pending(connection: Connection, session_id: str, block: str) -> list[Delivery]:
-    """Pending deliveries of one block, in order."""
+    """Return pending deliveries of one block, in order."""
     return pending_by_block(connection, session_id).get(block, [])
 
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
-    """Ids of the sessions with a delivery due before a time."""
+    """Return the ids of the sessions with a delivery due before a time."""
     due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
     query = select(_d.session_id).where(_d.state == "pending", due).distinct()
     return list(connection.execute(query).scalars())
 
 
 def delivered_messages(connection: Connection, delivery: Delivery, cache: MessageCache) -> list[StoredMessage]:
-    """Messages of a delivery, in order."""
+    """Return the messages of a delivery, in order."""
     if delivery.flush is not None:
         return read_messages(connection, delivery.session_id, cache, flush=delivery.flush)
     first, last = delivery.first_seq - 1, delivery.last_seq
-    found = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
-    return [message for message in found if not message.pinned]
+    messages = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
+    return [message for message in messages if not message.pinned]
 
 
 def covers() -> ColumnElement[bool]:
@@ -115,23 +115,23 @@ def covers() -> ColumnElement[bool]:
 
 
 def given_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
-    """Numbers of the messages delivered or due to a block."""
+    """Return the numbers of the messages delivered or due to a block."""
     return _covered(connection, session_id, block, _d.state != "skipped")
 
 
 def last_turn_heard(connection: Connection, session_id: str, block: str) -> int:
-    """Number of the last message delivered or due to a block by completed turns; 0 for none."""
+    """Return the number of the last message delivered or due to a block by completed turns; 0 for none."""
     wanted = (_d.session_id == session_id) & (_d.block == block) & (_d.trigger == "turn") & (_d.state != "skipped")
     return int(connection.execute(select(func.coalesce(func.max(_d.last_seq), 0)).where(wanted)).scalar_one())
 
 
 def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set[int]:
-    """Numbers of the messages that wait for a block, or whose delivery was skipped."""
+    """Return the numbers of the messages that wait for a block, or whose delivery was skipped."""
     return _covered(connection, session_id, block, _d.state.in_(("pending", "parked", "skipped")))
 
 
 def _covered(connection: Connection, session_id: str, block: str, in_state: ColumnElement[bool]) -> set[int]:
-    """Numbers of the messages of a block's deliveries in the given states."""
+    """Return the numbers of the messages of a block's deliveries in the given states."""
     m, own = message_table.c, (_d.session_id == session_id) & (_d.block == block)
     query = select(m.seq).where(m.session_id == session_id, own, in_state, covers()).distinct()
     return set(connection.execute(query).scalars())
@@ -153,7 +153,7 @@ def forget_deliveries(w: Writing, block: str) -> None:
 
 
 def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) -> bool:
-    """Whether the session still has all of these messages."""
+    """Return whether the session still has all of these messages."""
     m = message_table.c
     found = 0
     for chunk in chunks(seqs):

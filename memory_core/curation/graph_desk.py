@@ -25,9 +25,18 @@ from memory_core.errors import ConfigError, NotFoundError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.planning import graph_changes as changes
-from memory_core.planning.graph import Entity, Graph, Names, Path, Relation, find_paths, neighbourhood, normal_predicate
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.planning.graph_draft import GraphPlan
+from memory_core.planning.graph_rules import (
+    Entity,
+    Graph,
+    Names,
+    Path,
+    Relation,
+    find_paths,
+    neighbourhood,
+    normal_predicate,
+)
 from memory_core.store.writing import Writing
 
 MAX_STEPS = 6
@@ -48,19 +57,19 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     # -- reading ----------------------------------------------------------------------------------
 
     def graph(self) -> Graph:
-        """All entities and relations by id, those merged, ended and retired included.
+        """Return all entities and relations by id, those merged, ended and retired included.
 
         Cheap: cached until it changes.
         """
-        return self._known()[0]
+        return self._read_graph()[0]
 
     def entity(self, name: str) -> Entity:
-        """The active entity of that name or alias, ignoring case and a leading "the".
+        """Return the active entity of that name or alias, ignoring case and a leading "the".
 
         Raises:
             NotFoundError: there is none.
         """
-        return _found(self._known()[1], name)
+        return _find_entity(self._read_graph()[1], name)
 
     def relations(self, name: str | None = None, *, type: str | None = None, ended: bool = True) -> list[Relation]:
         """Relations, oldest first; optionally those with the entity `name` at either end, or of one predicate (`type`).
@@ -70,8 +79,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         Raises:
             NotFoundError: there is no such entity.
         """
-        graph, names = self._known()
-        entity = None if name is None else _found(names, name).id
+        graph, names = self._read_graph()
+        entity = None if name is None else _find_entity(names, name).id
         predicate = None if type is None else normal_predicate(type)
         states = ("active", "ended") if ended else ("active",)
         return [
@@ -97,8 +106,8 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
             raise ConfigError(f"hops must be 1 to {MAX_STEPS}, not {hops}")
         if most < 1:
             raise ConfigError(f"most must be at least 1, not {most}")
-        graph, names = self._known()
-        return find_paths(graph, _found(names, start).id, _found(names, end).id, hops=hops, most=most)
+        graph, names = self._read_graph()
+        return find_paths(graph, _find_entity(names, start).id, _find_entity(names, end).id, hops=hops, most=most)
 
     def describe(self, path: Path) -> str:
         """Describe a path: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`.
@@ -111,13 +120,13 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, plan: GraphPlan, input: str | None = None) -> Context:
-        """The next context after a plan made by `memory_core.planning.graph_changes`. Changes nothing."""
+        """Return the next context after a plan made by `memory_core.planning.graph_changes`. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(graphs={self.block: self.after(plan)}))
         return build_context(imagined, input, record=False)
 
     def after(self, plan: GraphPlan) -> Graph:
-        """The graph after a plan; new entities and relations get temporary ids. Changes nothing."""
+        """Return the graph after a plan; new entities and relations get temporary ids. Changes nothing."""
         return plan.applied_to(self.graph(), count(NOT_STORED))
 
     def add(
@@ -206,7 +215,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _known(self) -> tuple[Graph, Names]:
+    def _read_graph(self) -> tuple[Graph, Names]:
         with self._session.database.read() as connection:
             return self._read(connection)
 
@@ -242,7 +251,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         return Change(done.record, done.event, sentence, prompt=self.preview(plan) if preview else None)
 
 
-def _found(names: Names, name: str) -> Entity:
+def _find_entity(names: Names, name: str) -> Entity:
     entity = names.find(name)
     if entity is None:
         raise NotFoundError(f'Nothing in this graph is called "{name}".')

@@ -21,7 +21,7 @@ from memory_core.events import (
     expand,
 )
 from memory_core.history.slices.states import state_at
-from memory_core.planning.graph import Entity, Graph, Relation, RelationState
+from memory_core.planning.graph_rules import Entity, Graph, Relation, RelationState
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class PastRelation:
 class PastGraph:
     """All graphs of one session, built by applying its log, oldest record first.
 
-    After a reset, call `forget` with the messages that `slices.messages` reports as forgotten.
+    After a reset, call `forget` with the messages that `message_slice` reports as forgotten.
     """
 
     entities: dict[int, Entity] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class PastGraph:
         self.relations.pop(event.relation, None)
 
     def graphs(self, session_id: str, words: Callable[[str], str | None]) -> dict[str, Graph]:
-        """The graph of each block that has one, by name; erased names are empty."""
+        """Return the graph of each block that has one, by name; erased names are empty."""
         scope = f"session:{session_id}"
         blocks = {e.block for e in self.entities.values()} | {r.block for r in self.relations.values()}
         return {
@@ -169,7 +169,7 @@ class GraphWords:
         return self._relations.keys()
 
     def name(self, entity: int, position: int) -> str | None:
-        """Hash of an entity's name at a position."""
+        """Return the hash of an entity's name at a position."""
         return state_at(self._names.get(entity, []), position)
 
     def joined(self, relation: int, position: int) -> Joined | None:

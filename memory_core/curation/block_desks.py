@@ -5,9 +5,9 @@ from typing import Any, Literal, overload
 
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation import settings as editing
-from memory_core.curation.graph import GraphDesk
 from memory_core.curation.graph_and_facts import GraphAndFacts
-from memory_core.curation.summary import SummaryDesk
+from memory_core.curation.graph_desk import GraphDesk
+from memory_core.curation.summary_desk import SummaryDesk
 from memory_core.engine import delivery
 from memory_core.engine.context import Context, build_context
 from memory_core.engine.delivery import Served
@@ -15,7 +15,7 @@ from memory_core.engine.queue import fill
 from memory_core.engine.session import ImaginedBlocks, Session, SessionBlock
 from memory_core.errors import NotFoundError
 from memory_core.events import Actor
-from memory_core.store.blocks import Holding, TextRevision, read_holding, read_revision, read_revisions
+from memory_core.store.block_rows import Holding, TextRevision, read_holding, read_revision, read_revisions
 
 
 class SessionBlocks(Sequence[SessionBlock]):
@@ -54,13 +54,13 @@ class SessionBlocks(Sequence[SessionBlock]):
             return read_holding(connection, self._session.id, scope, name, attached.kind)
 
     def revisions(self, name: str) -> list[TextRevision]:
-        """All versions of a static block's or a summary's text, oldest first."""
+        """Return all versions of a static block's or a summary's text, oldest first."""
         with self._session.database.read() as connection:
             return read_revisions(connection, self._session.id, name)
 
     @property
     def editable_by_agents(self) -> bool:
-        """Whether an agent may edit any of the blocks; if so, its model gets tools (see `memory_core.agent.tools`)."""
+        """True if an agent may edit any of the blocks; its model then gets tools (see `memory_core.agent.tools`)."""
         return any(editing.agent_may_edit(attached) for attached in self._session.blocks)
 
     def add(self, block: BaseMemoryBlock[Any], *, actor: Actor = "user") -> None:
@@ -70,7 +70,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConfigError: the name is taken, or the block is the user's and there is no user.
         """
         with self._session.changing() as w:
-            editing.put_in(self._session, w, block, actor)
+            editing.add_block(self._session, w, block, actor)
 
     def fill(self, name: str, *, wait: bool = True) -> dict[str, Served]:
         """Deliver existing messages that were never due to a block: the archive, or every complete turn.
@@ -91,7 +91,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         """
         self._session.block(name)
         with self._session.writing() as w:
-            editing.take_out(self._session, w, name, actor)
+            editing.remove_block(self._session, w, name, actor)
 
     def configure(
         self, name: str, *, opened: Mapping[str, Any] | None = None, actor: Actor = "user", **settings: Any
@@ -204,7 +204,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         return GraphDesk(self._session, block)
 
     def graph_and_facts(self, graph: str, facts: str) -> GraphAndFacts:
-        """A graph block and a facts block, read at one moment and changed in one transaction.
+        """Return a graph block and a facts block, read at one moment and changed in one transaction.
 
         Raises:
             NotFoundError: there is no such block.

@@ -1,6 +1,6 @@
 """The desk of a summary block: its state, its versions, and rewriting on demand.
 
-Reads and stores; `memory_core.planning.summaries` decides what a text lost.
+Reads and stores; `memory_core.planning.running_summary` decides what a text lost.
 """
 
 import time
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from memory_core.blocks.summary import SummaryMemoryBlock
 from memory_core.engine.delivery import MAX_CONFLICTS, call_events
 from memory_core.engine.session import Session
-from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, sentence
+from memory_core.errors import ConfigError, ConflictError, ModelError, NotFoundError, user_message
 from memory_core.events import Actor, ModelCalled
-from memory_core.history.summaries import KINDS, ToldRevision, told_revisions
+from memory_core.history.summaries import KINDS, RecordedRevision, recorded_revisions
 from memory_core.messages import MessageStatus
-from memory_core.models.base import Summariser
-from memory_core.planning.summaries import losses
-from memory_core.store.blocks import read_revisions
-from memory_core.store.deliveries import given_seqs, read_deliveries, still_there, undelivered_seqs
-from memory_core.store.log import read_events
-from memory_core.store.messages import StoredMessage, read_messages
-from memory_core.store.summaries import StoredSummary, read_summary, write_summary
+from memory_core.models.protocols import Summariser
+from memory_core.planning.running_summary import losses
+from memory_core.store.block_rows import read_revisions
+from memory_core.store.delivery_rows import given_seqs, read_deliveries, still_there, undelivered_seqs
+from memory_core.store.log_rows import read_events
+from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.summary_rows import StoredSummary, read_summary, write_summary
 from memory_core.store.writing import read_session
 
 
@@ -41,7 +41,7 @@ class SummaryState:
 
     @property
     def over(self) -> bool:
-        """Whether the text exceeds its limit; possible after the limit was lowered, until the next writing."""
+        """True if the text exceeds its limit; possible after the limit was lowered, until the next write."""
         return self.tokens > self.max_tokens
 
 
@@ -109,15 +109,15 @@ class SummaryDesk:
         )
 
     def revisions(self) -> list[SummaryRevision]:
-        """All versions of the summary, oldest first, each with what it lost of the one before."""
+        """Return all versions of the summary, oldest first, each with what it lost of the one before."""
         with self._session.database.read() as connection:
             texts = {each.revision: each for each in read_revisions(connection, self._session.id, self.block)}
-        found: list[SummaryRevision] = []
+        found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
             if logged.revision not in texts:
                 continue
             text = texts[logged.revision].text
-            found.append(
+            found_revisions.append(
                 SummaryRevision(
                     revision=logged.revision,
                     text=text,
@@ -125,7 +125,7 @@ class SummaryDesk:
                     turn=logged.turn,
                     at=logged.at,
                     covers_turn=logged.turn_covered or None,
-                    lost=losses(found[-1].text, text) if found else (),
+                    lost=losses(found_revisions[-1].text, text) if found_revisions else (),
                     messages=logged.messages,
                     summariser=logged.summariser,
                     asked_by=logged.asked_by,
@@ -133,7 +133,7 @@ class SummaryDesk:
                     shortened=logged.shortened,
                 )
             )
-        return found
+        return found_revisions
 
     def rewrite_cost(self, from_messages: bool = False) -> tuple[int, int]:
         """Cost of a rewriting: number of messages to read, and tokens of these or of the text."""
@@ -176,7 +176,7 @@ class SummaryDesk:
             written = self._block.write("" if from_messages else before.text, messages, summariser, counter)
         except ModelError as error:
             took = round(time.monotonic() - started, 3)
-            failed = ModelCalled("summarise", summariser.name, None, None, took, None, self.block, sentence(error))
+            failed = ModelCalled("summarise", summariser.name, None, None, took, None, self.block, user_message(error))
             with self._session.writing() as w:
                 w.record(failed, actor=actor)
             raise
@@ -221,9 +221,11 @@ class SummaryDesk:
             raise NotFoundError(f'This session has no block called "{self.block}".')
         return summary
 
-    def _logged(self) -> list[ToldRevision]:
+    def _logged(self) -> list[RecordedRevision]:
         with self._session.database.read() as connection:
-            return told_revisions(read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block)
+            return recorded_revisions(
+                read_events(connection, self._session.id, kinds=KINDS, block=self.block), self.block
+            )
 
     def _messages(self) -> Sequence[StoredMessage]:
         """Source messages: those delivered to the block, and those flushed before it was added."""
@@ -234,5 +236,5 @@ class SummaryDesk:
             given = given_seqs(connection, self._session.id, self.block)
             held = undelivered_seqs(connection, self._session.id, self.block)
             seqs = sorted(({message.seq for message in archived} | given) - held)
-            found = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
-        return [message for message in found if not message.pinned]
+            messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
+        return [message for message in messages if not message.pinned]

@@ -26,12 +26,12 @@ from memory_core.events import (
     RelationErased,
     ranges,
 )
-from memory_core.planning.graph import Entity, Graph, Relation
 from memory_core.planning.graph_draft import GraphPlan, Source
+from memory_core.planning.graph_rules import Entity, Graph, Relation
 from memory_core.store.database import chunks
-from memory_core.store.log import read_events
+from memory_core.store.log_rows import read_events
 from memory_core.store.tables import entity_table, relation_source_table, relation_table
-from memory_core.store.words import erase_unneeded, graph_words
+from memory_core.store.text_erasing import erase_unneeded, graph_words
 from memory_core.store.writing import Writing, read_texts
 
 _e = entity_table.c
@@ -56,7 +56,7 @@ class Stored:
 
 
 def read_graph(connection: Connection, scope: str, block: str) -> Graph:
-    """All entities and relations of a block, whatever their state."""
+    """Return all entities and relations of a block, whatever their state."""
     entities = connection.execute(
         select(entity_table).where(_e.scope == scope, _e.block == block).order_by(_e.id)
     ).all()
@@ -120,7 +120,7 @@ def count_graph(connection: Connection, scope: str, block: str) -> tuple[dict[st
 
 
 def last_number(connection: Connection, session_id: str, block: str) -> int:
-    """Number of a block's newest change set on its graph; 0 for none."""
+    """Return the number of a block's newest change set on its graph; 0 for none."""
     kinds = (GraphCurated.kind,)
     newest = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     return newest[0].event.number if newest and isinstance(newest[0].event, GraphCurated) else 0
@@ -395,7 +395,7 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
 
 
 def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
-    """The changeable values of an entity, in the form of the log."""
+    """Return the changeable values of an entity, in the form of the log."""
     return {
         "name": w.store_text(entity.name, scope=entity.scope),
         "type": entity.type,
@@ -406,7 +406,7 @@ def _entity_values(w: Writing, entity: Entity) -> dict[str, Any]:
 
 
 def _relation_values(w: Writing, relation: Relation) -> dict[str, Any]:
-    """The changeable values of a relation, in the form of the log."""
+    """Return the changeable values of a relation, in the form of the log."""
     return {
         "subject": relation.subject,
         "predicate": w.store_text(relation.predicate, scope=relation.scope),
@@ -427,7 +427,7 @@ Value = TypeVar("Value", Entity, Relation)
 
 
 def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
-    """A newly added entity or relation of a plan, in its stored form."""
+    """Return a newly added entity or relation of a plan, in its stored form."""
     more: dict[str, Any] = (
         {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
     )

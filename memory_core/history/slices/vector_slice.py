@@ -23,7 +23,7 @@ class Vectors:
 
     def __init__(self) -> None:
         self.ever: dict[int, StoredUnit] = {}
-        """By number, including units removed since, which past prompts still show."""
+        """Units by number, including removed ones, which past prompts still show."""
         self.there: dict[int, StoredUnit] = {}
         self.counts: Counter[str] = Counter()
         """Number of units currently stored, by block."""

@@ -1,4 +1,4 @@
-"""A session's event log: by turn, its past prompts, and how often what is stored was used."""
+"""A session's event log: by turn, its past prompts, and how often stored items were used."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -17,29 +17,29 @@ from memory_core.store.writing import read_texts, session_scope, user_scope
 
 
 class SessionLog:
-    """`Memory.log`: every reading of it is kept in this process and catches up with what is new."""
+    """`Memory.log`: cached in this process and updated before each read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
 
     def history(self) -> History:
-        """The whole log folded by turn, kept in this process: each call reads only what is new."""
+        """Return the whole log by turn, cached in this process: each call reads only new events."""
         return history_of_session(self._session)
 
     def unread(self) -> int:
-        """Events that this process has not read yet: `history`, and with it most of what is here, reads them first."""
+        """Return number of events that this process has not read yet; `history` and most methods read them first."""
         return session_log(self._session).unread(self._session.database, self._session.id)
 
     def read_ahead(self, progress: Callable[[int], None] | None = None) -> None:
-        """Read the log and what vector blocks have stored into this process, where it was not yet.
+        """Read the log and the contents of vector blocks into this process, if not yet done.
 
-        `progress` is given the number of events read so far, in the end that of all.
+        `progress` receives the number of events read so far, finally the total.
         """
         session_log(self._session).catch_up(self._session.database, self._session.id, progress)
         read_ahead(self._session)
 
     def texts(self, hashes: Iterable[str]) -> dict[str, str]:
-        """Texts by the hash that events know them by; those erased since are missing."""
+        """Return the texts by the hash that events know them by; those erased since are missing."""
         scopes = [
             session_scope(self._session.id),
             *([user_scope(self._session.user_id)] if self._session.user_id else ()),
@@ -55,18 +55,18 @@ class SessionLog:
     def altered_prompt(
         self, context: EventRecord, *, without: Collection[str] = (), edited: Mapping[str, str] | None = None
     ) -> tuple[ChatMessage, ...]:
-        """The messages of a past prompt without some of its items, or with other words in them, by ref.
+        """Return the messages of a past prompt without some of its items, or with other words in them, by ref.
 
         The rest is word for word what was sent.
         """
         return self._prompts().altered(self._session, self.history(), context, self.texts, without, edited or {})
 
     def pieces(self) -> Pieces:
-        """The hashes of all words of the log; it has at least one event."""
+        """Return the hashes of all words of the log; it has at least one event."""
         return self._prompts().pieces(self.history())
 
     def shared_prefix_tokens(self, before: EventRecord, after: EventRecord, *, insert_method: str | None = None) -> int:
-        """Billed tokens with which the prompts of two recorded contexts begin alike: what a prompt cache can reuse.
+        """Count the billed tokens of the common beginning of two recorded prompts, which a prompt cache can reuse.
 
         As they were sent, or as they would be with the memory section put in by `insert_method`.
         """
@@ -74,7 +74,7 @@ class SessionLog:
         return self._prompts().shared_prefix_tokens(self._session, self.history(), before, after, self.texts, method)
 
     def usage(self, upto: int | None = None) -> Usage:
-        """How often each block, fact and stored turn was in prompts and cut; up to a position of the log, or now."""
+        """Count how often each block, fact and stored turn was in prompts or cut, up to a log position or now."""
         history = self.history()
         if upto is None or upto >= history.position:
             return self._session.services.cached(

@@ -1,7 +1,7 @@
 """Knowledge graph: entities, and typed, directed relations that hold or held between them.
 
-Pure. Which names and predicates count as the same, what a text mentions and how paths are worded is decided here;
-merging found relations is in `memory_core.planning.graph_changes`.
+Pure. Equality of names and predicates, mentions in a text and the wording of paths;
+found relations are merged in `memory_core.planning.graph_changes`.
 """
 
 import re
@@ -22,7 +22,7 @@ Action = Literal["add", "edit", "end", "hold", "retire", "merge", "rename", "imp
 TYPES = ("person", "place", "organisation", "project", "thing", "date", "other")
 
 LONGEST = 80
-"""Characters of a name or a predicate; what is longer is a sentence, not a name."""
+"""Maximum characters of a name or predicate; longer texts are sentences."""
 
 THE_USER = "The user"
 """The entity that "I" and "me" mean."""
@@ -98,7 +98,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One relation of a path, walked along its direction or against it."""
+    """Relation of a path, walked along its direction or against it."""
 
     relation: int
     forward: bool
@@ -120,20 +120,20 @@ class Graph:
     relations: Mapping[int, Relation] = field(default_factory=dict)
 
     def name(self, entity: int) -> str:
-        """An entity's name; a dash where its words were erased."""
-        known = self.entities.get(entity)
-        return known.name if known is not None and known.name else "\N{EN DASH}"
+        """Return an entity's name; a dash where its words were erased."""
+        known_entity = self.entities.get(entity)
+        return known_entity.name if known_entity is not None and known_entity.name else "\N{EN DASH}"
 
     def describe(self, relation: Relation) -> str:
-        """A relation in words: `Ana → lives in → Lisbon`."""
+        """Return a relation in words: `Ana → lives in → Lisbon`."""
         return f"{self.name(relation.subject)} → {relation.predicate} → {self.name(relation.object)}"
 
     def sentence(self, relation: Relation) -> str:
-        """A relation as a model reads it: `Ana lives in Lisbon`."""
+        """Return a relation as a model reads it: `Ana lives in Lisbon`."""
         return f"{self.name(relation.subject)} {relation.predicate} {self.name(relation.object)}"
 
     def describe_path(self, path: Path) -> str:
-        """A path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
+        """Return a path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
         said = [self.name(path.start)]
         for step in path.steps:
             relation = self.relations.get(step.relation)
@@ -145,22 +145,22 @@ class Graph:
         return " ".join(said)
 
     def active(self) -> Iterator[Relation]:
-        """Relations that hold, oldest first."""
+        """Return the relations that hold, oldest first."""
         return (self.relations[id] for id in sorted(self.relations) if self.relations[id].state == "active")
 
 
 class Names:
-    """A graph's active entities by what they are called."""
+    """Index of a graph's active entities by name."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
 
     def find(self, name: str) -> Entity | None:
-        """The entity of that name or alias; case, a leading "the" and quotes do not matter."""
+        """Return the entity of that name or alias; case, a leading "the" and quotes do not matter."""
         return self._by_name.get(normal_name(clean_name(name)))
 
     def mentioned(self, text: str, *, first_person: bool = True) -> tuple[int, ...]:
-        """Ids of the entities that a text names by whole words, in order; of two names at one place the longer.
+        """Return ids of the entities that a text names by whole words, in order; the longer of two overlapping names.
 
         "I", "me" and "my" mean the user, unless it is not the user's text.
         """
@@ -186,45 +186,45 @@ class Names:
 
     @cached_property
     def _by_name(self) -> dict[str, Entity]:
-        found: dict[str, Entity] = {}
+        result: dict[str, Entity] = {}
         active = [entity for _, entity in sorted(self._graph.entities.items()) if entity.state == "active"]
         for entity in active:
-            found.setdefault(normal_name(entity.name), entity)
+            result.setdefault(normal_name(entity.name), entity)
         for entity in active:  # a name goes before an alias
             for alias in entity.aliases:
-                found.setdefault(normal_name(alias), entity)
-        found.pop("", None)
-        return found
+                result.setdefault(normal_name(alias), entity)
+        result.pop("", None)
+        return result
 
     @cached_property
     def _by_words(self) -> dict[tuple[str, ...], int]:
-        found: dict[tuple[str, ...], int] = {}
+        result: dict[tuple[str, ...], int] = {}
         for name, entity in self._by_name.items():
             key = tuple(_bare(word) for word in words(name))
             if key and not (len(key) == 1 and key[0] in STOP_WORDS):
-                found.setdefault(key, entity.id)
-        return found
+                result.setdefault(key, entity.id)
+        return result
 
     @cached_property
     def _lengths(self) -> list[int]:
-        """How many words names have, the longest first."""
+        """Return the lengths of names in words, longest first."""
         return sorted({len(key) for key in self._by_words}, reverse=True)
 
 
 def neighbourhood(graph: Graph, entities: Iterable[int], hops: int) -> dict[int, int]:
-    """Active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
+    """Return active relations within `hops` steps of some entities, with their distance: 1 touches one of them."""
     edges = _edges(graph)
     reached = set(entities)
-    border, found = reached, dict[int, int]()
+    border, result = reached, dict[int, int]()
     for distance in range(1, hops + 1):
         ends = set()
         for entity in border:
             for relation in edges.get(entity, ()):
-                found.setdefault(relation.id, distance)
+                result.setdefault(relation.id, distance)
                 ends |= {relation.subject, relation.object}
         border = ends - reached
         reached = reached | border
-    return found
+    return result
 
 
 def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> list[Path]:
@@ -251,15 +251,15 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
                 step = Step(relation.id, forward=relation.subject == entity)
                 yield from ((step, *rest) for rest in walks(other, left - 1, visited | {other}))
 
-    found: list[Path] = []
+    paths: list[Path] = []
     for length in range(away.get(start, hops + 1) or hops + 1, hops + 1):
-        some = islice(walks(start, length, frozenset((start,))), most - len(found))
-        found += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
-    return found
+        some = islice(walks(start, length, frozenset((start,))), most - len(paths))
+        paths += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
+    return paths
 
 
 def _edges(graph: Graph) -> dict[int, list[Relation]]:
-    """The active relations that touch each entity."""
+    """Return the active relations that touch each entity."""
     edges: dict[int, list[Relation]] = {}
     for relation in graph.relations.values():
         if relation.state == "active":
@@ -305,7 +305,7 @@ _BASE = {
 
 
 def clean_name(name: str) -> str:
-    """A name as it is kept: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
+    """Normalise a name: without quotes and needless space; empty if nothing is left. "I" is "The user"."""
     text = _SPACE.sub(" ", unicodedata.normalize("NFC", _whole(name))).lstrip(_ENDS).rstrip(_ENDS + ".")
     return THE_USER if normal_name(text) in _USER else text
 
@@ -327,12 +327,12 @@ def normal_name(name: str) -> str:
 
 
 def names_nobody(name: str) -> bool:
-    """Is it a pronoun, which refers to somebody named before?"""
+    """Return whether a name is a pronoun, which refers to somebody named before."""
     return normal_name(name) in _NOBODY
 
 
 def clean_predicate(predicate: str) -> str:
-    """A predicate as it is kept: one wording for those that the engine treats specially, else as it was said.
+    """Normalise a predicate: one wording for those that the engine treats specially, else unchanged.
 
     >>> clean_predicate("WORKS_FOR"), clean_predicate("is allergic to"), clean_predicate("CEO of")
     ('works at', 'allergic to', 'CEO of')
@@ -364,16 +364,16 @@ def normal_predicate(predicate: str) -> str:
 
 
 def _whole(text: str) -> str:
-    """The text without halves of characters, which cannot be stored."""
+    """Return the text without lone surrogates, which cannot be stored."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _without(opening: re.Pattern[str], predicate: str) -> str:
-    """A predicate without its opening, unless nothing would be left: `is a` stays."""
+    """Return a predicate without its opening, unless nothing would be left: `is a` stays."""
     shorter = opening.sub("", predicate)
     return predicate if shorter in ("", "a", "an", "the") else shorter
 
 
 def _bare(word: str) -> str:
-    """A word without the ending of a possessive."""
+    """Return a word without the ending of a possessive."""
     return word.removesuffix("'s").removesuffix("'")

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, Connection, Select, delete, select, true
 
 from memory_core.events import EntityChanged, RelationChanged
 from memory_core.messages import content_hash
-from memory_core.planning.summaries import sentences
+from memory_core.planning.running_summary import sentences
 from memory_core.store.database import chunks
 from memory_core.store.model_outputs import forget_outputs
 from memory_core.store.tables import (
@@ -35,8 +35,8 @@ _c = content_table.c
 def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) -> None:
     """Delete the texts of a scope that no row needs, and their vectors: of these hashes, or all (None).
 
-    A hash in the log keeps no text: a past prompt then says that its words were erased. What models answered goes
-    whole, as nobody can tell which of it was made of these words.
+    A hash in the log keeps no text alive: a past prompt then says that its words were erased. Cached outputs of models
+    are deleted entirely, as any may derive from these words.
     """
     w.save()  # first: the log is looked into as well
     doomed = _c.scope == scope
@@ -57,7 +57,7 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
 
 
 def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
-    """Hashes named by rows of a scope and, for a session's scope, by rows of the session."""
+    """Yield the hashes named by rows of a scope and, for a session's scope, by rows of the session."""
     fact, past = fact_table.c, fact_revision_table.c
     yield select(fact.content).where(fact.scope == scope)
     of_scope = past.fact_id.in_(select(fact.id).where(fact.scope == scope))
@@ -78,7 +78,7 @@ def _needing(scope: str) -> Iterator[Select[tuple[str]]]:
 
 
 def graph_words(connection: Connection, scope: str, entities: Collection[int], relations: Collection[int]) -> set[str]:
-    """Hashes of the texts that entities and relations have or ever had; kept for undo."""
+    """Return the hashes of the texts that entities and relations have or ever had; kept for undo."""
     if not entities and not relations:
         return set()
     found: set[str] = set()
@@ -100,7 +100,7 @@ def graph_words(connection: Connection, scope: str, entities: Collection[int], r
 
 
 def _summary_sentences(connection: Connection, scope: str) -> set[str]:
-    """Hashes of the sentences of every version of a session's summaries: past prompts name them one by one."""
+    """Return hashes of the sentences of every version of a session's summaries: past prompts name them one by one."""
     kind, _, id = scope.partition(":")
     if kind != "session":
         return set()

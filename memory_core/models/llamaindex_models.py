@@ -1,4 +1,4 @@
-"""LlamaIndex's chat and embedding models behind this engine's protocols; who made one has imported LlamaIndex."""
+"""LlamaIndex's chat and embedding models behind this engine's protocols. LlamaIndex is never imported here."""
 
 import sys
 import time
@@ -15,12 +15,12 @@ from memory_core.errors import (
     ModelError,
     ModelRequestError,
     ModelUnreachableError,
-    sentence,
+    user_message,
 )
 from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.messages import ChatMessage, MessageRole, ToolCallPart
-from memory_core.models.base import Answer, ModelCall, ToolSpec, whole_reply
 from memory_core.models.embedding import MeasuredEmbedder, Rows, unit_rows
+from memory_core.models.protocols import Answer, ModelCall, ToolSpec, whole_reply
 from memory_core.models.structured import instruction, parse_answer
 from memory_core.tokens import reported
 
@@ -30,14 +30,14 @@ _PROMPT = "llama_index.core.prompts.base", "BasePromptTemplate"
 
 
 def wrapped(value: Any) -> Any:
-    """A model of LlamaIndex behind the protocol it fits; everything else as it is."""
+    """Return a model of LlamaIndex behind the protocol it fits; everything else as it is."""
     if _is(value, _LLM):
         return LlamaIndexChat(value)
     return LlamaIndexEmbedder(value) if _is(value, _EMBEDDING) else value
 
 
 def template_text(value: Any, variables: Sequence[str]) -> Any:
-    """A prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
+    """Return a prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
     if not _is(value, _PROMPT):
         return value
     formatted = value.format_messages(**{name: f"{{{name}}}" for name in variables})
@@ -45,7 +45,7 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
 
 
 def _is(value: Any, of: tuple[str, str]) -> bool:
-    """Without importing anything: who has such an object has loaded its module."""
+    """Imports nothing: if such an object exists, its module is loaded."""
     module = sys.modules.get(of[0])
     return module is not None and isinstance(value, getattr(module, of[1]))
 
@@ -82,11 +82,11 @@ class LlamaIndexChat:
             return LlamaIndexReply(self, self.llm.stream_chat(_theirs(messages)), started)
 
     def reply(self, messages: Sequence[ChatMessage]) -> ChatMessage:
-        """A whole reply as one message. Raises as `stream` does."""
+        """Return a whole reply as one message. Raises as `stream` does."""
         return whole_reply(self, messages)
 
     def ask(self, messages: Sequence[ChatMessage], answer: type[Answer], *, purpose: str) -> tuple[Answer, ModelCall]:
-        """One answer, read out of what the model writes.
+        """Parse one answer out of the model's text.
 
         Raises:
             ModelAnswerError: the answer is empty, or not in that form.
@@ -100,7 +100,7 @@ class LlamaIndexChat:
         return parse_answer(text, answer), self.call_of(purpose, raw, started)
 
     def call_of(self, purpose: str, raw: Any, started: float) -> ModelCall:
-        """The finished call, with what the endpoint reported of it in the way of OpenAI's."""
+        """Return the finished call, with the usage that the endpoint reported in OpenAI's form."""
         usage = _field(raw, "usage")
         tokens = [reported(_field(usage, name)) for name in ("prompt_tokens", "completion_tokens")]
         return ModelCall(purpose, self.name, tokens[0], tokens[1], time.monotonic() - started)
@@ -165,13 +165,13 @@ class LlamaIndexEmbedder(MeasuredEmbedder):
 
 @contextmanager
 def _their_errors(model: Any, name: str) -> Iterator[None]:
-    """Whatever LlamaIndex's clients raise is a `ModelError`, without the key."""
+    """Translate errors of LlamaIndex's clients into `ModelError`s, without the key."""
     try:
         yield
     except ModelError:
         raise
     except Exception as error:
-        words = " ".join(sentence(error).split())[:300]
+        words = " ".join(user_message(error).split())[:300]
         key = getattr(model, "api_key", None)
         key = getattr(key, "get_secret_value", lambda: key)()
         words = words.replace(key, "[key]") if isinstance(key, str) and key else words

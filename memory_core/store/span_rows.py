@@ -12,25 +12,25 @@ _s = span_table.c
 
 
 def recorded_spans(connection: Connection, keys: Sequence[str]) -> set[str]:
-    """Those of some spans, as `trace:span`, that were recorded, whichever their session."""
-    wanted, found = set(keys), set[str]()
-    # By trace alone: pairs in a list are looked for in the whole table, by SQLite.
+    """Return those of some spans, as `trace:span`, that were recorded, whichever their session."""
+    wanted, result = set(keys), set[str]()
+    # By trace alone: for a list of pairs SQLite would scan the whole table.
     for chunk in chunks(sorted({key.partition(":")[0] for key in keys})):
         rows = connection.execute(select(_s.trace, _s.span).where(_s.trace.in_(chunk)))
-        found.update(key for trace, span in rows if (key := f"{trace}:{span}") in wanted)
-    return found
+        result.update(key for trace, span in rows if (key := f"{trace}:{span}") in wanted)
+    return result
 
 
 def sessions_of_traces(connection: Connection, traces: Iterable[str]) -> dict[str, str]:
-    """The session in which spans of a trace were recorded, by trace; of several any one."""
-    found: dict[str, str] = {}
+    """Return a session in which spans of a trace were recorded, by trace."""
+    result: dict[str, str] = {}
     for chunk in chunks(sorted(set(traces))):
-        found.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())
-    return found
+        result.update(connection.execute(select(_s.trace, _s.session_id).where(_s.trace.in_(chunk)).distinct()).all())
+    return result
 
 
 def add_spans(w: Writing, keys: Iterable[str]) -> None:
-    """Remember spans with what they caused, in its transaction."""
+    """Record spans as stored, in the same transaction as their effects."""
     rows = [
         {"trace": trace, "span": span, "session_id": w.session.id}
         for trace, _, span in (key.partition(":") for key in keys)

@@ -19,16 +19,16 @@ from memory_core.errors import ConfigError, MessageError
 from memory_core.events import Actor, CondensingRefused, EventRecord, FactChanged, FactHeldBack, FactsCondensed, expand
 from memory_core.history import contradictions
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
-from memory_core.history.facts import Flag, Said, find_flags, nearest, source_spans
+from memory_core.history.fact_evidence import Flag, Said, find_flags, nearest, source_spans
 from memory_core.history.rewrites import KINDS as REWRITE_KINDS
 from memory_core.history.rewrites import Rewrite, find_rewrites
-from memory_core.history.slices.facts import wordings
+from memory_core.history.slices.fact_slice import wordings
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.planning.curation import ChangeSet, Kept, New, SuppressedFact, active_after, restore, retire, together
-from memory_core.planning.facts import Fact, LimitEffect, same_words
+from memory_core.planning.fact_merging import Fact, LimitEffect, same_words
 from memory_core.services import Services
-from memory_core.store.facts import read_facts, read_protected, read_scope_events
-from memory_core.store.messages import StoredMessage, read_messages
+from memory_core.store.fact_rows import read_facts, read_protected, read_scope_events
+from memory_core.store.message_rows import StoredMessage, read_messages
 from memory_core.store.writing import Writing, read_texts
 
 TrialOutcome = Literal["added", "proposed", "confirmed", "held_back", "repeated", "updated", "ended"]
@@ -76,7 +76,7 @@ class Review:
     """All active and proposed facts."""
 
     def nearest(self, fact: Fact) -> tuple[Fact, float] | None:
-        """The most similar other fact, with its similarity; None if none is similar."""
+        """Return the most similar other fact, with its similarity; None if none is similar."""
         return nearest(fact.text, [other for other in self.among if other.id != fact.id])
 
 
@@ -90,7 +90,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         super().__init__(session, block)
 
     def facts(self, states: Iterable[str] | None = None) -> list[Fact]:
-        """The block's facts, oldest first; `states=None` for all."""
+        """Return the block's facts, oldest first; `states=None` for all."""
         with self._session.database.read() as connection:
             return read_facts(connection, self.scope, self.block, states=states)
 
@@ -110,13 +110,13 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     # -- changing ---------------------------------------------------------------------------------
 
     def preview(self, change: ChangeSet, input: str | None = None) -> Context:
-        """The next context after a change set. Changes nothing."""
+        """Return the next context after a change set. Changes nothing."""
         self._session.open()
         imagined = self._session.imagined(self._session.config, ImaginedBlocks(facts={self.block: self.after(change)}))
         return build_context(imagined, input, record=False)
 
     def after(self, change: ChangeSet) -> list[Fact]:
-        """The active facts after a change set. Changes nothing."""
+        """Return the active facts after a change set. Changes nothing."""
         return active_after(self.facts(("active",)), change, self._session.counter.text)
 
     def apply(self, change: ChangeSet, *, preview: bool = False, actor: Actor = "user") -> Change:
@@ -134,8 +134,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return Change(done.record, done.event, tell(done.event), prompt=prompt)
 
     def put(self, kept: Mapping[str, Kept | None], *, actor: Actor = "agent") -> AppliedChangeSet | None:
-        """Keep something under each of these keys, in one change set: a new fact, or a version of the active one that
-        has the key. What is there already is confirmed. None retires what has the key.
+        """Store facts under keys, in one change set: a new fact, or a version of the active one that
+        has the key. Unchanged facts are confirmed. None retires the fact with that key.
 
         Returns None if nothing changed.
 
@@ -191,20 +191,20 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         protected = self.protected()
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
-        found = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
+        facts = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
         services = services or self._session.services
-        finding = block.weigh(known, found, self._session.database, services, self.scope, protected)
+        finding = block.weigh(known, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in known}
-        tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(found)}
+        tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
             tried[held.index] = replace(tried[held.index], outcome="held_back", fact=fact, similarity=held.similarity)
         for step in finding.steps:
             if step.act == "add":
-                near = nearest(found[step.index].text, known)
+                near = nearest(facts[step.index].text, known)
                 tried[step.index] = replace(
                     tried[step.index],
-                    outcome="proposed" if block.approval or found[step.index].doubtful else "added",
+                    outcome="proposed" if block.approval or facts[step.index].doubtful else "added",
                     fact=near[0] if near else None,
                     similarity=near[1] if near else None,
                     conflicts_with=tuple(by_id[id] for id in step.conflicts_with),
@@ -229,7 +229,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             hashes = [r.event.content for r in records if isinstance(r.event, FactHeldBack)]
             texts = read_texts(connection, self.scope, hashes)
         seen = {same_words(fact.text) for fact in facts.values() if fact.state != "rejected"}
-        found = []
+        found_facts = []
         for record in records:
             event = record.event
             if not isinstance(event, FactHeldBack):
@@ -238,7 +238,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             if text is None or near is None or near.state != "rejected" or same_words(text) in seen:
                 continue
             seen.add(same_words(text))
-            found.append(
+            found_facts.append(
                 SuppressedFact(
                     text=text,
                     near=near,
@@ -251,10 +251,10 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
                     slot=event.slot,
                 )
             )
-        return found
+        return found_facts
 
     def rewrites(self) -> list[Rewrite]:
-        """All condensings as loss diffs, newest first."""
+        """Return all condensings as loss diffs, newest first."""
         with self._session.database.read() as connection:
             if not self._events(connection, FactsCondensed.kind):
                 return []
@@ -264,26 +264,26 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         return find_rewrites(records, facts, texts.get)
 
     def review(self) -> Review:
-        """Facts that wait for review, with the flags of all active and proposed ones."""
+        """Return the facts that wait for review, with the flags of all active and proposed ones."""
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
             reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
-        conflicts = contradictions.standing(records, facts, log.changes(), texts.get)
-        flags = find_flags(facts, conflicts=conflicts, said=self._said(facts), looked_at=log.looked_at())
+        conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
+        flags = find_flags(facts, conflicts=conflicts, said=self._source_texts(facts), looked_at=log.looked_at())
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 
     def sources(self, fact: Fact) -> tuple[SourceMessage, ...]:
         """Source messages of a fact, with the matching words marked; erased ones are missing."""
-        found = []
+        messages = []
         for session, stored in self._messages([fact]):
             text = message_text(stored.message)
             spans = source_spans(fact.text, text)
-            found.append(SourceMessage(session, stored.seq, stored.turn, str(stored.message.role), text, spans))
-        return tuple(found)
+            messages.append(SourceMessage(session, stored.seq, stored.turn, str(stored.message.role), text, spans))
+        return tuple(messages)
 
     def source_turns(self, facts: Sequence[Fact]) -> dict[tuple[str, int], int]:
         """Turn of each source message of the facts, by session and sequence number."""
@@ -310,7 +310,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         assert isinstance(block, FactExtractionMemoryBlock)
         return block
 
-    def _said(self, facts: Sequence[Fact]) -> dict[tuple[str, int], Said]:
+    def _source_texts(self, facts: Sequence[Fact]) -> dict[tuple[str, int], Said]:
         return {
             (session, m.seq): Said(str(m.message.role), message_text(m.message)) for session, m in self._messages(facts)
         }
@@ -334,5 +334,5 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
 
 
 def _to_review(fact: Fact, flags: Iterable[Flag]) -> bool:
-    """Whether one of the flags needs review; of two conflicting facts the newer one does."""
+    """Return whether one of the flags needs review; of two conflicting facts the newer one does."""
     return any(flag.other is None or flag.other < fact.id for flag in flags)

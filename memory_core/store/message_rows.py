@@ -38,7 +38,7 @@ class NewMessage:
     json: str
     tokens: MessageTokens
     stripped: bool = False
-    """Whether a memory section that came back with it was removed."""
+    """True if an echoed memory section was removed from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class QueueRow:
     pinned: bool
     message: ChatMessage
     plain: bool
-    """Whether it can be sent unchanged: no markup to escape, and no mutable parts."""
+    """True if it can be sent unchanged: no markup to escape, and no mutable parts."""
 
 
 class MessageCache:
@@ -79,19 +79,19 @@ class MessageCache:
         self._lock = Lock()
 
     def load(self, connection: Connection, session_id: str, hashes: Sequence[str]) -> dict[str, ChatMessage]:
-        """Messages with these hashes, by hash; erased ones are missing."""
+        """Return the messages with these hashes, by hash; erased ones are missing."""
         with self._lock:
-            found = {key: self._messages[key] for key in hashes if key in self._messages}
-        missing = [key for key in hashes if key not in found]
+            result = {key: self._messages[key] for key in hashes if key in self._messages}
+        missing = [key for key in hashes if key not in result]
         if missing:
             texts = read_texts(connection, session_scope(session_id), missing)
             fresh = {key: ChatMessage.from_json(text) for key, text in texts.items()}
-            found.update(fresh)
+            result.update(fresh)
             with self._lock:
                 self._messages.update(fresh)
                 while len(self._messages) > self._size:
                     self._messages.popitem(last=False)
-        return found
+        return result
 
 
 def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, opening: bool = False) -> list[int]:
@@ -161,20 +161,20 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
 
 def known_ids(connection: Connection, session_id: str, ids: Sequence[str]) -> dict[str, int]:
     """Sequence numbers by message id, for those of these ids that the session already has."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     for chunk in chunks(ids):
-        found.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
-    return found
+        result.update((key, seq) for key, seq in connection.execute(_KNOWN, {"session": session_id, "ids": chunk}))
+    return result
 
 
 def hashes_by_seq(connection: Connection, session_id: str) -> dict[int, str]:
-    """The hash of every message's words by its sequence number, in order."""
+    """Return the hash of every message's words by its sequence number, in order."""
     rows = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
     return {row.seq: row.content for row in rows}
 
 
 def oldest_queued(connection: Connection, session_id: str, accounting: Accounting) -> Iterator[SizedMessage]:
-    """The queue from the oldest message on, read a few rows at a time; pinned messages left out."""
+    """Yield the queue from the oldest message on, read a few rows at a time; pinned messages left out."""
     after = 0
     while True:
         rows = connection.execute(_OLDEST, {"session": session_id, "after": after}).all()
@@ -186,7 +186,7 @@ def oldest_queued(connection: Connection, session_id: str, accounting: Accountin
 
 
 def queued_turns(connection: Connection, session_id: str) -> int:
-    """Number of user messages in the queue."""
+    """Return the number of user messages in the queue."""
     where = (_m.session_id == session_id) & (_m.status == str(MessageStatus.ACTIVE)) & (_m.role == MessageRole.USER)
     return int(connection.execute(select(func.count()).select_from(message_table).where(where)).scalar_one())
 
@@ -211,7 +211,7 @@ def read_queue(
 
 
 def plain_message(message: ChatMessage) -> bool:
-    """Whether a message has no markup to escape and no mutable parts."""
+    """Return whether a message has no markup to escape and no mutable parts."""
     texts = (part.text for part in message.parts if isinstance(part, TextPart))
     return independent(message) is message and not any("<" in text for text in texts)
 
@@ -224,7 +224,7 @@ def sizes_between(
     upto: int | None = None,
     accounting: Accounting = "content",
 ) -> list[SizedMessage]:
-    """Sizes of the messages in a span, queued or archived, without their text; pinned ones left out."""
+    """Return the sizes of the messages in a span, queued or archived, without their text; pinned ones left out."""
     query = select(*_SIZED).where(_m.session_id == session_id, _m.seq > after, _m.pinned.is_(False))
     if upto is not None:
         query = query.where(_m.seq <= upto)
@@ -276,7 +276,7 @@ def read_messages(
     upto: int | None = None,
     last: int | None = None,
 ) -> list[StoredMessage]:
-    """Messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
+    """Return the messages of a session in order, filtered by the given arguments; `last` keeps the newest n."""
     query = select(message_table).where(_m.session_id == session_id)
     if status is not None:
         query = query.where(_m.status == str(status))
@@ -317,7 +317,7 @@ def texts_that_hold(
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
     stored = func.length(cast(data, LargeBinary)) if connection.dialect.name == "sqlite" else func.octet_length(data)
-    # So are those with Markdown or escaped characters, which may stand within a word.
+    # The same holds for Markdown and escaped characters, which may occur within a word.
     marked = [data.contains(sign, autoescape=True) for sign in ("*", "`", "~", "\\u")]
     plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
     query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))
