@@ -1,5 +1,6 @@
 """Block classes from entry points: what works is offered, what is broken is named with its reason."""
 
+import importlib.util
 from importlib.metadata import EntryPoint
 from typing import ClassVar
 
@@ -102,6 +103,21 @@ def test_one_that_cannot_be_used_says_why(target, reason):
 
 def test_a_plug_in_may_use_a_former_name_for_something_of_its_own():
     assert only("Teacher").error is None
+
+
+def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(tmp_path, monkeypatch):
+    (tmp_path / "earlier_blocks.py").write_text("from memory_core.models.base import ChatModel")
+    monkeypatch.syspath_prepend(tmp_path)
+    (found,) = load([EntryPoint("a", "earlier_blocks:Block", GROUP)])
+    assert found.error == (
+        "it was written for an earlier version: memory_core.models.base is now memory_core.models.protocols"
+    )
+
+
+def test_every_module_that_moved_is_where_it_is_said_to_be():
+    for former, name in plugins.FORMER_MODULES.items():
+        assert importlib.util.find_spec(f"memory_core.{former}") is None
+        assert importlib.util.find_spec(f"memory_core.{name}") is not None
 
 
 def test_a_module_that_is_missing_or_ends_the_process_does_no_harm(tmp_path, monkeypatch):

@@ -33,6 +33,46 @@ FORMER_NAMES = {
 """Present names of `BaseMemoryBlock` attributes, by their names in earlier versions."""
 
 
+FORMER_MODULES = {
+    "adapters.asking": "adapters.prompt_detector",
+    "curation.blocks": "curation.block_desks",
+    "curation.facts": "curation.fact_desk",
+    "curation.graph": "curation.graph_desk",
+    "curation.summary": "curation.summary_desk",
+    "history.facts": "history.fact_evidence",
+    "history.slices.blocks": "history.slices.block_slice",
+    "history.slices.deliveries": "history.slices.delivery_slice",
+    "history.slices.facts": "history.slices.fact_slice",
+    "history.slices.graph": "history.slices.graph_slice",
+    "history.slices.messages": "history.slices.message_slice",
+    "history.slices.vectors": "history.slices.vector_slice",
+    "interop.langgraph": "interop.langgraph_checkpoints",
+    "interop.llamaindex": "interop.llamaindex_stores",
+    "models.base": "models.protocols",
+    "models.llamaindex": "models.llamaindex_models",
+    "planning.context": "planning.context_plan",
+    "planning.facts": "planning.fact_merging",
+    "planning.graph": "planning.graph_rules",
+    "planning.retrieval": "planning.retrieval_plan",
+    "planning.summaries": "planning.running_summary",
+    "sessions.log": "sessions.session_log",
+    "sessions.recording": "sessions.recorded_conversation",
+    "store.blocks": "store.block_rows",
+    "store.deliveries": "store.delivery_rows",
+    "store.facts": "store.fact_rows",
+    "store.graph": "store.graph_rows",
+    "store.log": "store.log_rows",
+    "store.messages": "store.message_rows",
+    "store.pieces": "store.split_writes",
+    "store.spans": "store.span_rows",
+    "store.summaries": "store.summary_rows",
+    "store.vectors": "store.vector_rows",
+    "store.words": "store.text_erasing",
+    "vectors.base": "vectors.vector_index",
+}
+"""Present names of modules of `memory_core`, by their names in earlier versions."""
+
+
 @dataclass(frozen=True, slots=True)
 class Plugin:
     """Entry point of the group."""
@@ -101,6 +141,10 @@ def _loaded(point: EntryPoint) -> Plugin:
         found = point.load()
     except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
         reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
+        missing = (getattr(error, "name", None) or "").removeprefix("memory_core.")
+        if isinstance(error, ImportError) and missing in FORMER_MODULES:
+            moved = f"memory_core.{missing} is now memory_core.{FORMER_MODULES[missing]}"
+            reason = f"it was written for an earlier version: {moved}"
         return Plugin(point.name, package, point.value, None, reason)
     problem = _problem(found)
     return Plugin(point.name, package, point.value, None if problem else found, problem)
