@@ -201,6 +201,7 @@ if child:
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_a_process_that_just_ends_warns_of_nothing(program, tmp_path):
     """From Python 3.13 on an open connection is a warning."""

@@ -61,6 +61,7 @@ def test_marks_inside_of_texts_are_no_values():
     assert values_in('"' * 1_000_001 + "," * 100_000) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "data"),
     [

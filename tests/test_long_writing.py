@@ -134,6 +134,7 @@ def test_nobody_sees_a_session_before_it_is_whole(tmp_path):
     assert [status.session_id for status in list_sessions(database)] == [copy]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(piece=st.integers(1, 25), scope=st.sampled_from(["session", "user"]))
 def test_an_import_that_is_stopped_anywhere_leaves_nothing(piece, scope):

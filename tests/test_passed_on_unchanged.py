@@ -296,6 +296,7 @@ def test_what_keeps_one_call_out_of_the_record_is_one_warning_without_words(runn
     assert "secret words" not in warning
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_stream_arrives_byte_for_byte_and_recording_it_never_fails(running, data):

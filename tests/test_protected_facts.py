@@ -188,6 +188,7 @@ def test_contradictions_and_near_duplicates_of_imported_facts_wait_for_review():
     assert not desk.review().facts
 
 
+@pytest.mark.slow
 def test_a_file_of_ten_thousand_rows_half_of_them_doubles_in_three_scripts_is_imported():
     forms = ["Person {} lives in town {}", "Лев {} живёт в городе {}", "佐藤{}は町{}に住んでいる"]
     rows = [forms[n % 3].format(n, n) for n in range(5000)]

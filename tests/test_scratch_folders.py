@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from memory_core.process import is_running, scratch_folder
 
 COPYING = """
@@ -31,6 +33,7 @@ def test_a_folder_is_private_and_gone_after_use():
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_what_a_killed_process_left_is_removed_by_the_next_and_what_is_in_use_stays(tmp_path):
     killed, left = started(tmp_path)
     killed.send_signal(signal.SIGKILL)

@@ -270,6 +270,7 @@ def test_keys_are_masked_and_nothing_else_is(text, masked):
     assert read(Page({"texts": [text]}).to_html())["texts"] == [masked]
 
 
+@pytest.mark.slow
 def test_keys_are_masked_in_time_that_grows_with_the_text():
     """Each of these would take hours if a search began again at every place."""
     for piece in ("a1", "password: ", "sk-", "eyJaaaaaaaa.", "-----BEGIN PRIVATE KEY-----", "token=1"):

@@ -91,6 +91,7 @@ def flood(what, number):
     return body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", FLOODS)
 def test_more_items_than_a_request_is_read_with_are_refused_before_they_are_parsed(what):
     with pytest.raises(LimitError):
@@ -100,6 +101,7 @@ def test_more_items_than_a_request_is_read_with_are_refused_before_they_are_pars
         read_export(flood(what, otlp.MAX_ITEMS + 1), PROTOBUF)
 
 
+@pytest.mark.slow
 def test_fields_that_otlp_does_not_know_are_counted_as_well():
     with pytest.raises(MessageError, match="250,000 items"):
         read_export(b"\xa0\x06\x01" * (FIELDS_PER_ITEM * otlp.MAX_ITEMS + 1), PROTOBUF)

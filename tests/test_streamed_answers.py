@@ -165,11 +165,13 @@ def test_an_answer_in_too_many_pieces_is_recorded_in_a_sentence_and_without_word
     assert exchange.answer is None
 
 
+@pytest.mark.slow
 def test_many_calls_that_come_at_once_are_read():
     calls = calls_of([piece("look", "{}", index=number) for number in range(40_000)])
     assert calls == [("look", {})] * 40_000
 
 
+@pytest.mark.slow
 def test_a_long_answer_whose_every_token_is_an_event_is_read_whole():
     one = {"id": "chatcmpl-1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a "}, "logprobs": None}]}
     body = sse(one) * 128_000

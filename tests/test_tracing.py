@@ -381,6 +381,7 @@ def test_a_session_of_an_older_schema_version_is_followed_as_before(tmp_path):
 # -- the engine and the trace agree --------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
     said=st.lists(

@@ -332,6 +332,7 @@ def test_a_stored_line_is_followed_with_the_name_in_front_of_it_and_leads_to_who
     assert (trace.asked, trace.origin) == ("The river is high this year", "Said by the user in turn 1.")
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     recipe=st.sampled_from(sorted(RECIPES)),

@@ -125,6 +125,7 @@ def test_what_was_said_is_never_said_not_to_be(memory):
     assert missed == []
 
 
+@pytest.mark.slow
 def test_what_has_a_word_that_occurs_nowhere_is_not_found(memory):
     chosen = random.Random(72)
     found = []

@@ -191,6 +191,7 @@ def test_what_is_still_in_the_queue_is_not_repeated():
             assert not {message.seq for message in turn.messages} <= queue
 
 
+@pytest.mark.slow
 def test_chroma_brings_back_what_the_exact_scan_does_and_so_does_a_rebuilt_index(tmp_path, data_file):
     conversation = json.loads(data_file("locomo/locomo5.json").read_text())[0]["conversation"]
     said = [

@@ -366,6 +366,7 @@ def test_the_users_facts_can_be_rebuilt_after_the_session_they_come_from_was_del
     }
 
 
+@pytest.mark.slow
 def test_after_a_reset_what_was_forgotten_is_missing_and_what_follows_is_whole(tmp_path, elsewhere):
     memory = make(on_file(tmp_path))
     turns = []

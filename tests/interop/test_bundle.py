@@ -749,6 +749,7 @@ def peak_of(work):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_a_bundle_of_a_longer_session_takes_no_more_memory(monkeypatch):
     for module, size in (
         (split_writes, "PIECE"),

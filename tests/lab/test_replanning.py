@@ -50,6 +50,7 @@ def knobs(draw, variant):
     return made
 
 
+@pytest.mark.slow
 @settings(
     max_examples=40, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )
@@ -73,6 +74,7 @@ def test_what_is_planned_again_is_what_is_played(recipe, limit, steps, data):
         assert planned.unknown_from is None, "under its own settings everything is known"
 
 
+@pytest.mark.slow
 @settings(
     max_examples=10, deadline=None, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck)
 )

@@ -404,6 +404,7 @@ def test_every_refusal_has_its_class_and_sentence_and_never_the_key(serve, step,
     assert KEY not in whole_chain(caught.value)
 
 
+@pytest.mark.slow
 def test_too_many_requests_and_server_errors_are_tried_again(serve):
     steps = (
         refusal(429, "slow", retry_after="0"),
@@ -576,6 +577,7 @@ print(Endpoint("http://127.0.0.1:9/v1", "key").client().base_url)
 """
 
 
+@pytest.mark.slow
 def test_a_client_can_be_made_while_another_thread_is_loading_httpx():
     made = subprocess.run([sys.executable, "-c", WHILE_HTTPX_LOADS], capture_output=True, text=True, timeout=60)
     assert (made.stdout, made.stderr) == ("http://127.0.0.1:9/v1/\n", "")

@@ -49,6 +49,7 @@ def test_a_refused_edit_is_said_and_the_conversation_goes_on(memory):
     assert "Refused what the agent wanted to do to Human" in story(app)[0]
 
 
+@pytest.mark.slow
 def test_while_a_recording_plays_the_rules_edit_and_the_recorded_answer_stands(memory):
     memory.session.attach_recording(TRIP, source="trip")
     app = press(opened(session=memory.session_id), "Next message")

@@ -72,6 +72,7 @@ def test_a_stop_is_still_there_after_a_reload_and_the_next_message_ends_it(app):
     assert played() == len(MESSAGES)
 
 
+@pytest.mark.slow
 def test_playing_to_the_end_does_not_stop_and_a_reset_ends_a_stop(app):
     app = press(app, "Play")
     reset_demo(services.engine())
@@ -82,6 +83,7 @@ def test_playing_to_the_end_does_not_stop_and_a_reset_ends_a_stop(app):
     assert played() == len(MESSAGES)
 
 
+@pytest.mark.slow
 def test_two_showings_from_a_reset_look_the_same(app):
     def showing():
         reset_demo(services.engine())

@@ -228,6 +228,7 @@ def test_the_guide_links_to_the_turn_of_the_last_cut(app):
     assert "turn=12" in link.query_string
 
 
+@pytest.mark.slow
 def test_a_large_session_is_read_while_its_page_says_how_far(demo_home, monkeypatch):
     """Here a demo is large, and reading it waits for the test."""
     go_on, read_ahead = threading.Event(), SessionLog.read_ahead

@@ -146,6 +146,7 @@ def test_trying_fills_the_table_with_numbers_and_stores_nothing(demo_home):
     assert button(app, "Try again")
 
 
+@pytest.mark.slow
 def test_after_a_switch_no_prompt_of_before_is_compared(demo_home):
     app = tried_on(recipes_page(recipe="window"))
     assert "The next prompt: **" in joined(app)
