@@ -24,7 +24,7 @@ from memory_core.store.database import Database, parse_url
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
-"""Where the app lies."""
+"""Folder of the app."""
 
 _DATABASE = "an agent's database: an URL, or a file of SQLite"
 

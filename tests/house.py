@@ -5,12 +5,13 @@ import re
 import sys
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES, LINES = 0, 34, 962, 0, 88_996
+DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES, LINES = 0, 34, 962, 0, 88_994
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 PRODUCT = ("app.py", "serve.py", "memory_core", "memory_inspector", "ui", "pages")
@@ -98,6 +99,21 @@ def opening(tree):
     return (ast.get_docstring(tree) or "").partition(" ")[0].rstrip(",:")
 
 
+def attribute_openings():
+    """The first word of every docstring that stands below an attribute or a constant."""
+    for file in files(*PRODUCT):
+        for node in ast.walk(parsed(file)):
+            body = node.body if isinstance(getattr(node, "body", None), list) else []
+            for place, below in pairwise(body):
+                text = getattr(getattr(below, "value", None), "value", None)
+                if (
+                    isinstance(place, ast.Assign | ast.AnnAssign)
+                    and isinstance(below, ast.Expr)
+                    and isinstance(text, str)
+                ):
+                    yield text.partition(" ")[0].rstrip(",:")
+
+
 def assigned():
     """The name of every variable that is assigned or looped over."""
     for file in files(*PRODUCT):
@@ -139,6 +155,10 @@ def numbers():
         "docstrings that open with a word that none opens with": (
             sum(opening(tree) in OPENINGS for _, tree in definitions()),
             DOCSTRINGS,
+        ),
+        "docstrings of attributes that open with such a word": (
+            sum(map(OPENINGS.__contains__, attribute_openings())),
+            0,
         ),
         "modules, classes and functions with a name that says nothing": (
             sum(name.strip("_") in VAGUE for name, _ in definitions()),

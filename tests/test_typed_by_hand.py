@@ -10,7 +10,7 @@ from memory_core import (
     NotFoundError,
     StaticMemoryBlock,
 )
-from memory_core.errors import MessageError
+from memory_core.errors import ConfigError, ConflictError, MessageError
 
 
 @pytest.fixture
@@ -96,6 +96,21 @@ def test_a_contradiction_waits_for_review(memory):
     memory.facts.add("Ana lives in Porto")
     memory.facts.add("Ana lives in Lisbon")
     assert len(memory.facts.review().among) == 2
+
+
+def test_a_preview_of_a_text_is_refused_for_what_refuses_the_edit(memory):
+    memory.blocks.edit("core", "Be brief")
+    for preview in (False, True):
+        with pytest.raises(ConfigError):
+            memory.blocks.edit("About", "words", preview=preview)
+        with pytest.raises(ConflictError):
+            memory.blocks.edit("core", "Be short", revision=1, preview=preview)
+        with pytest.raises(NotFoundError):
+            memory.blocks.edit("nowhere", "words", preview=preview)
+    foreseen = memory.blocks.edit("core", "Be short", preview=True)
+    assert memory.blocks.revisions("core")[-1].text == "Be brief"
+    memory.blocks.edit("core", "Be short")
+    assert memory.build_context(record=False).messages == foreseen.messages
 
 
 def test_the_text_of_a_block_goes_back_to_the_one_before(memory):

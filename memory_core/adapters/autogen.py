@@ -42,7 +42,7 @@ class InspectedMemory(AutoGenMemory):
         self._given: list[LLMMessage] = []
         """Contents of the agent's context after the last prompt was written into it."""
         self._following = True
-        """Whether messages added to the context come from the agent; False while the prompt is being written."""
+        """True if messages added to the context come from the agent; False while the prompt is being written."""
 
     async def update_context(self, model_context: ChatCompletionContext) -> UpdateContextResult:
         """Store new messages, then replace the context's messages by the prompt; return the blocks' contributions."""

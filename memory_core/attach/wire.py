@@ -74,7 +74,7 @@ class Exchange:
     sent: int | None = None
     """Start time in microseconds since the epoch, from the span."""
     captured: bool = True
-    """Whether the prompt's text is known; spans may omit it."""
+    """True if the prompt's text is known; spans may omit it."""
 
 
 def read_exchange(

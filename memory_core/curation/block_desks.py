@@ -1,10 +1,12 @@
 """Management of a session's blocks: reading, adding, removing, configuring and editing them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, overload
 
 from memory_core.blocks.base import BaseMemoryBlock
 from memory_core.curation import settings as editing
+from memory_core.curation.change_sets import OnlyTriedError
 from memory_core.curation.graph_and_facts import GraphAndFacts
 from memory_core.curation.graph_desk import GraphDesk
 from memory_core.curation.summary_desk import SummaryDesk
@@ -161,13 +163,15 @@ class SessionBlocks(Sequence[SessionBlock]):
             ConfigError: the block has no text of its own, or the text exceeds a summary's token limit.
             ConflictError: it was changed elsewhere meanwhile.
         """
-        if preview:
-            self._session.block(name)
-            imagined = self._session.imagined(self._session.config, ImaginedBlocks(texts={name: text}))
-            return build_context(imagined, record=False)
-        with self._session.changing() as w:
+        with suppress(OnlyTriedError), self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
-            return editing.write_block_text(self._session, w, attached, text, actor)
+            saved = editing.write_block_text(self._session, w, attached, text, actor)
+            if preview:  # refused for what would refuse the edit
+                raise OnlyTriedError
+            return saved
+        self._session.open()
+        imagined = self._session.imagined(self._session.config, ImaginedBlocks(texts={name: text}))
+        return build_context(imagined, record=False)
 
     def undo(self, name: str) -> int:
         """Restore the text that a static block or a summary had before the newest one; return the new revision.

@@ -129,7 +129,7 @@ class Change(AppliedChangeSet):
         return self.sentence if self.prompt is None else f"Preview: {self.sentence}\n{self.prompt}"
 
 
-class _OnlyTriedError(Exception):
+class OnlyTriedError(Exception):
     """Ends a transaction of which nothing is stored."""
 
 
@@ -173,11 +173,11 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
     @contextmanager
     def _changing(self, actor: Actor, *, preview: bool = False) -> Iterator[Transaction]:
         """Open a transaction on the block's contents; a preview stores nothing."""
-        with suppress(_OnlyTriedError), self._session.writing() as w:
+        with suppress(OnlyTriedError), self._session.writing() as w:
             self._session.refresh(w)
             yield self._transaction(w, actor)
             if preview:
-                raise _OnlyTriedError
+                raise OnlyTriedError
 
     @abstractmethod
     def _transaction(self, w: Writing, actor: Actor) -> Transaction: ...

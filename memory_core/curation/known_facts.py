@@ -134,12 +134,10 @@ class SessionFacts:
         pinned: bool = False,
         category: str = "other",
         topics: Sequence[str] = (),
-        block: str | None = None,
-        preview: bool = False,
-        actor: Actor = "user",
+        **options: Unpack[Options],
     ) -> Change:
         """Add a fact in a person's own words."""
-        return self.desk(block).apply(curation.add(text, pinned, category, topics), preview=preview, actor=actor)
+        return self._change([], lambda facts: curation.add(text, pinned, category, topics), **options)
 
     def edit(self, fact: Fact | int, text: str, **options: Unpack[Options]) -> Change:
         """Give a fact other words."""

@@ -30,7 +30,7 @@ _FILES = {
     "video": ("video", "video_mimetype", "video/mp4"),
     "document": ("data", "document_mimetype", "application/octet-stream"),
 }
-"""By block type: field with the bytes as base64, field with their MIME type, and its default."""
+"""For each block type: field with the bytes as base64, field with their MIME type, and its default."""
 
 
 def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatMessage, tuple[str, ...]]:

@@ -78,7 +78,7 @@ class Unpacking:
         self._archive, self._infos, self._labels, self._filename = archive, infos, labels, filename
         self._budget = budget
         self.by_line = True
-        """Whether the next member is needed line by line, not only for its digest."""
+        """True if the next member is needed line by line, not only for its digest."""
         self.digests: dict[str, str] = {}
         """SHA-256 of each member read to its end."""
 

@@ -108,7 +108,7 @@ class Located:
     _path: str = ""
     """Path within that value."""
     _alone: bool = True
-    """Whether that is the file's only value."""
+    """True if that is the file's only value."""
 
     @property
     def place(self) -> Place:

@@ -118,7 +118,7 @@ class _Moment:
     log: bytes | None
     """Header of the write-ahead log, which changes with every checkpoint."""
     mid_write: bool
-    """Whether a rollback journal shows an unfinished write."""
+    """True if a rollback journal shows an unfinished write."""
 
 
 def _moment(path: Path) -> _Moment:

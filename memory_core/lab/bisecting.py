@@ -20,7 +20,7 @@ class BadTurn:
     probe: Probe
     turn: int
     why: str
-    """One sentence with the rule and its numbers."""
+    """Sentence with the rule and its numbers."""
     event: EventRecord | None
     """The deciding event; None if it is not recorded."""
     looks: int

@@ -35,7 +35,7 @@ class FactChange:
     after: FactValues | None
     """None if the fact was removed by undoing its addition."""
     touched: bool
-    """Whether it got a new version; an undo also names facts that it leaves unchanged."""
+    """True if it got a new version; an undo also names facts that it leaves unchanged."""
     by: int | None = None
     origin: str = "written"
     """Origin of an added fact."""
@@ -50,7 +50,7 @@ class CuratedFacts:
     reason: str
     changes: tuple[FactChange, ...]
     inherits_sources: bool
-    """Whether successors inherit the source messages of what they replace. An undo removes no sources here."""
+    """True if successors inherit the source messages of what they replace. An undo removes no sources here."""
 
 
 _Version = tuple[int, int]

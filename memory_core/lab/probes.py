@@ -94,7 +94,7 @@ class Verdict:
     turn: int | None
     """First turn in which it failed; None if it held, or concerns no turn."""
     why: str
-    """One plain-text sentence; may quote the conversation."""
+    """Plain-text sentence; may quote the conversation."""
 
 
 @dataclass(frozen=True, slots=True)

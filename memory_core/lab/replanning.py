@@ -75,7 +75,7 @@ class Replanned:
     flushes: tuple[tuple[int, tuple[int, ...]], ...]
     """Turn and messages of each flush."""
     whole: bool = True
-    """Whether flushes are known; not if messages would differ, or be counted differently."""
+    """True if flushes are known; not if messages would differ, or be counted differently."""
 
     @property
     def last(self) -> dict[int, PlannedPrompt]:
@@ -297,14 +297,14 @@ class _Block:
     kind: str
     priority: int
     whole: bool
-    """Whether it is cut only as a whole."""
+    """True if it is cut only as a whole."""
     enabled: bool
     text: tuple[Ref, int] | None
     """Ref and tokens of a static block, unless its agent edits it."""
     by_flush: bool
     learns: bool
     same: bool
-    """Whether it would learn and retrieve as recorded, given the same messages."""
+    """True if it would learn and retrieve as recorded, given the same messages."""
     values: Mapping[str, Any]
     frame: int
 
@@ -362,13 +362,13 @@ class _Run:
         self._last = 0
         """Number of the last stored message."""
         self._as_recorded = True
-        """Whether all flushes so far removed the recorded messages."""
+        """True if all flushes so far removed the recorded messages."""
         self._alone = sum(block.kind == "vector" for block in blocks) == 1
-        """Whether there is a single vector block; several interleave their unit numbers, flush by flush."""
+        """True if there is a single vector block; several interleave their unit numbers, flush by flush."""
         self._left = 0
         """Number of messages that have left the queue."""
         self._in_order = True
-        """Whether they left in the recorded order, in whichever flushes."""
+        """True if they left in the recorded order, in whichever flushes."""
         self.prompts: list[PlannedPrompt] = []
         self.flushes: list[tuple[int, tuple[int, ...]]] = []
 

@@ -46,7 +46,7 @@ class Script:
     learners: tuple[str, ...] = ()
     """Names of the models that learned in it."""
     editing: bool = False
-    """Whether the agent had memory tools; then its recorded calls are complete."""
+    """True if the agent had memory tools; then its recorded calls are complete."""
 
     @property
     def messages(self) -> list[ChatMessage]:

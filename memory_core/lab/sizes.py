@@ -52,7 +52,7 @@ class AskedFor:
     trimmed: Trimmed | None
     search: Retrieved | None
     late: bool
-    """Whether learning was pending, or the block was unreadable."""
+    """True if learning was pending, or the block was unreadable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Cell:
     problem: str | None = None
     """Reason the configuration is invalid."""
     played: bool = False
-    """Whether it was replayed, so all its measures are final."""
+    """True if it was replayed, so all its measures are final."""
 
     def value(self, measure: Measure) -> Range | None:
         """Return a measure's exact value; None if it is unknown or a range."""

@@ -71,7 +71,7 @@ class Fixes:
     now: NextPrompt | None
     """Next prompt without a fix, for the same question; None if it cannot be built."""
     held: bool
-    """Whether that has the information already."""
+    """True if that has the information already."""
     offered: tuple[Fix, ...]
     """Fixes by tokens lost, then least invasive; empty if the prompt has the information already."""
 

@@ -56,9 +56,9 @@ class Phrase:
     needles: tuple[str, ...]
     """Casefolded word prefixes: a text that lacks one cannot match, whatever the inflection."""
     any_order: bool = False
-    """Whether all words may occur in any order."""
+    """True if all words may occur in any order."""
     parts: bool = False
-    """Whether parts of longer words count; only with `any_order`."""
+    """True if parts of longer words count; only with `any_order`."""
 
     @classmethod
     def of(cls, text: str) -> "Phrase":

@@ -20,7 +20,7 @@ class Cutting:
     over_before: int
     """Tokens above the limit when it was decided."""
     later: bool = False
-    """Whether another part was cut before."""
+    """True if another part was cut before."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Version:
     pieces: Mapping[Ref, str] = field(default_factory=dict)
     """Pieces by their refs in prompts, in order; empty if erased."""
     readable: bool = True
-    """Whether its text still exists; nobody can say what an erased version omitted."""
+    """True if its text still exists; nobody can say what an erased version omitted."""
 
 
 def versions(records: Iterable[EventRecord], block: str) -> list[Version]:

@@ -36,7 +36,7 @@ class Stage:
     name: StageName
     verdict: Verdict
     text: str
-    """One sentence: what happened, by which rule, with numbers. Plain text; may contain a block's name."""
+    """Sentence: what happened, by which rule, with numbers. Plain text; may contain a block's name."""
     position: int | None = None
     """Log position of the deciding event, if any."""
     turn: int | None = None
@@ -171,7 +171,7 @@ class CutTrace:
     prompt: str
     """The viewed prompt, for the middle of a sentence."""
     its_own: bool
-    """Whether that is the prompt it was cut from."""
+    """True if that is the prompt it was cut from."""
     more: int = 0
     """Number of cut items beyond the listed entries."""
 

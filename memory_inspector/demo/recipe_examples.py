@@ -114,4 +114,4 @@ EXAMPLES: dict[str, Example] = {
     "consolidating": Example("Chandra", "Dark mode is updated, not doubled; Leeds becomes York.", _PERSON, 400),
     "self_editing": Example("Chandra", "The agent writes into its own blocks, each edit a diff.", _PERSON, 400),
 }
-"""By recipe."""
+"""Messages for each recipe."""

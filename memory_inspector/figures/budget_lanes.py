@@ -33,9 +33,9 @@ class Segment:
     """A part of the prompt: the queue, or a block."""
 
     label: str
-    """As the user typed it; escaped here."""
+    """Name as the user typed it; escaped here."""
     kind: str
-    """One of `memory_inspector.palette.BLOCK_KINDS`; any other is drawn as custom."""
+    """A kind of `memory_inspector.palette.BLOCK_KINDS`; any other is drawn as custom."""
     tokens: int
     """Tokens granted: what is in the prompt."""
     priority: int | None

@@ -27,7 +27,7 @@ class Group:
     name: str
     """In the words of the filter."""
     pages: tuple[str, ...] = ()
-    """Where to go on from an event of it."""
+    """Pages to open from an event of this family."""
 
 
 GROUPS: Mapping[Family, Group] = {

@@ -102,11 +102,11 @@ class Row:
     learned_at: float = 0
     changed_at: float = 0
     here: bool = True
-    """Whether it was learned or written in the session shown."""
+    """True if it was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
     """Kinds of flags, see `FLAGS`."""
     waits: bool = False
-    """Whether it waits for review."""
+    """True if it waits for review."""
     carried: int = 0
     """Number of prompts that contained it."""
     cut: int = 0
@@ -124,7 +124,7 @@ class Wanted:
     sources: tuple[str, ...] = ()
     age: str = "Any age"
     where: Literal["any", "here", "elsewhere"] = "any"
-    """Whether it was learned in this session, or in another one of the same user."""
+    """True if it was learned in this session, or in another one of the same user."""
     suspicious: bool = False
     categories: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()

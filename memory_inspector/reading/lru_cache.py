@@ -15,7 +15,7 @@ class LruCache(Generic[T]):
         self._lock = threading.Lock()
         self._values: OrderedDict[str, T] = OrderedDict()
         self.dropped = 0
-        """How many went: what was made once may have to be made again."""
+        """Number of evicted values."""
 
     def get(self, key: str) -> T | None:
         with self._lock:

@@ -41,7 +41,7 @@ class Tried:
     now: Context
     """The session's own next prompt at that time."""
     stopped: bool = False
-    """Whether it was cancelled: the recipes after the last trial are missing."""
+    """True if it was cancelled: the recipes after the last trial are missing."""
 
     @property
     def first_turn(self) -> int:

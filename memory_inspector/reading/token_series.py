@@ -31,7 +31,7 @@ class Layer:
 
     label: str
     kind: str
-    """One of `memory_inspector.palette.BLOCK_KINDS`."""
+    """A kind of `memory_inspector.palette.BLOCK_KINDS`."""
     tokens: tuple[int, ...]
     """Tokens in the last prompt of each drawn turn; for the queue of a turn without a prompt, those at its end."""
 

@@ -57,7 +57,7 @@ class Job:
         self.watched = False
         """True for work that waits for its viewers and can go on later: it ends early when the server stops."""
         self.reveal: Reveal | None = None
-        """How far the story of the turn being played is shown; None: completely. Replaced by the worker only."""
+        """Shown part of the story of the turn being played; None: all of it. Replaced by the worker only."""
         self._changed = threading.Condition()
         self._chunks: list[str] = []
         self._progress: list[str] = []

@@ -33,7 +33,7 @@ UPSTREAM = "MEMORY_INSPECTOR_UPSTREAM"
 OPENAI = "https://api.openai.com/v1"
 
 CONNECT_SECONDS = 10.0
-"""How long the endpoint may take to accept a connection. How long it may take to answer is the agent's to decide."""
+"""Seconds to connect to the endpoint; the agent decides how long an answer may take."""
 
 MAX_KEPT_BYTES = 32_000_000
 """A request or an answer above this is passed on and not recorded."""
@@ -56,7 +56,7 @@ _SANDBOXED = (
     (b"content-security-policy", b"sandbox; default-src 'none'"),
     (b"x-content-type-options", b"nosniff"),
 )
-"""What an endpoint answers is served on the app's own origin: these keep a browser from running it as a page."""
+"""An endpoint's answer is served on the app's own origin: these headers keep a browser from running it as a page."""
 
 _log = logging.getLogger(__name__)
 
@@ -249,9 +249,9 @@ class _Call:
         self.problem: str | None = None
         self.seconds = 0.0
         self.coding = self.answer_coding = ""
-        """How the request and the answer are compressed."""
+        """Content codings of the request and the answer."""
         self.ended = False
-        """Whether nothing more will be sent."""
+        """True if nothing more will be sent."""
         self._room = room
         self._request: list[bytes] | None = []
         """None: too much to be kept."""

@@ -30,13 +30,13 @@ TRACES, LOGS, METRICS = "/v1/traces", "/v1/logs", "/v1/metrics"
 """Metrics, which an exporter sends by the same variable, are taken, so that it does not complain, and dropped."""
 
 PROTOBUF, JSON = "application/x-protobuf", "application/json"
-"""As in `memory_core.attach.otlp`, which is loaded with the first request."""
+"""The same as in `memory_core.attach.otlp`, which is loaded with the first request."""
 
 MAX_BODY_BYTES = 32 * 2**20
 """A request above this is refused, unpacked or not: half a second of parsing in which no page is drawn."""
 
 MAX_WAITING_BYTES = 2 * MAX_BODY_BYTES
-"""What may wait to be stored. One more is told to come again."""
+"""Maximum bytes that wait to be stored; beyond this, respond 503."""
 
 BATCH_BYTES = 8 * 2**20
 """Requests are stored together up to this; a transaction then takes about a second, and nobody else writes in it."""
@@ -45,7 +45,7 @@ MAX_THREADS = 32
 """Requests that wait on threads of their own, so that pages keep the app's."""
 
 AGAIN_SECONDS = 1
-"""When an exporter that has to wait may come again."""
+"""Seconds after which a rejected exporter may retry."""
 
 _log = logging.getLogger(__name__)
 

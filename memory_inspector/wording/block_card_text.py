@@ -44,7 +44,7 @@ class Standing:
     """Reference of a static block's text in prompts."""
     text_tokens: int | None = None
     made_here: bool = True
-    """Whether this process can run it."""
+    """True if this process can run it."""
     fresh: Freshness | None = None
     """Freshness of a summary: how far it is behind."""
     sentences: frozenset[str] | None = None
@@ -101,7 +101,7 @@ class Card:
     """Share of the limit, last write and number of cuts, as markdown."""
     states: tuple[State, ...]
     waiting: bool
-    """Whether a delivery is waiting that could be tried now."""
+    """True if a delivery is waiting that could be tried now."""
     waits_for: str | None = None
     """Model that it waits for; the user may let another one learn instead."""
 

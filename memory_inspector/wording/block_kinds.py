@@ -25,13 +25,13 @@ class Field:
     optional: bool = False
     """May it be None?"""
     without: str = "none"
-    """What stands in the empty field of a setting that is None."""
+    """Placeholder of the empty field of a setting that is None."""
     choices: Mapping[str, str] | None = None
     """Words by value, for a choice."""
     offered: tuple[str, ...] = ()
     """Labels that are suggested; others can be typed."""
     group: str = ""
-    """What it is folded under with others; empty: it is always in sight."""
+    """Title of the expander that holds it; empty: always visible."""
     when: tuple[str, object] | None = None
     """Another setting, and the value without which this one does nothing."""
 
@@ -57,9 +57,9 @@ class Kind:
     """A built-in kind, or `module:class` of a plug-in."""
     label: str
     help: str
-    """What such a block does, in one sentence."""
+    """Sentence on what such a block does."""
     name: str
-    """What a new one is called unless it is given a name."""
+    """Default name of a new block."""
     priority: int
     plugin: Plugin | None = None
     page: str | None = None
@@ -69,11 +69,11 @@ class Kind:
     asks_nothing: str = "Nothing in it for this prompt."
     """In a prompt that it put nothing into."""
     noun: str = "piece"
-    """One of what it puts into a prompt."""
+    """Noun for an item that it puts into a prompt."""
     quoted: bool = False
-    """Are these counted, and named by their words where some are cut?"""
+    """True if these are counted, and named by their words where some are cut."""
     cut: str = ""
-    """Which of them are cut first."""
+    """Order in which they are cut."""
     fields: tuple[Field, ...] = (_DELIVER_ON,)
 
     @property

@@ -28,7 +28,7 @@ HELP: Mapping[str, str] = {
     "score": "How well a stored turn fits the question. Below the threshold it is not used.",
     "retired": "Replaced by a newer fact, or retired by a person. Both can be restored.",
 }
-"""By term: an English sentence or two, markdown without quoted words."""
+"""Explanation of each term: an English sentence or two, markdown without quoted words."""
 
 _SAID: Mapping[str, str] = {
     "flush line": "flush_line",

@@ -27,7 +27,7 @@ class Told:
     """Plain text, unescaped; the caller that draws it must escape it."""
     refused: bool = False
     wrote: bool = False
-    """Whether it changed memory."""
+    """True if it changed memory."""
 
 
 def arguments_of(stored: str | None) -> Mapping[str, Any]:

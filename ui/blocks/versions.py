@@ -22,7 +22,7 @@ from ui.parts.effect import draw_effect
 from ui.tab.services import engine
 
 NOTE_CHARACTERS = 40
-"""Of who wrote a version elsewhere and why, in the list of versions."""
+"""Maximum characters of a note on who wrote a version elsewhere."""
 
 _ACTORS = {"engine": "from Python", "user": "by a person", "agent": "by the agent"}
 

@@ -145,7 +145,7 @@ def _draw_words(part: PromptPart, entry: Entry) -> None:
 
 
 _OPENED = {"fact": ("facts", "fact"), "relation": ("graph", "relation")}
-"""By the kind of a ref: the page where a person can open what it names, and that page's parameter."""
+"""For each kind of reference: the page where a person can open what it names, and that page's parameter."""
 
 
 def _draw_opened(part: PromptPart, entry: Entry, effects: Effects, *, read_only: bool) -> None:

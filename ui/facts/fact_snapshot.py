@@ -64,7 +64,7 @@ class Desk:
     held: tuple[SuppressedFact, ...] = ()
     changes: tuple[AppliedChangeSet, ...] = ()
     elsewhere: bool = False
-    """Whether some facts were learned in other sessions."""
+    """True if some facts were learned in other sessions."""
     decisions: Decisions = field(default_factory=Decisions)
     """Decisions on found facts in this session's log."""
 

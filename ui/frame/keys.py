@@ -41,7 +41,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
     ),
     "Where you write": (("Ctrl+Enter", "See what your text would do to the next prompt"),),
 }
-"""By place: the key and what it does."""
+"""Keys and their effects, by place."""
 
 SEARCH: Mapping[str, str] = {
     "facts": "facts__search_",

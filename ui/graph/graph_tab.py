@@ -41,7 +41,7 @@ class Looking:
     generation: int = 0
     """Counter in the widget keys; increasing it empties the fields of a dialog."""
     finished: bool = False
-    """Whether a dialog's action is done, but the dialog not yet drawn again."""
+    """True if a dialog's action is done, but the dialog not yet drawn again."""
 
 
 _PLACES = state.ByPlace("graph", Looking())

@@ -29,7 +29,7 @@ MAX_KEPT = 8
 """Plans that are kept of one session, the latest used."""
 
 AT_ONCE_SECONDS = 0.1
-"""How long a drawing waits for plans; those of a long session come after the rest of the page."""
+"""Seconds that a drawing waits for plans; those of a long session come after the rest of the page."""
 
 PLANNED_SECONDS = 2.0
 """Interval between looks at a plan: Streamlit collects garbage after each, over all that the plan is made of."""

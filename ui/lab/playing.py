@@ -45,15 +45,15 @@ class Result:
     played: Played
     outcome: Outcome
     seconds: float
-    """How long the play took."""
+    """Seconds that the play took."""
     calls_made: int = 0
     """Calls of a model that were made for it; what was answered before is none."""
     cost: float | None = None
     """US dollars of these calls; None where a price is not known."""
     findings: tuple[Finding, ...] = ()
-    """What goes wrong under it."""
+    """Problems under this configuration."""
     presences: dict[str, Presence] = field(default_factory=dict)
-    """What became of each watched phrase, turn by turn."""
+    """Outcome of each watched phrase, turn by turn."""
     verdicts: dict[Probe, Verdict] = field(default_factory=dict)
 
     def tells(self, phrases: Sequence[str], probes: Sequence[Probe]) -> bool:

@@ -75,7 +75,7 @@ _TYPED = state.ByPlace[str]("lab_questions", "")
 _ASKED = state.ByPlace[str]("lab_sweep", "")
 """Key of the sweep that was asked for last, by session."""
 _CHOSEN = state.ByPlace[Any]("lab_sweep_form", None)
-"""What was chosen or typed in the form, by session and field: the form is drawn only while its view is shown."""
+"""Values of the form by session and field: the form is drawn only while its view is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class _Asked:
 
     memory: Memory
     position: int
-    """Of the log: what was said later has no part in it."""
+    """Position of the log at which the sweep was made."""
     variant: Variant
     x: Axis
     y: Axis
@@ -109,7 +109,7 @@ class _Swept:
     present: tuple[float, float]
     """The values of both settings that the sweep lies around."""
     play_seconds: float | None = None
-    """How long a play took, on average, the first aside: that one prepares the others."""
+    """Mean seconds of a play, without the first, which prepares the others."""
     unasked: frozenset[Measure] = frozenset()
     """Measures whose unknown cells were played by themselves."""
 
@@ -133,7 +133,7 @@ class _Kept:
         self.lock = threading.Lock()
         self.sweeps = LruCache[_Swept](MAX_KEPT)
         self.jobs = LruCache[Job](MAX_KEPT)
-        """What was last begun for a sweep, running or done, by its key."""
+        """Latest job of each sweep, running or done, by key."""
 
     def begin(self, key: str, work: Callable[[Job], object]) -> None:
         """Do something for a sweep in the background, unless something is being done for it."""

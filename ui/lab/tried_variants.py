@@ -42,7 +42,7 @@ class Desk:
     shown: str = NAMES[0]
     """The one whose settings and prompts are in sight."""
     asked: bool = False
-    """Whether the conversation is to be played; until then nothing runs."""
+    """True if the conversation is to be played; until then nothing runs."""
     upto: int | None = None
     """Position of the log up to which the conversation is tried: what is said later is announced, and waits until
     somebody asks for it. None: everything there is when it is next drawn."""

@@ -23,11 +23,11 @@ class Draft:
     values: Mapping[str, Any] = field(default_factory=dict)
     """Settings it started from."""
     conflict: bool = False
-    """Whether saving it found another revision."""
+    """True if saving it found another revision."""
     saved: bool = False
-    """Whether it was saved or discarded, so that the drawer closes."""
+    """True if it was saved or discarded, so that the drawer closes."""
     left: bool = False
-    """Whether its drawer was closed with neither."""
+    """True if its drawer was closed with neither."""
     since: float | None = None
     """Time of the last keystroke, in seconds since 1970, if it was left unsaved and is reopened."""
     said: str | None = None

@@ -25,7 +25,7 @@ GATES = {
     "postprocessed": "left out by a postprocessor",
     "no_room": "without room",
 }
-"""What became of candidates that were not granted."""
+"""Outcomes of candidates that were not granted."""
 
 
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:

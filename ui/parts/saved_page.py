@@ -35,12 +35,12 @@ class _Ready:
     """A page that can be downloaded."""
 
     key: tuple[object, ...]
-    """Which dialog it was asked for in."""
+    """Session, target, turn and position of the dialog that it belongs to."""
     page: Page
     words: Replacements
     turns: Sequence[int]
     fields: Mapping[str, object]
-    """What stood in the fields of the dialog, for Back."""
+    """Values of the dialog's fields, for Back."""
 
 
 def forget() -> None:

@@ -35,7 +35,7 @@ class Toast:
     until: float
     """Monotonic time, in seconds, after which it is not drawn."""
     failed: bool = False
-    """Whether it reports a loss: of something watched, or that something could not be undone."""
+    """True if it reports a loss: of something watched, or that something could not be undone."""
 
 
 def done(text: str, *, undo: Callable[[], object] | None = None, session_id: str | EllipsisType | None = ...) -> None:

@@ -18,12 +18,12 @@ from ui.tab import nav, state
 from ui.tab.view import View, latest_moment, memory_of, opened
 
 LETTERS = {"prompt": "p", "memory": "m", "lost": "l", "before": "b", "none": "n", "out": "o", "unknown": "u"}
-"""Of each state of a cell; `unknown` is that of a plan."""
+"""Sign of each state of a cell; `unknown` occurs in plans only."""
 
 LABEL_CHARACTERS = 60
 
 _TOLD = "watching_told"
-"""What was told of each watched thing last, by session and target: the next look goes on from it."""
+"""Latest outcome of each watched item, by session and target."""
 
 _HTML = '<div class="presence" role="button" tabindex="0"></div>'
 

@@ -42,7 +42,7 @@ class Asked:
     query: str | None = None
     """The query that was searched; None: the latest user message."""
     sent: bool = False
-    """Whether the search button was pressed; if a search costs a call, none is made before."""
+    """True if the search button was pressed; if a search costs a call, none is made before."""
     block: str | None = None
     number: int | None = None
     """Number of the stored turn whose row or mark is selected."""
@@ -54,7 +54,7 @@ class Asked:
 
 _ASKED = state.ByPlace("retrieval_asked", Asked())
 asked, ask = _ASKED.at, _ASKED.change
-"""What is asked of a session, and how that is changed."""
+"""State of the search in a session, and its setter."""
 
 
 def try_settings(session_id: str, block: str, changes: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ class Heard:
     job: str | None
     """Id of this server's last job for the session."""
     running: bool = False
-    """Whether the job was still running: what happens until the next check may be its own work."""
+    """True if the job was still running: what happens until the next check may be its own work."""
     messages: int = 0
     last: float | None = None
     """Time of the newest message, in seconds since 1970."""

@@ -3,10 +3,7 @@
 import sys
 import threading
 
-MISSING = (
-    "Started as app.py: agents cannot be recorded here, and pages have no security headers. "
-    "`streamlit run serve.py` is the whole app."
-)
+MISSING = "Started as app.py: agents are not recorded, and pages have no security headers. serve.py is the whole app."
 
 _whole, _told = threading.Event(), threading.Event()
 

@@ -26,7 +26,7 @@ _PAGE = "_page_before"
 _PICKER = "_session_picker_number"
 
 Cause = Literal["person", "history", "news"]
-"""Why a run was started: a person's action, going back or forward in the browser, or new events of the session."""
+"""Reason for a run: a person's action, going back or forward in the browser, or new events of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Written:
 
     link: Link = Link()
     before: Mapping[Link, float] = field(default_factory=dict)
-    """By earlier address: the monotonic time, in seconds, until which it may be reported."""
+    """For each earlier address: the monotonic time, in seconds, until which it may be reported."""
 
     def then(self, link: Link, now: float) -> "Written":
         """Return the state after writing another address."""

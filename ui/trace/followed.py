@@ -26,7 +26,7 @@ class Asked:
 
 _ASKED = state.ByPlace("trace_asked", Asked())
 asked, ask = _ASKED.at, _ASKED.change
-"""What is followed in a session, and how that is changed."""
+"""The followed phrase or item in a session, and its setter."""
 
 
 def take_link(session_id: str) -> None:

@@ -37,7 +37,7 @@ KNOWN = {
     "observed": "as observed on the way to the model",
     "reported": "as a span of the agent reports it",
 }
-"""How a prompt is known, as it follows what is said of it."""
+"""Ending of a sentence that says how a prompt is known."""
 
 MAX_NAMED = 12
 """Recalled turns that are named; the others are counted."""
@@ -226,4 +226,4 @@ PURPOSES = {
     "answer": "answer",
     "embed": "embed texts",
 }
-"""What a model is called for, as it follows "asked to"."""
+"""Purpose of a model call, to follow "asked to"."""

@@ -186,7 +186,7 @@ CURATED = {
     "label": "Labelled",
     "put": "Kept under keys:",
 }
-"""What a person did to facts at once, as a sentence begins."""
+"""Beginning of a sentence on a change set of facts."""
 
 
 @describe.register

@@ -131,4 +131,4 @@ GRAPH_CURATED = {
     "rename": "Renamed",
     "import": "Imported",
 }
-"""What a person did to a graph at once, as a sentence begins."""
+"""Beginning of a sentence on a change set of a graph."""

@@ -17,7 +17,7 @@ SAID = 40
 """Characters of a message: who said it and how long it is stand beside them."""
 
 NOT_CAPTURED = "content not captured"
-"""What stands where spans of an attached agent have ids and counts, and no words."""
+"""Placeholder where an attached agent's spans have ids and counts, but no words."""
 
 ERASED = "an erased fact"
 
@@ -48,21 +48,21 @@ class Words:
     """The words that events only name."""
 
     facts: Mapping[int, str]
-    """By fact id."""
+    """Texts of facts by id."""
     turns: Mapping[int, int]
-    """By stored turn: the number of the conversation's turn."""
+    """For each stored turn: the number of the conversation's turn."""
     previews: Mapping[int, str]
-    """By stored turn: how it begins."""
+    """Beginning of each stored turn."""
     due: frozenset[int] = frozenset()
     """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
     said: Mapping[str, str] = field(default_factory=dict)
-    """By hash in the content store: a message's text, a fact's former words, a question."""
+    """Texts by hash in the content store: a message's text, a fact's former words, a question."""
     relations: Mapping[int, str] = field(default_factory=dict)
-    """By relation id: `Ana → lives in → Lisbon`, as it reads now."""
+    """Relations by id: `Ana → lives in → Lisbon`, as it reads now."""
     entities: Mapping[int, str] = field(default_factory=dict)
-    """By entity id: its name, as it reads now."""
+    """Present names of entities by id."""
     units: Mapping[str, str] = field(default_factory=dict)
-    """By vector block: what it stores as one, as in `unit_names`; one that was removed is missing."""
+    """Stored unit of each vector block, as in `unit_names`; removed blocks are missing."""
 
 
 @singledispatch

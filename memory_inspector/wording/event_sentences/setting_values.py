@@ -94,7 +94,7 @@ _WITHOUT = {
     "similarity_top_k": "as many as fit",
     "similarity_threshold": "none",
 }
-"""What it means that such a setting has no value; of others, their default counts."""
+"""Meaning of an unset value of these settings; others use their default."""
 
 _UNITS = {
     "message": "each message",
