@@ -43,7 +43,7 @@ from memory_core.sessions.handle import SessionHandle, deliver
 from memory_core.sessions.preview import SessionPreview
 from memory_core.sessions.session_log import SessionLog
 from memory_core.store.database import Database
-from memory_core.store.erasing import reset_messages
+from memory_core.store.erasing.session_erasing import reset_messages
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import add_messages, known_ids, read_messages
 from memory_core.store.split_writes import Step

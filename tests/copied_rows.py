@@ -2,8 +2,8 @@
 
 import json
 
-from memory_core.store.copying import read_rows
-from memory_core.store.references import referred, renumbered
+from memory_core.store.copying.references import referred, renumbered
+from memory_core.store.copying.session_copying import read_rows
 from memory_core.store.writing import read_session
 
 

@@ -186,7 +186,7 @@ for thread in threads: thread.join()
 """,
     "let go": "memory = opened(None); del memory; gc.collect()",
     "staged": """
-from memory_core.store.staging import Staging
+from memory_core.store.copying.staging import Staging
 staged = Staging()
 """,
     "forked": """

@@ -23,9 +23,11 @@ from memory_core import (
     list_sessions,
 )
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
-from memory_core.store import copying, erasing, split_writes
+from memory_core.store import split_writes
+from memory_core.store.copying import session_copying as copying
 from memory_core.store.database import Database
-from memory_core.store.erasing import LEFT_AFTER_SECONDS
+from memory_core.store.erasing import session_erasing as erasing
+from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS
 from memory_core.store.tables import TABLES
 
 IMPORTED = ("session_imported",)

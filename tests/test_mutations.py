@@ -23,8 +23,8 @@ from memory_core.interop.bundle import write_bundle
 from memory_core.interop.facts_file import read_facts_file
 from memory_core.interop.files import read_file
 from memory_core.interop.graph_files import read_graph_file
-from memory_core.interop.memory_stores import facts_of
-from memory_core.interop.reference_memory import read_reference_memory
+from memory_core.interop.stores.memory_stores import facts_of
+from memory_core.interop.stores.reference_memory import read_reference_memory
 
 pytestmark = pytest.mark.slow
 

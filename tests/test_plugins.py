@@ -105,13 +105,17 @@ def test_a_plug_in_may_use_a_former_name_for_something_of_its_own():
     assert only("Teacher").error is None
 
 
-def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(tmp_path, monkeypatch):
-    (tmp_path / "earlier_blocks.py").write_text("from memory_core.models.base import ChatModel")
+@pytest.mark.parametrize(
+    ("former", "present"),
+    [("models.base", "models.protocols"), ("interop.letta", "interop.stores.letta")],
+    ids=["renamed", "moved"],
+)
+def test_a_plug_in_that_imports_a_module_by_its_former_name_is_told_the_new_one(former, present, tmp_path, monkeypatch):
+    name = former.replace(".", "_")
+    (tmp_path / f"{name}.py").write_text(f"from memory_core.{former} import anything")
     monkeypatch.syspath_prepend(tmp_path)
-    (found,) = load([EntryPoint("a", "earlier_blocks:Block", GROUP)])
-    assert found.error == (
-        "it was written for an earlier version: memory_core.models.base is now memory_core.models.protocols"
-    )
+    (found,) = load([EntryPoint("a", f"{name}:Block", GROUP)])
+    assert found.error == f"it was written for an earlier version: memory_core.{former} is now memory_core.{present}"
 
 
 def test_every_module_that_moved_is_where_it_is_said_to_be():

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_core.errors import MessageError, NotFoundError
 from memory_core.interop.located_json import problem, read_text
-from memory_core.interop.reference_memory import read_reference_memory
+from memory_core.interop.stores.reference_memory import read_reference_memory
 from memory_core.systems.knowledge_graph import KnowledgeGraph
 
 RESOURCE = "memory://knowledge-graph"

@@ -17,7 +17,7 @@ from memory_core.engine.session import Session
 from memory_core.events import FlushPlanned, ranges
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus, content_hash
 from memory_core.store.block_rows import TextRevision, Written, read_revisions
-from memory_core.store.erasing import message_seqs
+from memory_core.store.erasing.session_erasing import message_seqs
 from memory_core.store.message_rows import add_messages, archive, hashes_by_seq, sizes_between
 from memory_core.store.writing import Writing
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
 from memory_core.blocks.base import BaseMemoryBlock
@@ -46,8 +47,8 @@ FORMER_MODULES = {
     "history.slices.graph": "history.slices.graph_slice",
     "history.slices.messages": "history.slices.message_slice",
     "history.slices.vectors": "history.slices.vector_slice",
-    "interop.langgraph": "interop.langgraph_checkpoints",
-    "interop.llamaindex": "interop.llamaindex_stores",
+    "interop.langgraph": "interop.stores.langgraph_checkpoints",
+    "interop.llamaindex": "interop.stores.llamaindex_stores",
     "models.base": "models.protocols",
     "models.llamaindex": "models.llamaindex_models",
     "planning.context": "planning.context_plan",
@@ -70,7 +71,7 @@ FORMER_MODULES = {
     "store.words": "store.text_erasing",
     "vectors.base": "vectors.vector_index",
 }
-"""Present names of modules of `memory_core`, by their names in earlier versions."""
+"""Present names of modules that were renamed; one that only moved to another folder is found by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +143,20 @@ def _loaded(point: EntryPoint) -> Plugin:
     except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
         reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         missing = (getattr(error, "name", None) or "").removeprefix("memory_core.")
-        if isinstance(error, ImportError) and missing in FORMER_MODULES:
-            moved = f"memory_core.{missing} is now memory_core.{FORMER_MODULES[missing]}"
-            reason = f"it was written for an earlier version: {moved}"
+        if isinstance(error, ImportError) and (present := _present_module(missing)):
+            reason = f"it was written for an earlier version: memory_core.{missing} is now memory_core.{present}"
         return Plugin(point.name, package, point.value, None, reason)
     problem = _problem(found)
     return Plugin(point.name, package, point.value, None if problem else found, problem)
+
+
+def _present_module(former: str) -> str | None:
+    """Present name of a module of `memory_core` that was renamed or moved to another folder; None if there is none."""
+    if former in FORMER_MODULES:
+        return FORMER_MODULES[former]
+    package = Path(__file__).parents[1]
+    moved = sorted(package.rglob(f"{former.rpartition('.')[2]}.py")) if former else []
+    return ".".join(moved[0].relative_to(package).with_suffix("").parts) if moved else None
 
 
 def _problem(found: object) -> str | None:

@@ -32,7 +32,7 @@ from memory_core.planning.curation import (
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.statements import CONTRADICTING, bearing
 from memory_core.store.delivery_rows import still_there
-from memory_core.store.fact_erasing import erase_facts
+from memory_core.store.erasing.fact_erasing import erase_facts
 from memory_core.store.fact_rows import (
     add_fact,
     add_support,

@@ -18,7 +18,7 @@ from memory_core.history.slices.projection import Projection
 from memory_core.history.slices.vector_slice import StoredUnit
 from memory_core.messages import ChatMessage, MessageRole
 from memory_core.planning.graph_rules import Entity
-from memory_core.store.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
+from memory_core.store.copying.copies import DeliveryCopy, EntityCopy, FactCopy, MessageCopy, RelationCopy, SessionCopy
 
 
 class RowsAt:

@@ -32,7 +32,7 @@ from memory_core.interop.located_json import problem
 from memory_core.limits import Budget, check_size
 from memory_core.process import collector_paused
 from memory_core.sessions.branch import read_session_rows, rows_at
-from memory_core.store.copies import (
+from memory_core.store.copying.copies import (
     BlockCopy,
     DeliveryCopy,
     EntityCopy,
@@ -48,11 +48,11 @@ from memory_core.store.copies import (
     event_copy,
     moved,
 )
-from memory_core.store.copying import insert_rows, store_session
+from memory_core.store.copying.session_copying import insert_rows, store_session
+from memory_core.store.copying.staging import NotUniqueError, Staging
 from memory_core.store.database import Database
 from memory_core.store.log_rows import read_events
 from memory_core.store.split_writes import OnePiece, Pieces, Step
-from memory_core.store.staging import NotUniqueError, Staging
 from memory_core.store.writing import read_session
 
 FORMAT = "memory-inspector-session"

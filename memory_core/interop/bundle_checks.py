@@ -1,8 +1,8 @@
 """Consistency checks of a bundle, for everything that the engine relies on.
 
-Bundles are untrusted. Row models check types (see `memory_core.store.copies`), a temporary database checks keys and
-references (`memory_core.store.staging`). This module checks the rest: values within a row, and the log, event by event.
-Only message numbers are kept, so memory use hardly grows with the session.
+Bundles are untrusted. Row models check types (see `memory_core.store.copying.copies`), a temporary database checks
+keys and references (`memory_core.store.copying.staging`). This module checks the rest: values within a row, and the
+log, event by event. Only message numbers are kept, so memory use hardly grows with the session.
 """
 
 import json
@@ -43,7 +43,7 @@ from memory_core.events import (
 from memory_core.history.slices.block_slice import Blocks
 from memory_core.messages import MAX_DEPTH, ChatMessage
 from memory_core.planning.rendering import InsertMethod
-from memory_core.store.copies import (
+from memory_core.store.copying.copies import (
     BlockCopy,
     Count,
     DeliveryCopy,
@@ -61,8 +61,8 @@ from memory_core.store.copies import (
     WordsCopy,
     right_hash,
 )
-from memory_core.store.references import Thing, numbered, referred, subjects
-from memory_core.store.staging import Staging
+from memory_core.store.copying.references import Thing, numbered, referred, subjects
+from memory_core.store.copying.staging import Staging
 
 MAX_NUMBERED = 1_000_000
 """Maximum facts named in a log, and items in a context."""

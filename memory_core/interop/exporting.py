@@ -5,7 +5,7 @@ import json
 from memory_core.formats.openai_message import message_to_openai
 from memory_core.interop.configuration import StoredBlock, write_configuration, write_python
 from memory_core.interop.llamaindex_python import write_llamaindex_python
-from memory_core.interop.llamaindex_stores import write_chat_store
+from memory_core.interop.stores.llamaindex_stores import write_chat_store
 from memory_core.memory import Memory
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 from memory_core.errors import MessageError
 from memory_core.interop.located_json import Located, Place, place_words, problem, read_text, read_values
-from memory_core.interop.memory_stores import facts_of
-from memory_core.interop.reference_memory import read_reference_memory
-from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.interop.stores.memory_stores import facts_of
+from memory_core.interop.stores.reference_memory import read_reference_memory
+from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC
 from memory_core.limits import Budget
 from memory_core.messages import storable
 from memory_core.planning.curation import ChangeSet, New, each_topic

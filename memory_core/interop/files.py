@@ -5,18 +5,18 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import Literal
 
-from memory_core.interop.agent_stores import conversation_in, conversations_of
 from memory_core.interop.archive import one_member
 from memory_core.interop.bundle import Bundle, read_bundle
 from memory_core.interop.configuration import Configuration, is_configuration, read_configuration
-from memory_core.interop.langgraph_checkpoints import threads_of
-from memory_core.interop.letta import is_agent_file, read_agent_file
-from memory_core.interop.llamaindex_stores import is_chat_store, read_chat_store, read_table
 from memory_core.interop.located_json import problem, read_text, read_values
 from memory_core.interop.notes import is_notes_archive, read_archive, read_folder
 from memory_core.interop.openai_format import Conversation, Listed, list_conversations, read_conversation
-from memory_core.interop.sqlite_file import SQLITE_MAGIC, StoreConnection
 from memory_core.interop.stored import StoredConversation, read_stored
+from memory_core.interop.stores.agent_stores import conversation_in, conversations_of
+from memory_core.interop.stores.langgraph_checkpoints import threads_of
+from memory_core.interop.stores.letta import is_agent_file, read_agent_file
+from memory_core.interop.stores.llamaindex_stores import is_chat_store, read_chat_store, read_table
+from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC, StoreConnection
 from memory_core.limits import MAX_FILE_BYTES, check_size
 
 Kind = Literal["openai", "chat_store", "chat_table", "agent_store", "agent_file", "notes", "bundle", "configuration"]

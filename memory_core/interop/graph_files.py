@@ -16,7 +16,7 @@ from memory_core.errors import ConfigError
 from memory_core.events import Actor
 from memory_core.history.change_log import AppliedChangeSet
 from memory_core.interop.located_json import GRAPH, Located, Place, problem, read_text, read_values
-from memory_core.interop.reference_memory import ReferenceMemory, read_reference_memory
+from memory_core.interop.stores.reference_memory import ReferenceMemory, read_reference_memory
 from memory_core.limits import check_size
 from memory_core.messages import storable
 from memory_core.planning.graph_changes import NamedRelation

@@ -25,10 +25,10 @@ from memory_core.events import AgentAttached
 from memory_core.interop.files import Preview, check_files, read_path
 from memory_core.interop.graph_files import graph_of, named_relations
 from memory_core.interop.located_json import problem, read_text
-from memory_core.interop.memory_stores import memories_of
 from memory_core.interop.notes import folder_fingerprint
-from memory_core.interop.reference_memory import read_reference_memory
-from memory_core.interop.sqlite_file import SQLITE_MAGIC
+from memory_core.interop.stores.memory_stores import memories_of
+from memory_core.interop.stores.reference_memory import read_reference_memory
+from memory_core.interop.stores.sqlite_file import SQLITE_MAGIC
 from memory_core.limits import MAX_FILE_BYTES
 from memory_core.planning.graph_changes import NamedRelation
 from memory_core.services import Services

@@ -32,7 +32,7 @@ from memory_core.history.slices.block_slice import INITIAL, PastBlock
 from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.messages import content_hash
 from memory_core.process import collector_paused
-from memory_core.store.copies import (
+from memory_core.store.copying.copies import (
     BlockCopy,
     EntityCopy,
     FactCopy,
@@ -43,9 +43,9 @@ from memory_core.store.copies import (
     hashes_of,
     with_words,
 )
-from memory_core.store.copying import read_rows, store_session
+from memory_core.store.copying.references import hashes_in
+from memory_core.store.copying.session_copying import read_rows, store_session
 from memory_core.store.log_rows import read_events
-from memory_core.store.references import hashes_in
 from memory_core.store.split_writes import Pieces, Step
 from memory_core.store.vector_rows import read_all_heard
 from memory_core.store.writing import read_existing

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from memory_core.config import MemoryConfig
 from memory_core.store.block_rows import uses_graph
 from memory_core.store.database import Database
-from memory_core.store.erasing import bury, erase_remains, move_tombstone
+from memory_core.store.erasing.session_erasing import bury, erase_remains, move_tombstone
 from memory_core.store.log_rows import last_position
 from memory_core.store.split_writes import OnePiece, Pieces
 from memory_core.store.totals import MessageSums, count_facts, read_origins, reading_user_facts, sum_messages

@@ -4,7 +4,7 @@ import time
 
 from memory_core.store.database import Database
 from memory_core.store.delivery_rows import waiting_sessions
-from memory_core.store.erasing import LEFT_AFTER_SECONDS, erase_what_was_left
+from memory_core.store.erasing.session_erasing import LEFT_AFTER_SECONDS, erase_what_was_left
 from memory_core.store.split_writes import Pieces
 from memory_core.store.vector_rows import sessions_without_vectors
 from memory_core.store.writing import read_opened

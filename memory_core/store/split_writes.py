@@ -1,7 +1,7 @@
 """Long writes split into many short transactions, so that others can write in between.
 
 Rows written so must stay invisible until complete: a session is stored as a deleted one, and becomes visible with the
-last piece. Rows left by a dead process are erased later (`memory_core.store.erasing.erase_what_was_left`).
+last piece. Rows left by a dead process are erased later, by `erase_what_was_left`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

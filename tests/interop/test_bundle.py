@@ -43,7 +43,8 @@ from memory_core.interop.bundle import blank_places, import_bundle, read_bundle,
 from memory_core.interop.files import read_file
 from memory_core.messages import content_hash
 from memory_core.planning import curation
-from memory_core.store import copying, split_writes
+from memory_core.store import split_writes
+from memory_core.store.copying import session_copying as copying
 
 IMPORTED = ("session_imported",)
 

@@ -22,10 +22,10 @@ from llama_index.core.storage.chat_store import SimpleChatStore
 from llama_index.core.storage.chat_store.sql import SQLAlchemyChatStore
 
 from memory_core import ChatMessage, FilePart, FormatError, ImagePart, TextPart, ThinkingPart, ToolCallPart
-from memory_core.interop import sqlite_file
 from memory_core.interop.exporting import export_chat_store
 from memory_core.interop.files import read_file
-from memory_core.interop.llamaindex_stores import read_table, write_chat_store
+from memory_core.interop.stores import sqlite_file
+from memory_core.interop.stores.llamaindex_stores import read_table, write_chat_store
 from memory_core.limits import MAX_VALUES
 from memory_core.planning.speech import parse_message
 

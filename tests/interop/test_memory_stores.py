@@ -17,7 +17,7 @@ from memory_core.attach.mirrored_facts import FACTS, GRAPH
 from memory_core.interop.facts_file import plan_import, read_facts_file
 from memory_core.interop.graph_files import import_graph, read_graph_file
 from memory_core.interop.in_place import StoreFollower, open_store
-from memory_core.interop.memory_stores import memories_of
+from memory_core.interop.stores.memory_stores import memories_of
 
 REFERENCE = [
     {"type": "entity", "name": "Ana", "entityType": "person", "observations": ["allergic to nuts", "lives in Faro"]},

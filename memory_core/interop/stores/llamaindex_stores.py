@@ -14,8 +14,8 @@ from memory_core.formats.llamaindex_message import message_to_llamaindex
 from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import problem
 from memory_core.interop.openai_format import one_line
-from memory_core.interop.sqlite_file import StoreConnection, decoded, opened, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
+from memory_core.interop.stores.sqlite_file import StoreConnection, decoded, opened, quoted, tables_with
 from memory_core.messages import ChatMessage
 
 DEFAULT_TABLE = "llama_index_memory"

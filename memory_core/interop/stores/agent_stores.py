@@ -12,8 +12,8 @@ from typing import Any
 from memory_core.errors import MessageError
 from memory_core.formats.any_message import langchain_fields, read_messages
 from memory_core.formats.openai_items import messages_from_items
-from memory_core.interop.sqlite_file import decoded, quoted, tables_with
 from memory_core.interop.stored import StoredConversation
+from memory_core.interop.stores.sqlite_file import decoded, quoted, tables_with
 from memory_core.messages import ChatMessage
 
 Read = ChatMessage | MessageError

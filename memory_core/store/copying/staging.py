@@ -17,10 +17,10 @@ from sqlalchemy.pool import NullPool
 from sqlmodel import SQLModel
 
 from memory_core.errors import StoreError
-from memory_core.store.copies import Rows, SessionCopy
-from memory_core.store.copying import Values, read_rows, table_rows
+from memory_core.store.copying.copies import Rows, SessionCopy
+from memory_core.store.copying.session_copying import Values, read_rows, table_rows
 from memory_core.store.database import SQLiteConnection
-from memory_core.store.erasing import recompute_totals
+from memory_core.store.erasing.session_erasing import recompute_totals
 from memory_core.store.message_rows import MessageCache, StoredMessage, read_messages
 from memory_core.store.tables import TABLES, entity_table
 from memory_core.store.totals import sum_messages

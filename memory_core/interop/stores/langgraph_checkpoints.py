@@ -14,8 +14,8 @@ from memory_core.errors import LimitError, MessageError
 from memory_core.formats.any_message import read_messages
 from memory_core.formats.message_times import seconds_of
 from memory_core.interop.located_json import problem
-from memory_core.interop.sqlite_file import StoreConnection, quoted, tables_with
 from memory_core.interop.stored import StoredConversation, counted
+from memory_core.interop.stores.sqlite_file import StoreConnection, quoted, tables_with
 from memory_core.limits import Budget
 from memory_core.messages import MAX_DEPTH, ChatMessage
 

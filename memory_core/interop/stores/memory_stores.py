@@ -7,7 +7,7 @@ from typing import Any
 
 from memory_core.attach.mirrored_facts import MirroredFact
 from memory_core.interop.located_json import Place, problem
-from memory_core.interop.sqlite_file import decoded, opened, quoted, tables_with
+from memory_core.interop.stores.sqlite_file import decoded, opened, quoted, tables_with
 from memory_core.messages import storable
 from memory_core.planning.curation import each_topic
 

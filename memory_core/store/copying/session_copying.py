@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Select, Table, bindparam, delete, insert, sel
 from sqlmodel.sql.sqltypes import AutoString
 
 from memory_core.events import FactDecided, FactHeldBack
-from memory_core.store.copies import (
+from memory_core.store.copying.copies import (
     BlockCopy,
     DeliveryCopy,
     EntityCopy,
@@ -34,15 +34,15 @@ from memory_core.store.copies import (
     WordsCopy,
     hashes_of,
 )
+from memory_core.store.copying.references import Thing, referred, renumbered, subjects
 from memory_core.store.database import chunks
-from memory_core.store.erasing import (
+from memory_core.store.erasing.session_erasing import (
     LEFT_AFTER_SECONDS,
     UNFINISHED,
     erase_unfinished,
     erase_what_was_left,
     recompute_totals,
 )
-from memory_core.store.references import Thing, referred, renumbered, subjects
 from memory_core.store.split_writes import PIECE, Pieces
 from memory_core.store.tables import (
     block_revision_table,

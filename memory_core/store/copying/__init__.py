@@ -1,0 +1,1 @@
+"""Copy one session's rows between databases, checked before they are stored."""

@@ -1,0 +1,1 @@
+"""Erase messages, facts and sessions with the texts that nothing else needs."""
