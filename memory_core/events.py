@@ -51,8 +51,27 @@ WithRefs = Annotated[dict[str, Any], "refs"]
 Knowledge = Literal["built", "observed", "reported"]
 """Origin of a prompt: built by this engine, seen on its way to the model, or reported by the agent's span."""
 
+Operation = Literal["create", "update", "delete", "search", "upsert", "create_store", "delete_store"]
+"""Operation on memory. `delete`: the item is no longer in any prompt; `upsert`: a delivery to a block."""
+
 KINDS: dict[str, type["Event"]] = {}
 """Event classes by stored name."""
+
+_ITEMS: dict[Literal["fact", "entity", "relation"], str] = {"fact": "f", "entity": "e", "relation": "r"}
+"""First letter of an item's name, by kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of memory that an event's operation concerns."""
+
+    id: str
+    """`f12` a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; a block's name for its text."""
+    text: str | None = None
+    """Hash of its words; None where the event names none."""
+    sources: Ranges = ()
+    """Messages that a stored unit consists of."""
+    score: float | None = None
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -66,6 +85,11 @@ class Event:
     adds: ClassVar[Literal["facts", "relations"] | None]
     writes: ClassVar[bool]
     gives: ClassVar[str | None]
+    item: ClassVar[Literal["fact", "entity", "relation"] | None]
+    """Kind of the single item that the event names; the field with its number has the same name."""
+    _operation: ClassVar[Operation | None]
+    _text: ClassVar[str | None]
+    _supports: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
 
     def __init_subclass__(
@@ -76,6 +100,9 @@ class Event:
         adds: Literal["facts", "relations"] | None = None,
         writes: bool = False,
         gives: str | None = None,
+        operation: Operation | None = None,
+        text: str | None = None,
+        supports: bool = False,
         bookkeeping: bool = False,
     ) -> None:
         """Register a kind of event with the properties by which readers of the log select it.
@@ -86,17 +113,39 @@ class Event:
             adds: kind of item that the event adds one of.
             writes: the event changes the contents of its block.
             gives: field of the item that gets its number from this event.
+            operation: see the property.
+            text: field with the hash of the item's words.
+            supports: its `sources` are messages that state the item.
             bookkeeping: see the property.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
-        cls.gives = gives
+        cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
+        cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
 
     @property
     def bookkeeping(self) -> bool:
         """True for operational events, which decide nothing; their effects have their own events."""
         return self._bookkeeping
+
+    @property
+    def operation(self) -> Operation | None:
+        """Operation on memory that the event reports; None for events that leave memory as it is."""
+        return self._operation
+
+    @property
+    def items(self) -> tuple["Item", ...]:
+        """The items that its operation concerns."""
+        if self.item is None:
+            return ()
+        number = getattr(self, self.item)
+        return (Item(f"{_ITEMS[self.item]}{number}", getattr(self, self._text) if self._text else None),)
+
+    @property
+    def stated_in(self) -> Ranges:
+        """Messages that state the item, as far as this event names them."""
+        return getattr(self, "sources", ()) if self._supports else ()
 
     @property
     def about(self) -> str | None:
@@ -469,7 +518,7 @@ class DeliveryDone(Event, family="deliveries", bookkeeping=True):
     seconds: float
 
 
-class DeliveryFailed(Event, family="deliveries"):
+class DeliveryFailed(Event, family="deliveries", operation="upsert"):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
@@ -551,7 +600,9 @@ class FactDecided(Event, family="facts"):
     sources: Ranges
 
 
-class FactAdded(Event, family="facts", adds="facts", gives="fact", writes=True):
+class FactAdded(
+    Event, family="facts", adds="facts", gives="fact", writes=True, operation="create", text="content", supports=True
+):
     fact: FactId
     block: str
     content: str
@@ -571,7 +622,7 @@ class FactAdded(Event, family="facts", adds="facts", gives="fact", writes=True):
     """Hash of the caller's metadata, as JSON."""
 
 
-class FactLabelled(Event, family="facts", writes=True):
+class FactLabelled(Event, family="facts", writes=True, operation="update"):
     """The category or topics of a fact were changed."""
 
     fact: FactId
@@ -605,21 +656,21 @@ class FactHeldBack(Event, family="facts"):
     slot: str | None = None
 
 
-class FactAccepted(Event, family="facts", becomes="active", writes=True):
+class FactAccepted(Event, family="facts", becomes="active", writes=True, operation="update"):
     """A person approved a proposed fact, or reviewed an active one and kept it."""
 
     fact: FactId
     block: str
 
 
-class FactProposed(Event, family="facts", becomes="proposed", writes=True):
+class FactProposed(Event, family="facts", becomes="proposed", writes=True, operation="update"):
     """An active fact needs approval again, because its acceptance was undone."""
 
     fact: FactId
     block: str
 
 
-class FactConfirmed(Event, family="facts"):
+class FactConfirmed(Event, family="facts", supports=True):
     """The same fact was found again; `similarity` is that of the two wordings, 0 to 1."""
 
     fact: FactId
@@ -628,7 +679,7 @@ class FactConfirmed(Event, family="facts"):
     sources: Ranges
 
 
-class FactChanged(Event, family="facts", writes=True):
+class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):
     fact: FactId
     block: str
     before: str
@@ -639,36 +690,36 @@ class FactChanged(Event, family="facts", writes=True):
     """Hash of the metadata after the change, as JSON; None without any."""
 
 
-class FactSuperseded(Event, family="facts", becomes="superseded", writes=True):
+class FactSuperseded(Event, family="facts", becomes="superseded", writes=True, operation="delete"):
     fact: FactId
     block: str
     by: FactId | None
 
 
-class FactRetired(Event, family="facts", becomes="retired", writes=True):
+class FactRetired(Event, family="facts", becomes="retired", writes=True, operation="delete"):
     fact: FactId
     block: str
     reason: str
 
 
-class FactRestored(Event, family="facts", becomes="active", writes=True):
+class FactRestored(Event, family="facts", becomes="active", writes=True, operation="update"):
     fact: FactId
     block: str
 
 
-class FactPinned(Event, family="facts"):
+class FactPinned(Event, family="facts", operation="update"):
     fact: FactId
     block: str
     pinned: bool
 
 
-class FactRejected(Event, family="facts", becomes="rejected", writes=True):
+class FactRejected(Event, family="facts", becomes="rejected", writes=True, operation="delete"):
     fact: FactId
     block: str
     reason: str
 
 
-class FactErased(Event, family="facts", writes=True):
+class FactErased(Event, family="facts", writes=True, operation="delete"):
     """A tombstone: the words are erased."""
 
     fact: FactId
@@ -783,7 +834,7 @@ class RelationsExtracted(Event, family="relations", bookkeeping=True):
     """Number of invalid relations: see the accompanying `ProposalRefused`."""
 
 
-class EntityAdded(Event, family="relations", gives="entity", writes=True):
+class EntityAdded(Event, family="relations", gives="entity", writes=True, operation="create", text="name"):
     entity: EntityId
     block: str
     name: str
@@ -796,7 +847,7 @@ class EntityAdded(Event, family="relations", gives="entity", writes=True):
     """`extracted`, or `written` by a person or an import."""
 
 
-class EntityChanged(Event, family="relations", writes=True):
+class EntityChanged(Event, family="relations", writes=True, operation="update"):
     """An entity was renamed, merged into another or removed, or its aliases changed."""
 
     entity: EntityId
@@ -806,7 +857,16 @@ class EntityChanged(Event, family="relations", writes=True):
     """The changed ones of `name`, `type`, `aliases`, `state` (`active`, `merged`, `retired`) and `merged_into`."""
 
 
-class RelationAdded(Event, family="relations", adds="relations", gives="relation", writes=True):
+class RelationAdded(
+    Event,
+    family="relations",
+    adds="relations",
+    gives="relation",
+    writes=True,
+    operation="create",
+    text="predicate",
+    supports=True,
+):
     relation: RelationId
     block: str
     subject: EntityId
@@ -817,7 +877,7 @@ class RelationAdded(Event, family="relations", adds="relations", gives="relation
     origin: str = "extracted"
 
 
-class RelationConfirmed(Event, family="relations", writes=True):
+class RelationConfirmed(Event, family="relations", writes=True, operation="update", supports=True):
     """The same relation was stated again."""
 
     relation: RelationId
@@ -825,7 +885,7 @@ class RelationConfirmed(Event, family="relations", writes=True):
     sources: Ranges
 
 
-class RelationEnded(Event, family="relations", writes=True):
+class RelationEnded(Event, family="relations", writes=True, operation="delete"):
     """A relation no longer holds: it is kept and marked as ended."""
 
     relation: RelationId
@@ -834,7 +894,7 @@ class RelationEnded(Event, family="relations", writes=True):
     """The relation that contradicts it."""
 
 
-class RelationChanged(Event, family="relations", writes=True):
+class RelationChanged(Event, family="relations", writes=True, operation="update"):
     """A relation was edited, pointed to a merged entity, reactivated, or removed."""
 
     relation: RelationId
@@ -844,15 +904,20 @@ class RelationChanged(Event, family="relations", writes=True):
     """The changed ones of `subject`, `predicate`, `object`, `state` (`active`, `ended`, `retired`), `ended_turn`,
     `ended_by` and `sources` (`Ranges`, combined when two relations are merged)."""
 
+    @property
+    def stated_in(self) -> Ranges:
+        sources: Ranges = self.after.get("sources", ())
+        return sources
 
-class EntityErased(Event, family="relations", writes=True):
+
+class EntityErased(Event, family="relations", writes=True, operation="delete"):
     """A tombstone: the words are erased."""
 
     entity: EntityId
     block: str
 
 
-class RelationErased(Event, family="relations", writes=True):
+class RelationErased(Event, family="relations", writes=True, operation="delete"):
     """A tombstone: the words are erased."""
 
     relation: RelationId
@@ -893,7 +958,7 @@ Curated = FactsCurated | GraphCurated
 # -- retrieval -----------------------------------------------------------------------------------
 
 
-class VectorsStored(Event, family="vectors", gives="nodes", writes=True):
+class VectorsStored(Event, family="vectors", gives="nodes", writes=True, operation="create"):
     block: str
     embedder: str
     nodes: tuple[tuple[UnitId, Ranges, int], ...]
@@ -907,15 +972,23 @@ class VectorsStored(Event, family="vectors", gives="nodes", writes=True):
     def messages_named(self) -> Ranges:
         return tuple(span for _, seqs, _ in self.nodes for span in seqs)
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return tuple(Item(Ref.of("unit", number), sources=seqs) for number, seqs, _ in self.nodes)
 
-class VectorsRemoved(Event, family="vectors", writes=True):
+
+class VectorsRemoved(Event, family="vectors", writes=True, operation="delete"):
     """Stored turns were deleted; their messages remain."""
 
     block: str
     numbers: tuple[UnitId, ...]
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return tuple(Item(Ref.of("unit", number)) for number in self.numbers)
 
-class VectorsReplaced(Event, family="vectors"):
+
+class VectorsReplaced(Event, family="vectors", operation="update"):
     """Stored turns were embedded again with another model; they keep their numbers."""
 
     block: str
@@ -923,8 +996,12 @@ class VectorsReplaced(Event, family="vectors"):
     """The model of the new vectors."""
     numbers: tuple[UnitId, ...]
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return tuple(Item(Ref.of("unit", number)) for number in self.numbers)
 
-class Retrieved(Event, family="vectors"):
+
+class Retrieved(Event, family="vectors", operation="search"):
     block: str
     query: str
     """Hash of the query's words in the content store."""
@@ -952,6 +1029,12 @@ class Retrieved(Event, family="vectors"):
     elsewhere: tuple[tuple[str, float], ...] = ()
     """Units requested from the user's other sessions, best first: hash of the unit's text, score. `candidates` and
     `gates` are about this session's own units, as its log is."""
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """The units that went into the prompt, or were returned; best first."""
+        granted = ((number, score) for number, _, _, score, outcome in self.candidates if outcome == "granted")
+        return tuple(Item(Ref.of("unit", number), score=score) for number, score in granted)
 
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
@@ -1027,7 +1110,7 @@ class ModelCalled(Event, family="calls"):
 # -- blocks --------------------------------------------------------------------------------------
 
 
-class BlockAdded(Event, family="blocks"):
+class BlockAdded(Event, family="blocks", operation="create_store"):
     block: str
     type: str
     settings: dict[str, Any]
@@ -1037,7 +1120,7 @@ class BlockAdded(Event, family="blocks"):
         return values | {"settings": current_settings(values["settings"])}
 
 
-class BlockRemoved(Event, family="blocks"):
+class BlockRemoved(Event, family="blocks", operation="delete_store"):
     block: str
 
 
@@ -1067,21 +1150,35 @@ class BlockEdited(Event, family="blocks"):
     note: str | None = None
     """Hash of who wrote it elsewhere, and why."""
 
+    @property
+    def operation(self) -> Operation | None:
+        if self.after is None or self.after == self.before:
+            return None  # settings alone are not memory
+        return "create" if self.before is None else "update"
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return (Item(self.block, self.after),)
+
     @classmethod
     def as_read(cls, values: dict[str, Any]) -> dict[str, Any]:
         names = values.keys() & {"settings", "ignored_settings"}
         return values | {name: current_settings(values[name]) for name in names}
 
 
-class BlockStateSaved(Event, family="blocks", writes=True, bookkeeping=True):
+class BlockStateSaved(Event, family="blocks", writes=True, operation="update", bookkeeping=True):
     """A custom block's fields were saved after a delivery."""
 
     block: str
     content: str
     unsaved_fields: tuple[str, ...] = ()
 
+    @property
+    def items(self) -> tuple[Item, ...]:
+        return (Item(self.block, self.content),)
 
-class BlockFailed(Event, family="prompts"):
+
+class BlockFailed(Event, family="prompts", operation="search"):
     """A block could not be read; the context was built without it."""
 
     block: str

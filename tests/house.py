@@ -14,7 +14,7 @@ from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 34, 962, 0
-PAIRS, LINES_PER_COMMENT, LINES = 212, 60, 89_006
+PAIRS, LINES_PER_COMMENT, LINES = 172, 60, 88_964
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 KINDS_BY_NAME = {event.__name__: kind for kind, event in KINDS.items()}
@@ -185,7 +185,7 @@ def numbers():
         "public members of Memory": (len(members), 32),
         "classes that Memory inherits from": (len(bases), 0),
         "engine modules that handle MessageAdded": (modules["MessageAdded"], 5),
-        "engine modules that handle FactAdded": (modules["FactAdded"], 7),
+        "engine modules that handle FactAdded": (modules["FactAdded"], 4),
         "pairs of event and engine module": (len(pairs), PAIRS),
         "docstrings that open with a word that none opens with": (
             sum(opening(tree) in OPENINGS for _, tree in definitions()),

@@ -6,57 +6,22 @@ log afterwards, so an unobserved memory pays nothing. The log has durations of m
 length, in log order.
 
 `gen_ai.memory.store.id` is the block with its owner (`session:demo/facts`, `user:ada/facts`), `gen_ai.memory.record.id`
-the engine's reference to an item (see `events.Ref`): `f12` a fact, `v7` a stored unit, `r4` a relation. Entities are
-`e3`; a text edited as a whole has its block's name. Content is captured only on request.
+the engine's name of an item (see `events.Item`): `f12` a fact, `v7` a stored unit, `r4` a relation, `e3` an entity; a
+text edited as a whole has its block's name. Content is captured only on request.
 """
 
 import json
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from memory_core.adapters import framework
 from memory_core.blocks.base import scope_of
 from memory_core.errors import MemoryInspectorError, NotFoundError
-from memory_core.events import (
-    BlockAdded,
-    BlockEdited,
-    BlockFailed,
-    BlockRemoved,
-    BlockStateSaved,
-    DeliveryFailed,
-    EntityAdded,
-    EntityChanged,
-    EntityErased,
-    Event,
-    EventRecord,
-    FactAccepted,
-    FactAdded,
-    FactChanged,
-    FactErased,
-    FactLabelled,
-    FactPinned,
-    FactProposed,
-    FactRejected,
-    FactRestored,
-    FactRetired,
-    FactSuperseded,
-    ModelCalled,
-    Ranges,
-    Ref,
-    RelationAdded,
-    RelationChanged,
-    RelationConfirmed,
-    RelationEnded,
-    RelationErased,
-    Retrieved,
-    VectorsRemoved,
-    VectorsReplaced,
-    VectorsStored,
-)
+from memory_core.events import KINDS, Event, EventRecord, Item, ModelCalled, Ranges
 from memory_core.memory import Memory
 from memory_core.messages import message_text
 
@@ -70,19 +35,9 @@ _CAPTURES = ("true", "1", "span_only", "span_and_event")
 AT_ONCE = 5_000
 """Events read per batch."""
 
+_UNIT_EVENTS = [kind for kind, event in KINDS.items() if event.family == "vectors"]
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Record:
-    """An item of memory that an operation concerns."""
-
-    id: str
-    content: str | None = None
-    """Hash of its text; None where the event names none."""
-    sources: Ranges = ()
-    """Messages that a stored unit consists of."""
-    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,82 +45,21 @@ class Operation:
     """A memory operation of the conventions."""
 
     name: str
-    records: tuple[Record, ...] = ()
+    items: tuple[Item, ...] = ()
     query: str | None = None
     """Hash of the query text."""
     error: str | None = None
 
 
-def _fact(name: str, words: str | None = None) -> Callable[[Any], Operation]:
-    return lambda event: Operation(name, (Record(Ref.of("fact", event.fact), words and getattr(event, words)),))
-
-
-def _relation(name: str, words: str | None = None) -> Callable[[Any], Operation]:
-    return lambda event: Operation(name, (Record(Ref.of("relation", event.relation), words and getattr(event, words)),))
-
-
-def _entity(name: str, words: str | None = None) -> Callable[[Any], Operation]:
-    return lambda event: Operation(name, (Record(f"e{event.entity}", words and getattr(event, words)),))
-
-
-def _units(name: str) -> Callable[[Any], Operation]:
-    return lambda event: Operation(name, tuple(Record(Ref.of("unit", number)) for number in event.numbers))
-
-
-def _stored(event: VectorsStored) -> Operation:
-    return Operation("create_memory", tuple(Record(Ref.of("unit", n), sources=seqs) for n, seqs, _ in event.nodes))
-
-
-def _searched(event: Retrieved) -> Operation:
-    granted = [(number, score) for number, _, _, score, outcome in event.candidates if outcome == "granted"]
-    records = tuple(Record(Ref.of("unit", number), score=score) for number, score in granted)
-    return Operation("search_memory", records, query=event.query)
-
-
-def _edited(event: BlockEdited) -> Operation | None:
-    if event.after is None or event.after == event.before:
-        return None  # settings alone are not memory
-    return Operation("create_memory" if event.before is None else "update_memory", (Record(event.block, event.after),))
-
-
-_OPERATIONS: Mapping[type[Event], Callable[[Any], Operation | None]] = {
-    BlockAdded: lambda event: Operation("create_memory_store"),
-    BlockRemoved: lambda event: Operation("delete_memory_store"),
-    BlockEdited: _edited,
-    BlockStateSaved: lambda event: Operation("update_memory", (Record(event.block, event.content),)),
-    BlockFailed: lambda event: Operation("search_memory", error=event.error),
-    DeliveryFailed: lambda event: Operation("upsert_memory", error=event.error),
-    FactAdded: _fact("create_memory", "content"),
-    FactChanged: _fact("update_memory", "after"),
-    FactLabelled: _fact("update_memory"),
-    FactAccepted: _fact("update_memory"),
-    FactProposed: _fact("update_memory"),
-    FactPinned: _fact("update_memory"),
-    FactRestored: _fact("update_memory"),
-    FactSuperseded: _fact("delete_memory"),
-    FactRetired: _fact("delete_memory"),
-    FactRejected: _fact("delete_memory"),
-    FactErased: _fact("delete_memory"),
-    EntityAdded: _entity("create_memory", "name"),
-    EntityChanged: _entity("update_memory"),
-    EntityErased: _entity("delete_memory"),
-    RelationAdded: _relation("create_memory", "predicate"),
-    RelationConfirmed: _relation("update_memory"),
-    RelationChanged: _relation("update_memory"),
-    RelationEnded: _relation("delete_memory"),
-    RelationErased: _relation("delete_memory"),
-    VectorsStored: _stored,
-    VectorsReplaced: _units("update_memory"),
-    VectorsRemoved: _units("delete_memory"),
-    Retrieved: _searched,
-}
-"""Convert an event to its operation, if any. `delete_memory`: the record is no longer in any prompt."""
-
-
 def operation(event: Event) -> Operation | None:
     """Return the memory operation that an event represents, or None."""
-    of = _OPERATIONS.get(type(event))
-    return of(event) if of is not None else None
+    if event.operation is None:
+        return None
+    verb, _, store = event.operation.partition("_")
+    name = f"{verb}_memory_{store}" if store else f"{verb}_memory"
+    # Units stored without vectors have an error too, but they are stored: only an operation without items has failed.
+    error = None if event.items else getattr(event, "error", None)
+    return Operation(name, event.items, getattr(event, "query", None), error)
 
 
 class SpanEmitter:
@@ -198,10 +92,10 @@ class SpanEmitter:
         self._content = os.environ.get(CAPTURE, "").lower() in _CAPTURES if content is None else content
         self._after = after if after is not None else _newest(memory)
         self._end = 0
-        self._said: dict[tuple[str, str], Ranges] = {}
+        self._unit_messages: dict[tuple[str, str], Ranges] = {}
         """Messages of each stored unit, by block and unit name."""
         if self._content and self._after:
-            self._learn_units(record.event for record in memory.events(kinds=[VectorsStored.kind]))
+            self._learn_units(record.event for record in memory.events(kinds=_UNIT_EVENTS))
         self._lock = threading.Lock()
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
@@ -228,8 +122,8 @@ class SpanEmitter:
         for record in records:
             if (op := of_position.get(record.position)) is not None:
                 self._memory_span(record, op, texts)
-            elif type(record.event) is ModelCalled:
-                self._inference_span(record, record.event)
+            elif record.event.family == "calls":
+                self._inference_span(record, cast(ModelCalled, record.event))
             else:
                 continue
             number += 1
@@ -263,13 +157,13 @@ class SpanEmitter:
             **self._common(record),
         }
         if not done.name.endswith("_store") and done.error is None:
-            attributes["gen_ai.memory.record.count"] = len(done.records)
-        if len(done.records) == 1:
-            attributes["gen_ai.memory.record.id"] = str(done.records[0].id)
+            attributes["gen_ai.memory.record.count"] = len(done.items)
+        if len(done.items) == 1:
+            attributes["gen_ai.memory.record.id"] = str(done.items[0].id)
         if self._content:
             if (query := texts.get(done.query or "")) is not None:
                 attributes["gen_ai.memory.query.text"] = query
-            if records := [self._shown(block, one, texts) for one in done.records]:
+            if records := [self._shown(block, one, texts) for one in done.items]:
                 attributes["gen_ai.memory.records"] = json.dumps(records, ensure_ascii=False)
         self._span(done.name, SpanKind.INTERNAL, attributes, record.at, 0.0, done.error)
 
@@ -315,16 +209,16 @@ class SpanEmitter:
             scope = "session"
         return f"{scope_of(scope, self._memory.session_id, self._memory.session.user_id, block)}/{block}"
 
-    def _shown(self, block: str, one: Record, texts: Mapping[str, str]) -> dict[str, Any]:
+    def _shown(self, block: str, one: Item, texts: Mapping[str, str]) -> dict[str, Any]:
         """Format a record by the conventions' schema; erased text is omitted."""
-        words = texts.get(one.content or "", "")
-        if sources := one.sources or self._said.get((block, one.id), ()):
+        words = texts.get(one.text or "", "")
+        if sources := one.sources or self._unit_messages.get((block, one.id), ()):
             words = "\n".join(self._words(sources))
         score = {} if one.score is None else {"score": one.score}
         return {"id": str(one.id), "content": words, **score}
 
-    def _words(self, said: Ranges) -> Iterator[str]:
-        for first, last in said:
+    def _words(self, messages: Ranges) -> Iterator[str]:
+        for first, last in messages:
             for stored in self._memory.session.messages(after=first - 1, upto=last):
                 yield message_text(stored.message)
 
@@ -334,7 +228,7 @@ class SpanEmitter:
         wanted = {
             key
             for done in operations
-            for key in (done.query, *(one.content for one in done.records))
+            for key in (done.query, *(one.text for one in done.items))
             if key is not None
         }
         return self._memory.log.texts(wanted)
@@ -343,8 +237,8 @@ class SpanEmitter:
         if not self._content:
             return
         for event in events:
-            if type(event) is VectorsStored:
-                self._said |= {(event.block, str(Ref.of("unit", number))): seqs for number, seqs, _ in event.nodes}
+            # Later events name units by number alone: their messages are in the event that stored them.
+            self._unit_messages |= {(event.about or "", item.id): item.sources for item in event.items if item.sources}
 
 
 def emit_spans(

@@ -34,9 +34,9 @@ def fact_kept(life: Life, id: int, records: Sequence[EventRecord]) -> tuple[Stag
     state, decided, number = "active", records[0], life.number("fact", id)
     for record in records:
         event: Any = record.event
-        if record.kind == "fact_added":
+        if event.operation == "create":
             state, decided = event.state, record
-        elif event.becomes is not None or record.kind == "fact_erased":
+        elif event.becomes is not None or event.operation == "delete":
             state, decided = event.becomes or "erased", record
     turn, event = decided.turn, decided.event
     if state == "active":

@@ -8,22 +8,14 @@ from threading import Lock
 from typing import Any
 
 from memory_core.events import (
-    BlockAdded,
-    BlockEdited,
-    BlockRemoved,
     DeliveryQueued,
     Event,
     EventRecord,
-    FactAdded,
-    FactConfirmed,
     FactHeldBack,
     FactsCondensed,
     FactsCurated,
     NothingLearned,
     Ranges,
-    RelationAdded,
-    RelationChanged,
-    RelationConfirmed,
     SessionImported,
     SessionReset,
     SummaryRewritten,
@@ -153,17 +145,27 @@ def _position(record: EventRecord) -> int:
 def _read_on(life: Life, records: Iterable[EventRecord]) -> None:
     for record in records:
         event: Any = record.event
-        reader = _READERS.get(type(event))
-        if reader is not None:
+        if (revision := getattr(event, "revision", None)) is not None:
+            life.revisions.setdefault((event.block, revision), record)
+        if event.operation in ("create_store", "delete_store"):
+            life.blocks[event.block].append(record)
+        if reader := _READERS.get(type(event)):
             reader(life, record, event)
-        elif event.family == "facts" and (fact := getattr(event, "fact", None)) is not None:
-            life.facts[fact].append(record)
-        elif event.family == "relations" and (relation := getattr(event, "relation", None)) is not None:
-            life.relations[relation].append(record)
+        elif event.item in ("fact", "relation") and (number := getattr(event, event.item)) is not None:
+            _item(life, record, event.item, number)
         elif event.family == "deliveries":
-            for number in getattr(event, "deliveries", ()):
-                if number in life.by_delivery:
-                    life.by_delivery[number].append(record)
+            for delivery in getattr(event, "deliveries", ()):
+                if delivery in life.by_delivery:
+                    life.by_delivery[delivery].append(record)
+
+
+def _item(life: Life, record: EventRecord, kind: str, number: int) -> None:
+    """Add an event of a fact or a relation, and the followed messages that state it."""
+    events, by_message = (life.facts, life.learned) if kind == "fact" else (life.relations, life.related)
+    events[number].append(record)
+    # Facts of the user's other sessions are followed too, but their sources are numbers of other messages.
+    for seq in held(record.event.stated_in, life.seqs) if record.session_id == life.session_id else ():
+        by_message[seq].setdefault(number, record)
 
 
 def _due(life: Life, record: EventRecord, event: DeliveryQueued) -> None:
@@ -176,16 +178,6 @@ def _nothing(life: Life, record: EventRecord, event: NothingLearned) -> None:
     for seq in life.seqs:
         if event.reason_for(seq) is not None:
             life.nothing[seq].append(record)
-
-
-def _edited(life: Life, record: EventRecord, event: BlockEdited) -> None:
-    life.revisions.setdefault((event.block, event.revision), record)
-
-
-def _fact_added(life: Life, record: EventRecord, event: FactAdded | FactConfirmed) -> None:
-    life.facts[event.fact].append(record)
-    for seq in held(event.sources, life.seqs) if record.session_id == life.session_id else ():
-        life.learned[seq].setdefault(event.fact, record)
 
 
 def _condensed(life: Life, record: EventRecord, event: FactsCondensed) -> None:
@@ -207,18 +199,6 @@ def _curated(life: Life, record: EventRecord, event: FactsCurated) -> None:
 def _suppressed(life: Life, record: EventRecord, event: FactHeldBack) -> None:
     for seq in held(event.sources, life.seqs):
         life.suppressed[seq].append(record)
-
-
-def _related(life: Life, record: EventRecord, event: RelationAdded | RelationConfirmed) -> None:
-    life.relations[event.relation].append(record)
-    for seq in held(event.sources, life.seqs):
-        life.related[seq].setdefault(event.relation, record)
-
-
-def _relation_changed(life: Life, record: EventRecord, event: RelationChanged) -> None:
-    life.relations[event.relation].append(record)
-    for seq in held(event.after.get("sources", ()), life.seqs):
-        life.related[seq].setdefault(event.relation, record)
 
 
 def _stored(life: Life, record: EventRecord, event: VectorsStored) -> None:
@@ -246,13 +226,8 @@ def _removed(life: Life, record: EventRecord, event: VectorsRemoved) -> None:
 
 
 def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> None:
-    life.revisions.setdefault((event.block, event.revision), record)
     for seq in held(event.seqs, life.seqs):
         life.summarised[seq].append(record)
-
-
-def _block(life: Life, record: EventRecord, event: BlockAdded | BlockRemoved) -> None:
-    life.blocks[event.block].append(record)
 
 
 def _reset(life: Life, record: EventRecord, event: SessionReset) -> None:
@@ -264,23 +239,15 @@ def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:
 
 
 _READERS: dict[type[Event], Callable[[Life, EventRecord, Any], None]] = {
-    BlockEdited: _edited,
     DeliveryQueued: _due,
     NothingLearned: _nothing,
-    FactAdded: _fact_added,
-    FactConfirmed: _fact_added,
     FactsCondensed: _condensed,
     FactsCurated: _curated,
     FactHeldBack: _suppressed,
-    RelationAdded: _related,
-    RelationConfirmed: _related,
-    RelationChanged: _relation_changed,
     VectorsStored: _stored,
     VectorsRemoved: _removed,
     VectorsReplaced: _embedded,
     SummaryRewritten: _summarised,
-    BlockAdded: _block,
-    BlockRemoved: _block,
     SessionReset: _reset,
     SessionImported: _imported,
 }
