@@ -226,10 +226,7 @@ class SpanEmitter:
         if not self._content:
             return {}
         wanted = {
-            key
-            for done in operations
-            for key in (done.query, *(one.text for one in done.items))
-            if key is not None
+            key for done in operations for key in (done.query, *(one.text for one in done.items)) if key is not None
         }
         return self._memory.log.texts(wanted)
 

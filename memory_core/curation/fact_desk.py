@@ -272,7 +272,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})
         conflicts = contradictions.open_contradictions(records, facts, log.changes(), texts.get)
-        flags = find_flags(facts, conflicts=conflicts, said=self._source_texts(facts), looked_at=log.looked_at())
+        flags = find_flags(facts, conflicts=conflicts, messages=self._source_texts(facts), looked_at=log.looked_at())
         waiting = [fact for fact in facts if fact.state == "proposed" or _to_review(fact, flags.get(fact.id, ()))]
         return Review(tuple(waiting), flags, tuple(facts))
 

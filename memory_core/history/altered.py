@@ -52,8 +52,9 @@ def altered_messages(reader: AlteredReader, record: EventRecord) -> tuple[ChatMe
 
 
 def _dated(refs: Sequence[Ref], without: Collection[str]) -> tuple[str, ...]:
-    left = [ref for ref in refs if ref not in without]
-    return tuple(ref for ref, after in pairwise([*left, Ref("d0")]) if ref.kind != "day" or after.kind != "day")
+    remaining = [ref for ref in refs if ref not in without]
+    # A date line stays only where a unit follows; the last ref is compared with a date that ends the list.
+    return tuple(ref for ref, after in pairwise([*remaining, Ref("d0")]) if ref.kind != "day" or after.kind != "day")
 
 
 def _reworded(message: ChatMessage, words: str) -> ChatMessage:

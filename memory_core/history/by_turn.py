@@ -94,16 +94,19 @@ class History:
     @property
     def attachment(self) -> AgentAttached | None:
         """Source named when the session was created; None for an ordinary session."""
+        # The first event creates the session; the source, if any, is always the second.
         begun = self.records[1:2]
         if not begun or begun[0].kind != AgentAttached.kind:
             return None
+        # A branch copies the log, source included, but nobody writes into it from outside any more.
         branched = any(record.kind == "session_branched" for record in self.records)
         return None if branched else cast(AgentAttached, begun[0].event)
 
     def position_at(self, turn: int) -> int:
         """Return the position of the last event of a turn, or of the nearest turn before it."""
-        known = [number for number in self.turns if number <= turn]
-        return self.turns[max(known)].last_position if known else 0
+        # Turns without a single event have no record.
+        turns = [number for number in self.turns if number <= turn]
+        return self.turns[max(turns)].last_position if turns else 0
 
     def upto(self, position: int) -> tuple[EventRecord, ...]:
         """Records up to and including a position."""
@@ -117,6 +120,7 @@ class History:
         """Return searches and read failures of a context by block; they directly precede it in the log."""
         searches: dict[str, EventRecord] = {}
         failures: dict[str, EventRecord] = {}
+        # They were written in one transaction with the context, so the first other event ends them.
         for earlier in reversed(self.upto(context.position - 1)):
             if isinstance(earlier.event, Retrieved):
                 searches.setdefault(earlier.event.block, earlier)
@@ -168,7 +172,7 @@ class Folding:
     def apply(self, records: Iterable[EventRecord]) -> "History":
         """Apply new records and return the resulting history."""
         new = list(records)
-        if self._records and any(isinstance(each.event, SessionCreated | SessionReset | FactErased) for each in new):
+        if self._records and any(isinstance(r.event, SessionCreated | SessionReset | FactErased) for r in new):
             # Words were erased from older events too, or the id was reused by another session: discard everything read.
             raise StaleLogError
         for record in new:
@@ -183,6 +187,7 @@ class Folding:
     def _take(self, record: EventRecord) -> None:
         self._records.append(record)
         event = record.event
+        # Turn 0 is that of a new or emptied session: turns are numbered from 1 again.
         if record.turn == 0:
             self._turns.clear()
             self._open = None
@@ -191,9 +196,11 @@ class Folding:
             self._open = self._opened(record)
         self._messages.apply(record)
         self._blocks.apply(record)
+        # An empty queue has no size that could have been stated differently.
         if not self._messages.queue_messages:
             self._correction = 0
         self._apply_settings(record)
+        # A recount or a replaced queue states a total other than the sizes its messages were added with.
         if self._messages.stated_tokens is not None:
             self._correction += self._messages.stated_tokens - self._queue_tokens()
         turn_fields = self._open
@@ -215,6 +222,7 @@ class Folding:
 
     def _opened(self, record: EventRecord) -> dict[str, Any]:
         """Field values recorded so far for a record's turn."""
+        # A turn may be reopened: a person may edit memory after the reply.
         known_record = self._turns.get(record.turn)
         if known_record is None:
             self._recalled.clear()

@@ -110,6 +110,7 @@ class ChangeLog:
             self._sets[event.key] = logged
         elif event.undoes in self._sets:
             self._undos.setdefault(event.undoes, []).append(logged)
+            # After an undo each item is again as it was before the set; after a redo, as the set left it.
             stood = {thing: (before, after) for thing, before, after in self._sets[event.undoes].event.rows}
             for thing, _, new in event.rows:
                 if new and thing in stood:
@@ -137,6 +138,7 @@ class ChangeLog:
 
     def undo_of(self, logged: AppliedChangeSet) -> AppliedChangeSet | None:
         """Return the undo of a change set; None: it is in force."""
+        # A redo is recorded as an undo with `again`: only the last of them counts.
         last = next(reversed(self._undos.get(logged.event.key, ())), None)
         return last if last and not last.event.again else None
 
@@ -145,9 +147,10 @@ class ChangeLog:
         passed: set[Version] = set()
         for key, logged in self._sets.items():
             undos = self._undos.get(key, [])
+            # Versions made by an undone set, or by its undo, are nobody's review.
             done = [logged, *(undo for undo in undos if undo.event.again)] if self.undo_of(logged) else []
-            for each in (*done, *(undo for undo in undos if not undo.event.again)):
-                passed |= {(thing, v) for thing, old, new in each.event.rows for v in range(old + 1, new + 1)}
+            for version in (*done, *(undo for undo in undos if not undo.event.again)):
+                passed |= {(thing, v) for thing, old, new in version.event.rows for v in range(old + 1, new + 1)}
             if logged.action == "import":  # nobody reviews every row of an import
                 passed |= {(thing, new) for thing, old, new in logged.event.rows if not old}
         return {
@@ -166,6 +169,7 @@ class ChangeLog:
             ConflictError: something of it was changed or deleted since, or it was undone already.
         """
         if number is None:
+            # Sets of which something was erased can never be undone, and would block all earlier ones.
             newest = next_undo(self.changes())
             if newest is None:
                 return None
@@ -182,6 +186,7 @@ class ChangeLog:
 
     def _obstacle(self, logged: AppliedChangeSet) -> str:
         undone = self.undo_of(logged) is not None
+        # Something without a version was erased, or was added by the set and taken away by its undo.
         gone = [before for thing, before, _ in logged.event.rows if thing not in self._versions]
         if gone:
             return TAKEN_AWAY if undone and not any(gone) else ERASED

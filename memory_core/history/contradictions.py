@@ -30,7 +30,8 @@ def open_contradictions(
     `changes` are all change sets; `words` returns a text by its hash.
     """
     by_id = {fact.id: fact for fact in facts}
-    kept = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
+    # A pair that a person decided to keep is no open question, unless that decision was undone.
+    settled = [set(change.ids("fact")) for change in changes if change.action == SETTLES and not change.undone]
     past = Facts()
     for record in sorted(records, key=lambda record: record.position):
         past.apply(record)
@@ -43,7 +44,7 @@ def open_contradictions(
             for other in fact.added.conflicts_with
             if other in by_id
             and other != id
-            and not any({id, other} <= pair for pair in kept)
+            and not any({id, other} <= pair for pair in settled)
             and _stands(by_id[id], by_id[other], _then(past, (id, other), fact.record.position), words)
         )
         if others:

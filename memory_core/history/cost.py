@@ -33,10 +33,11 @@ def play_cost(
     `learners` is the number of blocks that call a model for every flush. One new fact per turn is assumed.
     """
     flushes = replay_flushes(queued_sizes(messages, sizes), config)
-    known = tokens = 0
+    facts = tokens = 0
+    # Every call reads the messages of its flush and lists the facts that are known by then.
     for flush in flushes:
-        tokens += flush.plan.tokens + PROMPT_TOKENS + known * FACT_TOKENS
-        known += sum(message.role is MessageRole.USER for message in flush.plan.leave)
+        tokens += flush.plan.tokens + PROMPT_TOKENS + facts * FACT_TOKENS
+        facts += sum(message.role is MessageRole.USER for message in flush.plan.leave)
     return PlayCost(len(flushes), len(flushes) * learners, tokens * learners)
 
 

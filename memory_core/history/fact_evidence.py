@@ -71,20 +71,20 @@ def find_flags(
     facts: Sequence[Fact],
     *,
     conflicts: Mapping[int, Iterable[int]],
-    said: Mapping[Place, Said],
+    messages: Mapping[Place, Said],
     looked_at: Collection[int] = (),
 ) -> dict[int, tuple[Flag, ...]]:
     """Flags by fact, for active and proposed facts; facts without flags are omitted.
 
-    `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Messages missing from `said`
-    were forgotten and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful again,
-    and a pair is not flagged as near duplicates if its newer fact was reviewed, or one has a key: a program tells them
-    apart.
+    `conflicts` are the open contradictions (`history.contradictions`), by the newer fact. Absent `messages` were
+    forgotten and prove nothing. A fact that a person has reviewed (`looked_at`) is not flagged as doubtful again, and a
+    pair is not flagged as near duplicates if its newer fact was reviewed, or one has a key: a program tells them apart.
     """
     by_id = {fact.id: fact for fact in facts}
-    found: dict[int, list[Flag]] = {}
+    flags: dict[int, list[Flag]] = {}
 
     def both(kind: FlagKind, a: Fact, b: Fact, score: float | None = None) -> None:
+        # The newer one was reviewed with the older already there.
         if kind == "near_duplicate" and max(a.id, b.id) in looked_at:
             return
         for fact, other in ((a, b), (b, a)):
@@ -92,7 +92,7 @@ def find_flags(
                 sentence = f'Contradicts "{other.text}".'
             else:
                 sentence = f'Says nearly the same as "{other.text}" ({score:.2f}).'
-            found.setdefault(fact.id, []).append(Flag(kind, sentence, other.id, score))
+            flags.setdefault(fact.id, []).append(Flag(kind, sentence, other.id, score))
 
     for id, others in conflicts.items():
         for other in others:
@@ -101,21 +101,24 @@ def find_flags(
     for first, second, score in near_duplicates([(fact.id, fact.text) for fact in facts if fact.key is None]):
         both("near_duplicate", by_id[first], by_id[second], score)
     for fact in facts:
+        # A person vouches for what they wrote or reviewed; nothing has to prove it.
         if fact.id not in looked_at and fact.origin != "written":
             if fact.state == "proposed" and (open_question := doubt(fact.text)) is not None:
-                found.setdefault(fact.id, []).append(Flag("doubtful", open_question))
-            found.setdefault(fact.id, []).extend(_source_flags(fact, facts, said))
-    return {id: tuple(flags) for id, flags in sorted(found.items()) if flags}
+                flags.setdefault(fact.id, []).append(Flag("doubtful", open_question))
+            flags.setdefault(fact.id, []).extend(_source_flags(fact, facts, messages))
+    return {id: tuple(found_flags) for id, found_flags in sorted(flags.items()) if found_flags}
 
 
-def _source_flags(fact: Fact, facts: Sequence[Fact], said: Mapping[Place, Said]) -> list[Flag]:
-    sources = [said[place] for place in fact.sources if place in said]
+def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, Said]) -> list[Flag]:
+    sources = [messages[place] for place in fact.sources if place in messages]
+    # A missing message may hold the missing words.
     if not sources or len(sources) < len(fact.sources):
         return []
     flags = []
     support, total = supported_stems(fact.text, [source.text for source in sources])
     if support < total * MIN_SUPPORT:
         flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
+    # The user's own words prove a fact; the assistant's may be a guess or a repetition.
     if all(source.role == "assistant" for source in sources):
         older = [other for other in facts if other.id < fact.id]
         if all(_repeats(source.text, older) for source in sources):
@@ -129,8 +132,8 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
     """Return whether one sentence of the text contains all stems of one of the facts."""
     sentences = [_key_stems(sentence) for sentence in _SENTENCE_END.split(text)]
     for fact in facts:
-        own = _key_stems(fact.text)
-        if len(own) > 1 and any(own <= sentence for sentence in sentences):
+        wanted = _key_stems(fact.text)
+        if len(wanted) > 1 and any(wanted <= sentence for sentence in sentences):
             return True
     return False
 
@@ -140,9 +143,9 @@ def _repeats(text: str, facts: Iterable[Fact]) -> bool:
 
 def supported_stems(fact: str, sources: Iterable[str]) -> tuple[int, int]:
     """Return the number of a fact's stems found in the texts, and number of its stems."""
-    own = _key_stems(fact)
+    wanted = _key_stems(fact)
     present = set(chain.from_iterable(_key_stems(text) for text in sources))
-    return len(own & present), len(own)
+    return len(wanted & present), len(wanted)
 
 
 def is_supported(fact: str, sources: Iterable[str]) -> bool:
@@ -222,12 +225,13 @@ def near_duplicates(texts: Sequence[tuple[int, str]], *, least: float = NEAR_DUP
 
 def nearest(text: str, facts: Iterable[Fact]) -> tuple[Fact, float] | None:
     """Return the fact most similar to a text, with its similarity; None if none is similar enough."""
-    own = _profile(text)
+    profile_of_text = _profile(text)
     best: tuple[Fact, float] | None = None
     for fact in facts:
         profile = _profile(fact.text)
         least = best[1] if best else MIN_NEAREST
-        if own.bound(profile, len(own.marks & profile.marks)) >= least:
+        # The bound is cheap and never below the similarity, so most facts need no full comparison.
+        if profile_of_text.bound(profile, len(profile_of_text.marks & profile.marks)) >= least:
             score = similarity(fact.text, text)
             if score >= MIN_NEAREST and (best is None or score > best[1]):
                 best = fact, score
@@ -302,17 +306,19 @@ def source_spans(fact: str, message: str) -> tuple[tuple[int, int], ...]:
     matches = list(_WORD.finditer(message))
     wanted = {_number(stem) for stem in stems(fact)} - {"user"}
     small = set(words(fact)) | (_FIRST_PERSON if "user" in stems(fact) else set())
+    # Only words of the fact start a span; small words beside them are taken in afterwards.
     strong = [index for index, match in enumerate(matches) if _stems_of(match) & wanted]
     spans: list[tuple[set[str], int, int]] = []
     for first, last in _runs(strong, matches, message):
-        found = set().union(*(_stems_of(match) & wanted for match in matches[first : last + 1]))
+        matched = set().union(*(_stems_of(match) & wanted for match in matches[first : last + 1]))
         while first and _joins(message, matches[first - 1], matches[first]) and matches[first - 1][0].lower() in small:
             first -= 1
-        spans.append((found, matches[first].start(), matches[last].end()))
+        spans.append((matched, matches[first].start(), matches[last].end()))
     taken = []
-    for found, start, end in sorted(spans, key=lambda span: (-len(span[0]), span[1])):
-        if found & wanted:
-            wanted -= found
+    # The longest spans first: each stem is marked once, where most of the fact stands together.
+    for matched, start, end in sorted(spans, key=lambda span: (-len(span[0]), span[1])):
+        if matched & wanted:
+            wanted -= matched
             taken.append((start, end))
     return tuple(sorted(taken))
 

@@ -99,9 +99,9 @@ class Outcomes:
     def messages(self) -> tuple[MessageOutcome, ...]:
         """Every message ever added, in order."""
         if self._now is None:
-            own = self._past.session_id
+            session_id = self._past.session_id
             facts, relations = self._past.facts.by_id.values(), self._past.graph.relations.values()
-            learned = Counter(seq for fact in facts for session, seq in fact.sources if session == own)
+            learned = Counter(seq for fact in facts for session, seq in fact.sources if session == session_id)
             related = Counter(seq for relation in relations for seq in relation.sources)
             self._now = tuple(
                 MessageOutcome(
@@ -122,8 +122,8 @@ class Outcomes:
     @property
     def counts(self) -> dict[Kind, int]:
         """Number of messages per outcome; all five keys are present."""
-        found = Counter(message.kind for message in self.messages)
-        return {kind: found[kind] for kind in KINDS}
+        numbers = Counter(message.kind for message in self.messages)
+        return {kind: numbers[kind] for kind in KINDS}
 
     def runs(self) -> list[Run]:
         """Return the messages in order, with neighbours of equal outcome grouped."""
@@ -186,34 +186,36 @@ def flush_outcome(records: Sequence[EventRecord], position: int) -> FlushOutcome
     flush = after[0].event if after else None
     if not isinstance(flush, FlushPlanned):
         return None
-    left = frozenset(expand(flush.seqs))
+    flushed = frozenset(expand(flush.seqs))
     deliveries = Deliveries(Messages())
     for record in after[1:]:
         deliveries.apply(record)
-    handed = [s for s in deliveries.by_number.values() if s.queued.trigger == "flush" and s.seqs <= left]
-    given = [Given(state.queued.block, state.state, state.attempts, state.error, state.seconds) for state in handed]
-    blocks = {each.block for each in given}
+    # A later flush may deliver to the same blocks: its messages are none of these.
+    handed = [s for s in deliveries.by_number.values() if s.queued.trigger == "flush" and s.seqs <= flushed]
+    outcomes = [Given(state.queued.block, state.state, state.attempts, state.error, state.seconds) for state in handed]
+    blocks = {outcome.block for outcome in outcomes}
     for event in (record.event for record in after[1:] if record.event.about in blocks):
-        given = [
-            _learned(each, state.seqs, event) if event.about == each.block else each
-            for each, state in zip(given, handed, strict=True)
+        # Events of a block say which messages they came from, not which delivery.
+        outcomes = [
+            _learned(outcome, state.seqs, event) if event.about == outcome.block else outcome
+            for outcome, state in zip(outcomes, handed, strict=True)
         ]
-    return FlushOutcome(flush, tuple(given))
+    return FlushOutcome(flush, tuple(outcomes))
 
 
-def _learned(given: Given, seqs: frozenset[int], event: Event) -> Given:
+def _learned(outcome: Given, seqs: frozenset[int], event: Event) -> Given:
     """Return the outcome at a block, updated with one of the block's events."""
-    told: Any = event
-    said = seqs.intersection(expand(getattr(event, "sources", ())))
-    if event.adds == "facts" and said:
-        return replace(given, learned=(*given.learned, told.fact))
-    if isinstance(event, FactConfirmed) and said:
-        return replace(given, confirmed=(*given.confirmed, event.fact))
-    if event.adds == "relations" and said:
-        return replace(given, related=(*given.related, told.relation))
+    details: Any = event
+    stated = seqs.intersection(expand(getattr(event, "sources", ())))
+    if event.adds == "facts" and stated:
+        return replace(outcome, learned=(*outcome.learned, details.fact))
+    if isinstance(event, FactConfirmed) and stated:
+        return replace(outcome, confirmed=(*outcome.confirmed, event.fact))
+    if event.adds == "relations" and stated:
+        return replace(outcome, related=(*outcome.related, details.relation))
     if isinstance(event, SummaryRewritten):
-        return replace(given, summarised=max(given.summarised, len(seqs.intersection(expand(event.seqs)))))
+        return replace(outcome, summarised=max(outcome.summarised, len(seqs.intersection(expand(event.seqs)))))
     if isinstance(event, VectorsStored):
         new = tuple(number for number, held, _ in event.nodes if seqs.issuperset(expand(held)))
-        return replace(given, stored=(*given.stored, *new))
-    return given
+        return replace(outcome, stored=(*outcome.stored, *new))
+    return outcome

@@ -130,24 +130,24 @@ class Pieces:
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
         seqs = [*expand(event.queue), *expand(event.pinned)]
-        found = {event.input} if event.input else set()
+        hashes = {event.input} if event.input else set()
         # 2. Each ref as hashes. Texts name theirs; facts and relations say which words they had at this position; units
         #    name messages, whose words are looked up last, once for all that need them.
         for ref in refs:
             if ref.kind in ("text", "content"):
-                found.add(ref.hash)
+                hashes.add(ref.hash)
             elif ref.kind == "fact":
                 words = (facts or {}).get(ref.number) or self.fact(ref.number, record.position)
-                found |= {words.content} if words else set()
+                hashes |= {words.content} if words else set()
             elif ref.kind == "relation":
-                told = self.relation(ref.number, record.position)
-                found |= {told.subject, told.predicate, told.object} if told else set()
+                relation = self.relation(ref.number, record.position)
+                hashes |= {relation.subject, relation.predicate, relation.object} if relation else set()
             elif ref.kind in ("unit", "day"):
                 unit = self.unit(ref.number)
                 seqs += expand(unit.seqs) if unit else []
         # 3. Turns of the queue that were left out are named by their first message only.
         seqs += self.left_out(record)
-        return found | {added.content for seq in seqs if (added := self.added(seq)) is not None}
+        return hashes | {added.content for seq in seqs if (added := self.added(seq)) is not None}
 
     def left_out(self, record: EventRecord) -> list[int]:
         """Return the messages of the queue that were cut from this context: its oldest turns."""
@@ -155,8 +155,9 @@ class Pieces:
         heads = [seq for cut in event.cuts for seq in numbers(cut["refs"], "message")]
         if not heads:
             return []
-        kept = expand(event.queue)
-        before = kept[0] if kept else self._messages.next_seq
+        queue = expand(event.queue)
+        # Without a queue everything that was in it was cut, up to the newest message.
+        before = queue[0] if queue else self._messages.next_seq
         return self._messages.in_queue(record.position, first=min(heads), before=before)
 
 
@@ -214,8 +215,8 @@ class PieceReader:
                 return None
             return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
         if ref.kind == "relation":
-            told = self._relation_sentence(number)
-            return None if told is None else Item(ref, told, relation_parts(told, self._safe))
+            sentence = self._relation_sentence(number)
+            return None if sentence is None else Item(ref, sentence, relation_parts(sentence, self._safe))
         # 3. Units and date lines are made of messages, and missing once all of these are.
         unit = self.pieces.unit(number)
         heard = self.messages(expand(unit.seqs)) if unit else []
@@ -233,6 +234,7 @@ class PieceReader:
         if words is None:
             return None
         parts = [self.text(key) for key in (words.subject, words.predicate, words.object)]
+        # A relation with an erased end states nothing that can be shown.
         return None if None in parts else " ".join(part for part in parts if part is not None)
 
     def _static(self, ref: Ref, content: str | tuple[Part, ...]) -> Item:

@@ -213,6 +213,7 @@ def read_prompt(
 def cut_last_first(parts: Sequence[PromptPart], *, smallest_first: bool) -> list[PromptPart]:
     """Return the blocks from never cut to cut first; of equal priority, the first in the session's order goes first."""
     sign = -1 if smallest_first else 1
+    # Priority 0 and prompts of other programs (no priority at all) are never cut.
     never = [part for part in parts if not part.priority]
     return never + sorted([part for part in reversed(parts) if part.priority], key=lambda p: sign * (p.priority or 0))
 
@@ -228,12 +229,14 @@ class _Around:
     @classmethod
     def of(cls, history: History, record: EventRecord) -> "_Around":
         searches, failures = history.recorded_with(record)
-        retrieved = {name: search for name, each in searches.items() if (search := search_of(each)) is not None}
-        failed = {name: str(getattr(each.event, "error", "")) for name, each in failures.items()}
+        retrieved = {name: search for name, event in searches.items() if (search := search_of(event)) is not None}
+        failed = {name: str(getattr(event.event, "error", "")) for name, event in failures.items()}
         call = None
         for later in history.after(record.position):
+            # A call after another context, or in another turn, was made with another prompt.
             if is_context(later.event) or later.turn != record.turn:
                 break
+            # Calls of a block are those of learners, not of the reply.
             if isinstance(later.event, ModelCalled) and later.event.block is None:
                 call = later.event
                 break
@@ -269,6 +272,7 @@ class _Reading:
         retrieved = self.around.retrieved.get(name)
         scores = {candidate[0]: candidate[3] for candidate in retrieved.candidates} if retrieved else {}
         refs = [(ref, False) for ref in spread(part["refs"])]
+        # Cut items are not among the part's refs: the event lists them once, with the cut.
         refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
         layout = part.get("layout")  # date lines are markup
         return PromptPart(
@@ -300,6 +304,7 @@ class _Reading:
         )
 
     def _origin(self, ref: Ref) -> tuple[str, int] | None:
+        # Units of other sessions are stored as content with their origin in front.
         stored = self.reader.words(ref.hash) if ref.kind == "content" else None
         return None if stored is None else origin_of(stored)
 

@@ -38,8 +38,8 @@ class Prompts:
         """Read the prompt of a recorded context, one of `history`."""
         pieces = self.pieces(history)
         facts = _facts_of_the_user(session, history, record)
-        found = words(pieces.hashes(record, facts))
-        return read_prompt(history, record, pieces, found.get, session.counter, facts=facts)
+        texts = words(pieces.hashes(record, facts))
+        return read_prompt(history, record, pieces, texts.get, session.counter, facts=facts)
 
     def altered(
         self,
@@ -53,9 +53,9 @@ class Prompts:
         """Return the messages of a recorded context without some items, or with other words in them."""
         pieces = self.pieces(history)
         facts = _facts_of_the_user(session, history, record)
-        found = words(pieces.hashes(record, facts))
+        texts = words(pieces.hashes(record, facts))
         names = tuple(block.name for block in history.blocks_at(record.position))
-        reader = AlteredReader(pieces, record.position, names, found.get, facts, without=without, edited=edited)
+        reader = AlteredReader(pieces, record.position, names, texts.get, facts, without=without, edited=edited)
         return altered_messages(reader, record)
 
     def pieces(self, history: History) -> Pieces:
@@ -97,14 +97,15 @@ class Prompts:
 def _facts_of_the_user(session: Session, history: History, record: EventRecord) -> Mapping[int, FactWords]:
     """Return the facts of user-scoped blocks: any of the user's sessions may have learned or changed them."""
     event = context_of(record)
+    # Facts of the session have their words in its own log; those of the user may have been changed in another.
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
     parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]
     ids = {number for part in parts for number in numbers(part["refs"], "fact")}
     if not ids:
         return {}
     with session.database.read() as connection:
-        found = fact_words_at(connection, ids, record.at)
-    return {id: FactWords(content, None) for id, content in found.items()}
+        wordings = fact_words_at(connection, ids, record.at)
+    return {id: FactWords(content, None) for id, content in wordings.items()}
 
 
 def _cut_parts(event: ContextBuilt) -> Iterable[Mapping[str, object]]:

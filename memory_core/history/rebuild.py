@@ -112,8 +112,8 @@ def rebuild(
     sessions as well.
     """
     log = sorted((record for record in events if upto is None or record.position <= upto), key=lambda r: r.position)
-    own = session_id if session_id is not None else log[0].session_id if log else ""
-    past = Past(own)
+    session = session_id if session_id is not None else log[0].session_id if log else ""
+    past = Past(session)
     for record in log:
         past.apply(record)
     return past.rebuilt(words)
@@ -146,6 +146,7 @@ class Past:
         self._position = record.position
         self._pieces.apply(record)
         self._past.apply(record)
+        # Events of the user's other sessions only matter for facts: their prompts are not this session's.
         if record.session_id != self._session_id:
             return
         if is_context(event):
@@ -175,13 +176,14 @@ class Past:
         messages = self._past.messages.by_seq.values()
         queue = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "queued")
         archived = tuple(_rebuilt(state.added, reader) for state in messages if state.place == "archived")
-        own = {
+        facts_of_session = {
             id: fact
             for id, fact in self._past.facts.by_id.items()
+            # Facts of the user belong here too, if the session ever had a block that shows them.
             if fact.record.session_id == self._session_id or fact.added.block in self._past.blocks.users
         }
-        facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(own.items()))
-        context, graphs, outcomes = self.context(reader), self.graphs(reader), self._outcomes(own)
+        facts = tuple(self._fact(id, fact, reader) for id, fact in sorted(facts_of_session.items()))
+        context, graphs, outcomes = self.context(reader), self.graphs(reader), self._outcomes(facts_of_session)
         return SessionSnapshot(self._position, queue, archived, facts, graphs, context, outcomes, tuple(reader.missing))
 
     @staticmethod
@@ -219,6 +221,7 @@ class Past:
         for number, unit in self._past.vectors.there.items():
             for seq in expand(unit.seqs):
                 stored.setdefault(seq, []).append(number)
+        # Messages recalled by a block are not counted: only the queue and the pinned ones are messages there.
         shown = {*expand(self._shown.event.queue), *expand(self._shown.event.pinned)} if self._shown else set()
         return {
             seq: MessageOutcome(

@@ -74,8 +74,8 @@ class Rewrite:
     @property
     def made(self) -> tuple[Line, ...]:
         """Facts it added to the list."""
-        kept = {line.id for line in self.kept}
-        return (*(merged.into for merged in self.merged if merged.into.id not in kept), *self.new)
+        unchanged = {line.id for line in self.kept}
+        return (*(merged.into for merged in self.merged if merged.into.id not in unchanged), *self.new)
 
     @property
     def refused(self) -> bool:
@@ -91,16 +91,17 @@ def find_rewrites(
     `records` are those of `KINDS`, in any order; `words` is the content store, None for erased words.
     """
     past = Facts()
-    found: list[Rewrite] = []
+    rewrites: list[Rewrite] = []
     for record in sorted(records, key=lambda record: record.position):
         event = record.event
         past.apply(record)
         if isinstance(event, FactsCondensed):
             then = {id: words(fact.content) or "" for id, fact in past.by_id.items()}
             rewrite = _rewrite(record, event, then, facts)
+            # A rewrite of which every fact was erased has nothing left to show.
             if any(line.fact for line in (*rewrite.kept, *rewrite.put_away, *rewrite.made)):
-                found.append(rewrite)
-    return found[::-1]
+                rewrites.append(rewrite)
+    return rewrites[::-1]
 
 
 def _rewrite(record: EventRecord, event: FactsCondensed, then: Mapping[int, str], facts: Mapping[int, Fact]) -> Rewrite:
@@ -108,9 +109,10 @@ def _rewrite(record: EventRecord, event: FactsCondensed, then: Mapping[int, str]
         return Line(id, then.get(id, ""), facts.get(id))
 
     def made(id: int, stands_for: Sequence[int]) -> Line:
-        said = [then.get(source, "") for source in stands_for]
+        texts = [then.get(source, "") for source in stands_for]
         plain = line(id)
-        return replace(plain, unsupported=bool(plain.text) and all(said) and not is_supported(plain.text, said))
+        # Where a source was erased, nothing can be said about support.
+        return replace(plain, unsupported=bool(plain.text) and all(texts) and not is_supported(plain.text, texts))
 
     longer = [*event.kept, *(id for sources, _ in event.merged for id in sources), *event.vanished]
     return Rewrite(

@@ -102,8 +102,8 @@ class RowsAt:
             # 2. Today's row has the sizes of then if it is still the same words under the same counter. Otherwise only
             #    the event has sizes, of the day the message came, and the counter of that day goes with them.
             row = today.get(seq)
-            known = row is not None and row.counter == past.counter and row.content == past.added.content
-            if row is None or not known:
+            unchanged = row is not None and row.counter == past.counter and row.content == past.added.content
+            if row is None or not unchanged:
                 row = _message_row(past, texts[past.added.content])
                 past.counter = row.counter
             # 3. Where it was, the log knows in any case.
@@ -140,18 +140,18 @@ class RowsAt:
         """
         here, still = set(entities), set(relations)
         # 1. Entities first, as relations need both their ends.
-        kept = {n: e for n, e in self.graph.entities.items() if n in here and {e.name, *e.aliases} <= texts.keys()}
+        entities = {n: e for n, e in self.graph.entities.items() if n in here and {e.name, *e.aliases} <= texts.keys()}
         # 2. An entity merged into a lost one is lost too: repeat until no reference dangles.
-        while lost := {n for n, e in kept.items() if e.merged_into is not None and e.merged_into not in kept}:
-            kept = {n: e for n, e in kept.items() if n not in lost}
+        while lost := {n for n, e in entities.items() if e.merged_into is not None and e.merged_into not in entities}:
+            entities = {n: e for n, e in entities.items() if n not in lost}
         # 3. Only then relations; and `ended_by` of each last, as it names another relation that must be there.
         joined = {
             n: r
             for n, r in self.graph.relations.items()
-            if n in still and r.predicate in texts and {r.subject, r.object} <= kept.keys()
+            if n in still and r.predicate in texts and {r.subject, r.object} <= entities.keys()
         }
         return (
-            tuple(_entity_row(entity) for _, entity in sorted(kept.items())),
+            tuple(_entity_row(entity) for _, entity in sorted(entities.items())),
             tuple(_relation_row(relation, joined) for _, relation in sorted(joined.items())),
         )
 
@@ -224,8 +224,8 @@ def _entity_row(entity: Entity) -> EntityCopy:
     return EntityCopy(**{name: getattr(entity, name) for name in EntityCopy.model_fields})
 
 
-def _relation_row(relation: PastRelation, there: Collection[int]) -> RelationCopy:
+def _relation_row(relation: PastRelation, relations: Collection[int]) -> RelationCopy:
     values = {name: getattr(relation, name) for name in RelationCopy.model_fields}
     values["sources"] = tuple(sorted(relation.sources))
-    values["ended_by"] = relation.ended_by if relation.ended_by in there else None
+    values["ended_by"] = relation.ended_by if relation.ended_by in relations else None
     return RelationCopy(**values)

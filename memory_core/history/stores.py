@@ -126,15 +126,17 @@ class _Folding:
             self._find(store, id, words, record)
 
     def removed(self, store: Store, record: EventRecord, event: MemoryDeleted) -> None:
+        # A deletion without ids emptied the store.
         wanted = set(event.records)
-        for each in store.held:
-            if not wanted or each.id in wanted:
-                each.deleted = record
+        for stored in store.held:
+            if not wanted or stored.id in wanted:
+                stored.deleted = record
 
     def changed(self, store: Store, record: EventRecord, event: MemoryStoreChanged) -> None:
+        # A store made again under its name is a new one, without the old one's end.
         store.deleted = record if event.change == "deleted" else None
-        for each in store.held if event.change == "deleted" else ():
-            each.deleted = record
+        for stored in store.held if event.change == "deleted" else ():
+            stored.deleted = record
 
     def _write(self, store: Store, id: str | None, version: RecordVersion) -> None:
         written = self._by_id.get((store.name, id)) if id is not None else None

@@ -39,17 +39,20 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
 
     A text that a person wrote covers what the previous one covered; a restored text covers what it covered originally.
     """
-    found: list[RecordedRevision] = []
+    revisions: list[RecordedRevision] = []
     for record in records:
         event = record.event
         if event.about != block:
             continue
         if isinstance(event, BlockAdded | BlockRemoved):
-            found = []
+            # A block that was added or removed starts its summary anew.
+            revisions = []
         elif isinstance(event, BlockEdited) and event.after and event.after != event.before:
-            base = next((each for each in found if each.revision == event.restored), found[-1] if found else None)
+            # A restored text covers what it covered when it was first written.
+            last = revisions[-1] if revisions else None
+            base = next((revision for revision in revisions if revision.revision == event.restored), last)
             covers, turn = (base.covers, base.turn_covered) if base else (0, 0)
-            found.append(
+            revisions.append(
                 RecordedRevision(
                     event.revision,
                     event.after,
@@ -62,20 +65,23 @@ def recorded_revisions(records: Iterable[EventRecord], block: str) -> list[Recor
                 )
             )
         elif isinstance(event, SummaryRewritten):
-            found = _rewritten(found, record, event)
-    return found
+            revisions = _rewritten(revisions, record, event)
+    return revisions
 
 
-def _rewritten(found: list[RecordedRevision], record: EventRecord, event: SummaryRewritten) -> list[RecordedRevision]:
+def _rewritten(
+    revisions: list[RecordedRevision], record: EventRecord, event: SummaryRewritten
+) -> list[RecordedRevision]:
     """Return the revisions after a rewrite; the change of the text, if any, precedes it in the log."""
-    if not found or found[-1].revision != event.revision:
+    if not revisions or revisions[-1].revision != event.revision:
         # The summariser found nothing worth recording: no text, but the messages count as covered.
-        return [*found, RecordedRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
-    last = found[-1]
+        return [*revisions, RecordedRevision(0, "", "engine", record.turn, record.at, event.covers, event.turn_covered)]
+    last = revisions[-1]
     if not event.covers:  # emptied with the messages it was made of
         return [replace(last, covers=0, turn_covered=0)]
     messages = last.messages + len(expand(event.seqs))
     after = replace(last, covers=event.covers, turn_covered=event.turn_covered, messages=messages)
+    # The first event after the change of text is the one that made it.
     if last.actor == "engine" and last.summariser is None:
         after = replace(after, summariser=event.summariser, asked_by=record.actor, shortened=event.shortened)
-    return [*found[:-1], after]
+    return [*revisions[:-1], after]

@@ -778,9 +778,9 @@ class _Gathering:
             phrase=phrase,
             messages={seq: (state.record, seqs[seq]) for seq, state in states.items()},
             removals={
-                seq: self._history.upto(state.left)[-1]
+                seq: self._history.upto(state.left_at)[-1]
                 for seq, state in states.items()
-                if state.left is not None and state.left <= self._history.position
+                if state.left_at is not None and state.left_at <= self._history.position
             },
             facts=facts or {},
             relations=relations or {},

@@ -32,7 +32,7 @@ from memory_core.text import similarity, stems
 
 def flags(facts, *, said=None, conflicts=None, looked_at=()):
     messages = {("s", id): Said("user", text) for id, text in (said or {}).items()}
-    return find_flags(facts, conflicts=conflicts or {}, said=messages, looked_at=looked_at)
+    return find_flags(facts, conflicts=conflicts or {}, messages=messages, looked_at=looked_at)
 
 
 # -- flags ---------------------------------------------------------------------------------------
@@ -111,16 +111,16 @@ def spoken(role, text):
 
 def test_what_only_the_assistant_said_is_flagged():
     new = fact(5, "Casa Lume has a quiet corner")
-    found = find_flags([new], conflicts={}, said=spoken("assistant", "Casa Lume has a quiet corner."))
+    found = find_flags([new], conflicts={}, messages=spoken("assistant", "Casa Lume has a quiet corner."))
     assert [(f.kind, f.sentence) for f in found[5]] == [("from_assistant", "Only the assistant said it.")]
-    assert find_flags([new], conflicts={}, said=spoken("user", "Casa Lume has a quiet corner.")) == {}
+    assert find_flags([new], conflicts={}, messages=spoken("user", "Casa Lume has a quiet corner.")) == {}
 
 
 def test_what_the_assistant_repeated_from_memory_is_flagged_as_that():
     old = fact(1, "Ana is allergic to nuts", sources=())
     new = fact(5, "The dessert must be safe: no nuts for an allergic Ana")
     text = "The dessert must be safe, as Ana is allergic to nuts."
-    found = find_flags([old, new], conflicts={}, said=spoken("assistant", text))
+    found = find_flags([old, new], conflicts={}, messages=spoken("assistant", text))
     assert [f.kind for f in found[5]] == ["from_memory"]
 
 

@@ -73,8 +73,9 @@ class Blocks:
         """Apply an event and return the name of the block it removed, if any."""
         event = record.event
         if isinstance(event, BlockAdded):
-            kept = (block for block in self.now if block.name != event.block)
-            self._stand(record, (*kept, PastBlock(event.block, event.type, event.settings)))
+            # A block that is added again under its name replaces the former one, at the end of the order.
+            others = (block for block in self.now if block.name != event.block)
+            self._stand(record, (*others, PastBlock(event.block, event.type, event.settings)))
             self.fields[event.block], self.added_at[event.block] = INITIAL, record.position
         elif isinstance(event, BlockRemoved):
             self._stand(record, tuple(block for block in self.now if block.name != event.block))
@@ -82,12 +83,14 @@ class Blocks:
             self.added_at.pop(event.block, None)
             return event.block
         elif isinstance(event, BlocksOrdered):
+            # Blocks that the event does not name keep their order behind those that it names.
             places = {name: place for place, name in enumerate(event.names)}
             self._stand(record, tuple(sorted(self.now, key=lambda block: places.get(block.name, len(places)))))
         elif isinstance(event, BlockEdited):
             self._stand(record, tuple(_edited(block, event) for block in self.now))
         elif isinstance(event, BlockStateSaved):
             self.fields[event.block] = event.content
+        # A reset of the status alone keeps what blocks have learned.
         elif isinstance(event, SessionReset) and event.status is None:
             self.fields.clear()
         return None
@@ -102,4 +105,5 @@ def _edited(block: PastBlock, event: BlockEdited) -> PastBlock:
     if block.name != event.block:
         return block
     settings = {**block.settings, **event.settings}
+    # `after` is None where only settings were changed.
     return replace(block, settings=settings, text=event.after or block.text, revision=event.revision)

@@ -58,11 +58,13 @@ class Deliveries:
     def apply(self, record: EventRecord) -> None:
         event = record.event
         if isinstance(event, DeliveryQueued):
+            # The flush precedes its deliveries in the log, so it is the latest one.
             flush = self._messages.flushes if event.trigger == "flush" else None
             state = DeliveryState(record, event, frozenset(expand(event.seqs)), flush)
             self.by_number[event.delivery] = self.due[event.delivery] = state
         elif isinstance(event, DeliveryDone):
             for state in self._of(event.deliveries):
+                # One attempt may have delivered several batches: each has its number and its time.
                 state.state, state.attempts, state.error = "done", event.attempt, None
                 state.seconds, state.done_at = event.seconds, record.at
             self._end(event.deliveries, event.block)
@@ -76,10 +78,12 @@ class Deliveries:
             self.errors[event.block] = event.error
         elif isinstance(event, DeliveryRetried):
             for state in self._of(event.deliveries):
+                # A person's retry starts the count of attempts anew.
                 state.state, state.attempts, state.error = "pending", 0, None
         elif isinstance(event, DeliverySkipped):
             for state in self._of(event.deliveries):
                 state.state, state.done_at = "skipped", record.at
+                # The engine skips deliveries of a removed block; those rows keep their error.
                 state.given_up = record.actor != "engine"
             self._end(event.deliveries, event.block)
 
@@ -91,6 +95,7 @@ class Deliveries:
 
     def forget(self) -> None:
         """After a reset, drop deliveries without remaining messages, and errors, which may quote forgotten text."""
+        # A delivery of which one message remains is still due: it is made with that one.
         present = {seq for seq, message in self._messages.by_seq.items() if message.here}
         for state in self.by_number.values():
             state.dropped |= present.isdisjoint(state.seqs)

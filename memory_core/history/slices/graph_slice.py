@@ -86,8 +86,8 @@ class PastGraph:
 
     def _entity_changed(self, record: EventRecord, event: EntityChanged) -> None:
         if (entity := self.entities.get(event.entity)) is not None:
-            known = ("name", "type", "state", "merged_into")  # a newer version may have recorded more
-            values: dict[str, Any] = {name: event.after[name] for name in known if name in event.after}
+            names = ("name", "type", "state", "merged_into")  # a newer version may have recorded more
+            values: dict[str, Any] = {name: event.after[name] for name in names if name in event.after}
             values |= {"aliases": tuple(event.after.get("aliases", entity.aliases)), "updated_at": record.at}
             self.entities[event.entity] = replace(entity, **values, version=entity.version + 1)
 
@@ -187,10 +187,10 @@ class GraphWords:
 
     def _relation_changed(self, record: EventRecord, event: RelationChanged) -> None:
         if event.relation in self._relations:
-            known, now = self._relations[event.relation], event.after
-            subject, predicate, object = known[-1][1]
+            versions, now = self._relations[event.relation], event.after
+            subject, predicate, object = versions[-1][1]
             words = (now.get("subject", subject), now.get("predicate", predicate), now.get("object", object))
-            known.append((record.position, words))
+            versions.append((record.position, words))
 
 
 _WORDS: dict[type[Event], Callable[[GraphWords, EventRecord, Any], None]] = {

@@ -34,7 +34,7 @@ class MessageState:
     place: MessagePlace = "queued"
     flush: int | None = None
     """Number of the flush in which it left the queue."""
-    left: int | None = None
+    left_at: int | None = None
     """Log position at which it left the queue."""
 
     @property
@@ -96,7 +96,7 @@ class Messages:
             for seq in range(first, before)
             if (state := self.by_seq.get(seq)) is not None
             and not state.added.pinned
-            and state.record.position <= position < (position + 1 if state.left is None else state.left)
+            and state.record.position <= position < (position + 1 if state.left_at is None else state.left_at)
         ]
 
     def _leave(self, seqs: Iterable[int], place: MessagePlace, position: int) -> list[MessageState]:
@@ -106,7 +106,7 @@ class Messages:
             if state.added.seq in self._queued:
                 self._queued.discard(state.added.seq)
                 self._count(state.added, -1)
-                state.left = position
+                state.left_at = position
             state.place = place
         return gone
 
