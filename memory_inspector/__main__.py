@@ -57,58 +57,58 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return command.main(arguments, parser=parser)
 
 
-def _app(given: argparse.Namespace) -> int:
+def _app(arguments: argparse.Namespace) -> int:
     if find_spec("streamlit") is None:
         raise ConfigError("The app is not installed. Run: pip install 'memory-inspector[app]'")
-    if given.database is not None:
-        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(given.database)
-    if given.upstream is not None:
-        os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(given.upstream)
+    if arguments.database is not None:
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
+    if arguments.upstream is not None:
+        os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
     from streamlit.web import cli
 
-    headless = str(given.no_browser).lower()
-    options = ["--server.port", str(given.port), "--server.headless", headless]
+    headless = str(arguments.no_browser).lower()
+    options = ["--server.port", str(arguments.port), "--server.headless", headless]
     sys.argv = ["streamlit", "run", str(FOLDER / "serve.py"), *options]
     return int(cli.main() or 0)
 
 
-def _open(given: argparse.Namespace) -> int:
+def _open(arguments: argparse.Namespace) -> int:
     from memory_core.interop.in_place import open_store
 
-    if given.database is not None:
-        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(given.database)
+    if arguments.database is not None:
+        os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     database = Database.open(Settings.of_the_app().database)
-    opened = open_store(Path(given.store), database, services=Services(), only=given.only)
+    opened = open_store(Path(arguments.store), database, services=Services(), only=arguments.only)
     database.close()
     print(f"Opened read only: {len(opened)} {'session' if len(opened) == 1 else 'sessions'}.")
     with socket() as port:
         port.settimeout(1)
-        running = port.connect_ex(("127.0.0.1", given.port)) == 0
-    address = f"http://127.0.0.1:{given.port}/?session={opened[0]}"
+        running = port.connect_ex(("127.0.0.1", arguments.port)) == 0
+    address = f"http://127.0.0.1:{arguments.port}/?session={opened[0]}"
     if running:
-        print(f"Port {given.port} is in use. If that is the app on the same database: {address}")
+        print(f"Port {arguments.port} is in use. If that is the app on the same database: {address}")
         return 0
     print(f"The app starts at {address}")
-    return _app(given)
+    return _app(arguments)
 
 
-def _mcp(given: argparse.Namespace) -> int:
-    database = Database.open(database_url(given.database))
+def _mcp(arguments: argparse.Namespace) -> int:
+    database = Database.open(database_url(arguments.database))
     from memory_core.adapters.mcp_server import inspecting_server, serve
 
     serve(inspecting_server(InspectingTools(database, Services())))
     return 0
 
 
-def _mcp_memory(given: argparse.Namespace) -> int:
+def _mcp_memory(arguments: argparse.Namespace) -> int:
     from memory_core.adapters.graph_tools import GraphTools
     from memory_core.adapters.mcp_server import graph_server, serve
     from memory_core.systems.knowledge_graph import KnowledgeGraph
 
-    url = _url(given.database).render_as_string(hide_password=False)
-    tools = GraphTools(KnowledgeGraph(given.session, database_uri=url))
-    if given.bring is not None:
-        tools.import_jsonl(_content(given.bring), filename=Path(given.bring).name)
+    url = _url(arguments.database).render_as_string(hide_password=False)
+    tools = GraphTools(KnowledgeGraph(arguments.session, database_uri=url))
+    if arguments.bring is not None:
+        tools.import_jsonl(_content(arguments.bring), filename=Path(arguments.bring).name)
     serve(graph_server(tools))
     return 0
 
@@ -120,32 +120,32 @@ def _content(file: str) -> bytes:
         raise FormatError(f"{Path(file).name} cannot be read: {error.strerror or error}.") from error
 
 
-def database_url(given: str) -> str:
+def database_url(text: str) -> str:
     """The URL of a database that is there already: the app looks at an agent's, and makes none.
 
     Raises:
         ConfigError: it is no URL, of another kind of database, or a file that is not there.
     """
-    url = _url(given)
+    url = _url(text)
     file = Path(str(url.database))
     if url.drivername.startswith("sqlite") and not file.is_file():
         raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
     return url.render_as_string(hide_password=False)
 
 
-def _url(given: str) -> URL:
-    return parse_url(given) if "://" in given else parse_url("sqlite://").set(database=str(Path(given).resolve()))
+def _url(text: str) -> URL:
+    return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
 
 
-def upstream_url(given: str) -> str:
+def upstream_url(text: str) -> str:
     """The address of an endpoint.
 
     Raises:
         ConfigError: it is none.
     """
-    if not given.startswith(("http://", "https://")):
-        raise ConfigError(f"--upstream is no address: give it with http:// or https://, not {given}.")
-    return given
+    if not text.startswith(("http://", "https://")):
+        raise ConfigError(f"--upstream is no address: give it with http:// or https://, not {text}.")
+    return text
 
 
 if __name__ == "__main__":

@@ -56,8 +56,8 @@ def settings_dialog(session_id: str) -> None:
 
 def _draw_fields(drawer: Drawer) -> None:
     keep = drawer.keep
-    left, right = st.columns(2)
-    left.number_input(
+    first_column, second_column = st.columns(2)
+    first_column.number_input(
         "Token limit",
         **limits(MemoryConfig, "token_limit"),
         step=100,
@@ -68,7 +68,7 @@ def _draw_fields(drawer: Drawer) -> None:
         on_change=keep,
     )
     limit = drawer.chosen()["token_limit"]
-    right.number_input(
+    second_column.number_input(
         "History share, %",
         min_value=1,
         max_value=100,
@@ -78,8 +78,8 @@ def _draw_fields(drawer: Drawer) -> None:
         help=HELP["flush_line"],
         on_change=keep,
     )
-    left, right = st.columns(2)
-    left.number_input(
+    first_column, second_column = st.columns(2)
+    first_column.number_input(
         "Flush size",
         **limits(MemoryConfig, "token_flush_size"),
         value=None,
@@ -88,7 +88,7 @@ def _draw_fields(drawer: Drawer) -> None:
         help=f"{HELP['flush_size']} Empty: a tenth of the limit.",
         on_change=keep,
     )
-    right.number_input(
+    second_column.number_input(
         "Turns in the queue",
         **limits(MemoryConfig, "queue_turns"),
         value=None,
@@ -229,8 +229,8 @@ def _apply(session_id: str, drawer: Drawer) -> Done:
         return NOTHING
     before = {name: drawer.opened[name] for name in changes}
     engine().open(session_id).configure(opened=before, **changes)
-    said = listed([setting_words(name, changes[name], before[name], begun=True) for name in changes])
-    return f"From the next turn: {said}.", partial(_take_back, session_id, before, changes)
+    sentence = listed([setting_words(name, changes[name], before[name], begun=True) for name in changes])
+    return f"From the next turn: {sentence}.", partial(_take_back, session_id, before, changes)
 
 
 def _take_back(session_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

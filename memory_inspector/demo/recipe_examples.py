@@ -19,14 +19,14 @@ class Example:
     token_limit: int
 
 
-def _said(*texts: str) -> tuple[ChatMessage, ...]:
+def _messages(*texts: str) -> tuple[ChatMessage, ...]:
     """Messages of user and assistant, alternating."""
     return tuple(
         ChatMessage(role="assistant" if place % 2 else "user", content=text) for place, text in enumerate(texts)
     )
 
 
-_TRIP = _said(
+_TRIP = _messages(
     "I am planning nine days in Portugal in May with my sister Ana.",
     "Nine days in May with Ana: a good time, warm and not yet crowded.",
     "We land in Lisbon on 8 May at 14:20. Ana is allergic to nuts.",
@@ -47,7 +47,7 @@ _TRIP = _said(
     "You land on 8 May at 14:20, and Ana must not eat nuts.",
 )
 
-_TEAM = _said(
+_TEAM = _messages(
     "Alice manages Project Alpha. Bob works on Project Alpha with her.",
     "Alice manages it, Bob works on it.",
     "Bob lives in Leeds.",
@@ -66,7 +66,7 @@ _TEAM = _said(
     "March 2026: Alice manages Project Alpha, and that is its deadline.",
 )
 
-_PERSON = _said(
+_PERSON = _messages(
     "Hi! My name is Chandra and I live in Leeds.",
     "Hello Chandra.",
     "I love hiking, and I am learning Portuguese.",
@@ -83,7 +83,7 @@ _PERSON = _said(
     "You are Chandra, you live in York, you are learning Portuguese and you prefer dark mode in every app.",
 )
 
-_SUPPORT = _said(
+_SUPPORT = _messages(
     "My coffee machine, a Brio 300, shows error E4 since this morning.",
     "E4 on a Brio 300 means that the water tank is not seen. Is it pushed in fully?",
     "Yes, and I cleaned the contacts. Still E4.",

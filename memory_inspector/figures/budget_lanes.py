@@ -269,9 +269,9 @@ def _box(start: int, length: int, scale: int, style: str, *, gap: int = 0, title
     """
     if not length:
         return ""
-    left, width = _percent(Fraction(start, scale)), _percent(Fraction(length, scale))
+    from_left, width = _percent(Fraction(start, scale)), _percent(Fraction(length, scale))
     wide = f"calc({width} - {gap}px)" if gap else width
-    place = f"position:absolute;top:0;bottom:0;left:{left};width:{wide};min-width:1px;box-sizing:border-box"
+    place = f"position:absolute;top:0;bottom:0;left:{from_left};width:{wide};min-width:1px;box-sizing:border-box"
     end = "" if start else "border-radius:4px 0 0 4px;"
     hint = f' title="{escape(title)}"' if title else ""
     return f'<div{hint} style="{place};display:flex;flex-wrap:wrap;overflow:hidden;{end}{style}">{inside}</div>'

@@ -15,7 +15,7 @@ from memory_core.planning.graph_rules import Graph, Relation
 from memory_inspector.figures.chart_style import blank, shown
 from memory_inspector.figures.graph_layout import ListPosition, places
 from memory_inspector.palette import PALETTES, Mode, Palette
-from memory_inspector.reading.graph_text import TYPES, relation_words, standing
+from memory_inspector.reading.graph_text import TYPES, relation_words, state_line
 from memory_inspector.reading.neighbourhood import MOST, Seen, mentions
 from memory_inspector.wording.formatting import count
 
@@ -82,8 +82,8 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
         hoverlabel_align="left",
         margin={"l": beside, "r": beside, "t": 0, "b": 0},
     )
-    said = mentions(graph)
-    where = places(seen, said)
+    mentioned = mentions(graph)
+    where = places(seen, mentioned)
     low = max(-HALF, min(y for _, y in where.values()) - AROUND)
     high = min(HALF, max(y for _, y in where.values()) + AROUND)
     figure.update_layout(
@@ -91,7 +91,7 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
     )
     edges = _edges(seen, where)
     lines = _lines(edges, seen, palette, picked)
-    figure.add_traces([*lines, _handles(edges, graph), *_nodes(graph, seen, where, said, palette)])
+    figure.add_traces([*lines, _handles(edges, graph), *_nodes(graph, seen, where, mentioned, palette)])
     notes = [*_labels(edges[:MOST], seen, palette, picked), *_names(graph, seen, where, palette)]
     figure.update_layout(annotations=notes)  # all at once: one by one is quadratic
     return figure
@@ -106,7 +106,7 @@ def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
     for relation in seen.drawn():
         between.setdefault(frozenset((relation.subject, relation.object)), []).append(relation)
     outwards = 0.79 if len(seen.distances) > CROWDED else 0.54
-    found = []
+    shapes = []
     for relation in seen.drawn():
         pair = between[frozenset((relation.subject, relation.object))]
         bow = (pair.index(relation) - (len(pair) - 1) / 2) * PARALLEL * 2
@@ -118,8 +118,8 @@ def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
         if near != far and not seen.path:
             share = outwards if max(near, far) == 1 else 0.6
             share = share if near < far else 1 - share
-        found.append(Edge(relation, line, _at(line, share)))
-    return found
+        shapes.append(Edge(relation, line, _at(line, share)))
+    return shapes
 
 
 def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosition, ...]:
@@ -219,7 +219,7 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
         name="relations",
         customdata=[[RELATION, edge.relation.id] for edge in edges],
         text=[
-            f"{shown(relation_words(graph, edge.relation), 120)}<br>{shown(standing(graph, edge.relation), 80)}"
+            f"{shown(relation_words(graph, edge.relation), 120)}<br>{shown(state_line(graph, edge.relation), 80)}"
             for edge in edges
         ],
         hovertemplate="%{text}<extra></extra>",
@@ -242,8 +242,8 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
     taken: list[ListPosition] = []
     for edge in edges:
         relation = edge.relation
-        kept = relation.id == picked or relation.id in numbers
-        if crowded and not kept and any(_over(edge.middle, other) for other in taken):
+        highlighted = relation.id == picked or relation.id in numbers
+        if crowded and not highlighted and any(_over(edge.middle, other) for other in taken):
             continue  # the line says it under the pointer, and the list beside the figure says it too
         taken.append(edge.middle)
         ink = palette.unknown if relation.state == "ended" and relation.id != picked else palette.text
@@ -264,28 +264,28 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
 
 
 def _nodes(
-    graph: Graph, seen: Seen, where: Mapping[int, ListPosition], said: Mapping[int, int], palette: Palette
+    graph: Graph, seen: Seen, where: Mapping[int, ListPosition], mentioned: Mapping[int, int], palette: Palette
 ) -> Iterable[go.Scatter]:
-    most = max((said.get(each, 0) for each in seen.distances), default=1) or 1
+    most = max((mentioned.get(entity, 0) for entity in seen.distances), default=1) or 1
     for kind, (symbol, _) in SHAPES.items():
-        ids = [each for each in seen.distances if _type(graph, each) == kind]
+        ids = [entity for entity in seen.distances if _type(graph, entity) == kind]
         if ids:
             yield go.Scatter(
-                x=[where[each][0] for each in ids],
-                y=[where[each][1] for each in ids],
+                x=[where[entity][0] for entity in ids],
+                y=[where[entity][1] for entity in ids],
                 mode="markers",
                 name=TYPES[kind],
-                customdata=[[ENTITY, each] for each in ids],
-                text=[_hover(graph, each, said) for each in ids],
+                customdata=[[ENTITY, entity] for entity in ids],
+                text=[_hover(graph, entity, mentioned) for entity in ids],
                 hovertemplate="%{text}<extra></extra>",
                 marker={
                     "symbol": symbol,
-                    "size": [_size(each, seen, said, most) for each in ids],
+                    "size": [_size(entity, seen, mentioned, most) for entity in ids],
                     "color": palette.graph,
                     "line": {"width": 2 if symbol.endswith("-open") else 1.5, "color": palette.page}
                     if not symbol.endswith("-open")
                     else {"width": 2.5},
-                    "opacity": [0.5 if seen.path and each not in seen.path else 1.0 for each in ids],
+                    "opacity": [0.5 if seen.path and entity not in seen.path else 1.0 for entity in ids],
                 },
                 selected={"marker": {}},
                 unselected={"marker": {"opacity": 1}},
@@ -299,7 +299,7 @@ def _nodes(
         hoverinfo="skip",
         marker={
             "symbol": "circle-open",
-            "size": _size(seen.focus, seen, said, most) + 11,
+            "size": _size(seen.focus, seen, mentioned, most) + 11,
             "color": palette.accent,
             "line": {"width": 2},
         },
@@ -311,16 +311,16 @@ def _type(graph: Graph, entity: int) -> str:
     return kind if kind in SHAPES else "other"
 
 
-def _size(entity: int, seen: Seen, said: Mapping[int, int], most: int) -> float:
+def _size(entity: int, seen: Seen, mentioned: Mapping[int, int], most: int) -> float:
     """Size of an entity's marker in pixels: 10 to 16 by its number of mentions, 20 for the focus."""
-    return 20.0 if entity == seen.focus else round(10 + 6 * math.sqrt(said.get(entity, 0) / most), 1)
+    return 20.0 if entity == seen.focus else round(10 + 6 * math.sqrt(mentioned.get(entity, 0) / most), 1)
 
 
-def _hover(graph: Graph, entity: int, said: Mapping[int, int]) -> str:
-    known = graph.entities[entity]
-    also = f"<br>also {shown(', '.join(known.aliases), 80)}" if known.aliases else ""
+def _hover(graph: Graph, entity: int, mentioned: Mapping[int, int]) -> str:
+    node = graph.entities[entity]
+    also = f"<br>also {shown(', '.join(node.aliases), 80)}" if node.aliases else ""
     kind = TYPES[_type(graph, entity)]
-    return f"<b>{shown(known.name, 80)}</b>  {kind}, mentioned {count(said.get(entity, 0), 'time')}{also}"
+    return f"<b>{shown(node.name, 80)}</b>  {kind}, mentioned {count(mentioned.get(entity, 0), 'time')}{also}"
 
 
 def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette: Palette) -> Iterable[dict[str, Any]]:

@@ -22,33 +22,33 @@ ZIGZAG = 0.16
 """Distance of a path's entities above and below its axis."""
 
 
-def places(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
+def places(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
     """Position of every drawn entity. `said` counts mentions by entity."""
     if len(seen.path) > 1:
-        return _along(seen, said)
-    return {seen.focus: (0.0, 0.0)} | _rings(seen, said)
+        return _along(seen, mentioned)
+    return {seen.focus: (0.0, 0.0)} | _rings(seen, mentioned)
 
 
 # -- rings ---------------------------------------------------------------------------------------
 
 
-def _rings(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
+def _rings(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
     """Positions in a tree around the focus: half of its branches to the right, half to the left."""
-    children = _tree(seen, said)
+    children = _tree(seen, mentioned)
     leaves = {entity: _leaves(entity, children) for entity in seen.distances}
-    right, left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
+    right, on_left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
     rings = max(seen.distances.values(), default=0)
-    found: dict[int, ListPosition] = {}
-    for side, branch in ((1, right), (-1, left)):
+    positions: dict[int, ListPosition] = {}
+    for side, branch in ((1, right), (-1, on_left)):
         rows = sum(leaves[entity] for entity in branch)
         taken = 0
         for entity in branch:
-            _stand(entity, taken, rows, side, 1, rings, children, leaves, found)
+            _stand(entity, taken, rows, side, 1, rings, children, leaves, positions)
             taken += leaves[entity]
-    return found
+    return positions
 
 
-def _tree(seen: Seen, said: Mapping[int, int]) -> dict[int, list[int]]:
+def _tree(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, list[int]]:
     """Children by entity; the parent is the most mentioned neighbour that is one step nearer to the focus."""
     nearer: dict[int, set[int]] = {}
     for relation in seen.drawn():
@@ -56,10 +56,10 @@ def _tree(seen: Seen, said: Mapping[int, int]) -> dict[int, list[int]]:
             if seen.distances[one] == seen.distances[other] - 1:
                 nearer.setdefault(other, set()).add(one)
     children: dict[int, list[int]] = {}
-    for entity in sorted(seen.distances, key=lambda each: (-said.get(each, 0), each)):
+    for entity in sorted(seen.distances, key=lambda id: (-mentioned.get(id, 0), id)):
         above = nearer.get(entity)
         if entity != seen.focus:
-            parent = min(above, key=lambda each: (-said.get(each, 0), each)) if above else seen.focus
+            parent = min(above, key=lambda id: (-mentioned.get(id, 0), id)) if above else seen.focus
             children.setdefault(parent, []).append(entity)
     return children
 
@@ -100,21 +100,21 @@ def _halves(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int],
             break
         right.append(entity)
         taken += leaves[entity]
-    left = list(first[len(right) :])
+    on_left = list(first[len(right) :])
     if taken > ROWS:  # then even sides matter more than which entities are side by side
-        right, left = _even(first, leaves)
-    return right, left[::-1]
+        right, on_left = _even(first, leaves)
+    return right, on_left[::-1]
 
 
 def _even(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int], list[int]]:
     """Split branches evenly: the largest first, each to the side with fewer rows."""
     heights, on_right = [0, 0], set()
-    for entity in sorted(first, key=lambda each: -leaves[each]):
+    for entity in sorted(first, key=lambda child: -leaves[child]):
         side = heights[0] > heights[1]
         heights[side] += leaves[entity]
         if not side:
             on_right.add(entity)
-    return [each for each in first if each in on_right], [each for each in first if each not in on_right]
+    return [child for child in first if child in on_right], [child for child in first if child not in on_right]
 
 
 def _stand(
@@ -126,31 +126,34 @@ def _stand(
     rings: int,
     children: Mapping[int, Sequence[int]],
     leaves: Mapping[int, int],
-    found: dict[int, ListPosition],
+    positions: dict[int, ListPosition],
 ) -> None:
     """Place an entity in the middle of its rows, and its children recursively."""
     height = 1 - 2 * (row + leaves[entity] / 2) / rows
     below = children.get(entity, ())
     radius = INNER + (1 - INNER) * (ring - 1) / (rings - 1) if below else 1.0
-    found[entity] = side * radius * math.sqrt(1 - height**2), height * radius
+    positions[entity] = side * radius * math.sqrt(1 - height**2), height * radius
     for child in below:
-        _stand(child, row, rows, side, ring + 1, rings, children, leaves, found)
+        _stand(child, row, rows, side, ring + 1, rings, children, leaves, positions)
         row += leaves[child]
 
 
 # -- a path --------------------------------------------------------------------------------------
 
 
-def _along(seen: Seen, said: Mapping[int, int]) -> dict[int, ListPosition]:
+def _along(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
     """Positions with a path across the middle, and all other entities in rows above and below it."""
     last = len(seen.path) - 1
-    found = {
+    positions = {
         entity: (2 * number / last - 1, (ZIGZAG if number % 2 else -ZIGZAG) if last > 1 else 0.0)
         for number, entity in enumerate(seen.path)
     }
-    others = sorted((each for each in seen.distances if each not in found), key=lambda each: (-said.get(each, 0), each))
+    others = sorted(
+        (other for other in seen.distances if other not in positions),
+        key=lambda other: (-mentioned.get(other, 0), other),
+    )
     for side, part in ((1, others[::2]), (-1, others[1::2])):
         for number, entity in enumerate(part):
             across = 2 * (number + 0.5) / len(part) - 1
-            found[entity] = across, side * (0.6, 0.95)[number % 2]
-    return found
+            positions[entity] = across, side * (0.6, 0.95)[number % 2]
+    return positions

@@ -26,15 +26,17 @@ def sweep_figure(
     """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
-    known = [found.low for cell in sweep.cells if (found := cell.measures.get(measure)) is not None and found.exact]
-    least, most = min(known, default=0), max(known, default=1)
+    lows = [
+        measured.low for cell in sweep.cells if (measured := cell.measures.get(measure)) is not None and measured.exact
+    ]
+    least, most = min(lows, default=0), max(lows, default=1)
     fills, inks = [], []
     for cell in sweep.cells:
-        found = cell.measures.get(measure)
-        share = (found.low - least) / (most - least) if found is not None and most > least else 1.0
+        measured = cell.measures.get(measure)
+        share = (measured.low - least) / (most - least) if measured is not None and most > least else 1.0
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
-        fills.append(fill if found is not None and found.exact else palette.page)
-        inks.append(ink_on(fill) if found is not None and found.exact else palette.text)
+        fills.append(fill if measured is not None and measured.exact else palette.page)
+        inks.append(ink_on(fill) if measured is not None and measured.exact else palette.text)
     best = {(cell.x, cell.y) for cell in front}
     for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
         here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
@@ -50,8 +52,8 @@ def sweep_figure(
                     "color": [fills[n] for n in here] if sure else "rgba(0,0,0,0)",
                     "pattern": pattern,
                     "line": {
-                        "color": [palette.text if each else palette.free for each in outlined],
-                        "width": [2.5 if each else 1 for each in outlined],
+                        "color": [palette.text if is_outlined else palette.free for is_outlined in outlined],
+                        "width": [2.5 if is_outlined else 1 for is_outlined in outlined],
                     },
                 },
                 hoverinfo="skip",
@@ -68,7 +70,7 @@ def sweep_figure(
             marker={"symbol": "square", "size": CELL_PIXELS - 4, "opacity": 0},
             text=[value_words(cell, measure) for cell in sweep.cells],
             textfont={"color": inks, "size": 11},
-            hovertext=[_told(cell, measure, axes) for cell in sweep.cells],
+            hovertext=[_described(cell, measure, axes) for cell in sweep.cells],
             hovertemplate="%{hovertext}<extra></extra>",
             selected={"marker": {"opacity": 0}},
             unselected={"marker": {"opacity": 0}},
@@ -97,8 +99,8 @@ def front_figure(
     palette = PALETTES[mode]
     figure = blank(mode, FRONT_PIXELS)
     best = {(cell.x, cell.y) for cell in front}
-    known = [cell for cell in sweep.cells if cell.value(measure) is not None and cell.value("sent") is not None]
-    known.sort(key=lambda cell: (cell.x, cell.y) in best)  # drawn last, they are on top
+    cells = [cell for cell in sweep.cells if cell.value(measure) is not None and cell.value("sent") is not None]
+    cells.sort(key=lambda cell: (cell.x, cell.y) in best)  # drawn last, they are on top
     points = [(_low(cell, "sent"), _low(cell, measure)) for cell in front]
     figure.add_trace(
         go.Scatter(
@@ -111,17 +113,17 @@ def front_figure(
     )
     figure.add_trace(
         go.Scatter(
-            x=[_low(cell, "sent") for cell in known],
-            y=[_low(cell, measure) for cell in known],
-            customdata=[[cell.x, cell.y] for cell in known],
+            x=[_low(cell, "sent") for cell in cells],
+            y=[_low(cell, measure) for cell in cells],
+            customdata=[[cell.x, cell.y] for cell in cells],
             mode="markers",
             marker={
-                "size": [12 if (cell.x, cell.y) in best else 8 for cell in known],
-                "color": [palette.queue if (cell.x, cell.y) in best else palette.free for cell in known],
+                "size": [12 if (cell.x, cell.y) in best else 8 for cell in cells],
+                "color": [palette.queue if (cell.x, cell.y) in best else palette.free for cell in cells],
                 "line": {"color": palette.unknown, "width": 1},
                 "opacity": 1,
             },
-            hovertext=[_told(cell, measure, axes) for cell in known],
+            hovertext=[_described(cell, measure, axes) for cell in cells],
             hovertemplate="%{hovertext}<extra></extra>",
             selected={"marker": {"opacity": 1}},
             unselected={"marker": {"opacity": 1}},
@@ -137,29 +139,29 @@ def front_figure(
 
 
 def _low(cell: Cell, measure: Measure) -> float:
-    found = cell.value(measure)
-    return found.low if found is not None else 0.0
+    amount = cell.value(measure)
+    return amount.low if amount is not None else 0.0
 
 
 def _sure(cell: Cell, measure: Measure) -> bool:
     """Tell whether the plan knows this cell exactly, so that a play would add nothing."""
-    found = cell.measures.get(measure)
-    return cell.problem is not None or cell.played or (found is not None and found.exact)
+    measured = cell.measures.get(measure)
+    return cell.problem is not None or cell.played or (measured is not None and measured.exact)
 
 
 def value_words(cell: Cell, measure: Measure) -> str:
     """A measure of a cell in a word: `3`, `1–3`, `62%`, `?`."""
-    found = cell.measures.get(measure)
+    measured = cell.measures.get(measure)
     if cell.problem is not None:
         return "×"
-    if found is None:
+    if measured is None:
         return "–" if cell.played else "?"
-    return _words(found, measure)
+    return _words(measured, measure)
 
 
-def _words(found: Range, measure: Measure) -> str:
-    low, high = (_value(each, measure) for each in (found.low, found.high))
-    return low if found.exact else f"{low}–{high}"
+def _words(amount: Range, measure: Measure) -> str:
+    low, high = (_value(bound, measure) for bound in (amount.low, amount.high))
+    return low if amount.exact else f"{low}–{high}"
 
 
 def _value(value: float, measure: Measure) -> str:
@@ -168,7 +170,7 @@ def _value(value: float, measure: Measure) -> str:
     return f"{value:.0%}" if measure in ("stable", "recall") else tokens(round(value))
 
 
-def _told(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]]) -> str:
+def _described(cell: Cell, measure: Measure, axes: tuple[Sequence[str], Sequence[str]]) -> str:
     if cell.problem is not None:
         return shown(cell.problem, 120)
     sent = cell.measures.get("sent")

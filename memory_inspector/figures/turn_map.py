@@ -68,17 +68,17 @@ def map_figure(
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     figure.update_layout(xaxis_visible=False, yaxis_visible=False, hoverlabel_align="left")
-    found = {one.number: one for one in search.found.some(drawn.numbers)}
+    ranked = {one.number: one for one in search.found.some(drawn.numbers)}
     places = {number: (float(x), float(y)) for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)}
-    turns = [one.turn for one in found.values()]
+    turns = [one.turn for one in ranked.values()]
     scale = (min(turns, default=0), max(turns, default=1))
     for outcome, mark in MARKS.items():
-        numbers = [number for number in drawn.numbers if number in found and found[number].outcome == outcome]
+        numbers = [number for number in drawn.numbers if number in ranked and ranked[number].outcome == outcome]
         if numbers:
-            colouring = _by_time([found[n].turn for n in numbers], scale, palette) if by == "time" else {}
-            figure.add_trace(_trace(numbers, places, found, search, mark, palette, colouring))
+            colouring = _by_time([ranked[n].turn for n in numbers], scale, palette) if by == "time" else {}
+            figure.add_trace(_trace(numbers, places, ranked, search, mark, palette, colouring))
     if drawn.query is not None:
-        named = sorted((found[number] for number in places if number in found), key=lambda one: one.rank)[:NAMED]
+        named = sorted((ranked[number] for number in places if number in ranked), key=lambda one: one.rank)[:NAMED]
         figure.add_trace(_names(named, places, palette))
         figure.add_trace(_question(drawn.query, palette))
     if picked in places:
@@ -93,7 +93,7 @@ def map_figure(
 def _trace(
     numbers: list[int],
     places: Mapping[int, tuple[float, float]],
-    found: Mapping[int, RankedTurn],
+    ranked: Mapping[int, RankedTurn],
     search: Search,
     mark: Mark,
     palette: Palette,
@@ -107,7 +107,7 @@ def _trace(
         mode="markers",
         name=mark.label,
         customdata=[[number] for number in numbers],
-        text=[_hover(found[number], search) for number in numbers],
+        text=[_hover(ranked[number], search) for number in numbers],
         hovertemplate="%{text}<extra></extra>",
         marker={**look, "color": getattr(palette, mark.meaning), **colouring},
         # The selected turn has a ring of its own; the others must not fade.
@@ -193,31 +193,31 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
 
 def map_rows(drawn: TurnMap, search: Search) -> list[dict[str, Any]]:
     """The figure's numbers: the position of each turn, with its score and outcome."""
-    found = {one.number: one for one in search.found.some(drawn.numbers)}
+    ranked = {one.number: one for one in search.found.some(drawn.numbers)}
     return [
         {
-            "Turn": found[number].turn,
+            "Turn": ranked[number].turn,
             "Across": round(float(x), 3),
             "Up": round(float(y), 3),
-            "Score": round(found[number].score, 2),
-            "Outcome": outcome_words(found[number], search),
-            "Text": " ".join(found[number].words.split())[:120],
+            "Score": round(ranked[number].score, 2),
+            "Outcome": outcome_words(ranked[number], search),
+            "Text": " ".join(ranked[number].words.split())[:120],
         }
         for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)
-        if number in found
+        if number in ranked
     ]
 
 
 def map_note(drawn: TurnMap, *, unit: str = TURN) -> str:
     """Note on what the map can and cannot show; `unit`: noun for what the block stores as one."""
     what = f"Each mark is a stored {unit}, near others that say something alike; it has no axes."
-    kept = (
+    shown = (
         f"This map keeps {100 * drawn.share:.0f} % of what sets the {plural(unit)} apart, "
         "so near here is not always near in meaning."
     )
     if len(drawn.numbers) < drawn.stored:
         return (
             f"Showing {tokens(len(drawn.numbers))} of {tokens(drawn.stored)} {stored_plural(unit)}, evenly by age, "
-            f"and every candidate. {what} {kept}"
+            f"and every candidate. {what} {shown}"
         )
-    return f"{what} {kept}"
+    return f"{what} {shown}"

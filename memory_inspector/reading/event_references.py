@@ -43,13 +43,13 @@ def _named(event: Any) -> Iterator[Ref]:
             yield Ref.of(kind, number)
     if isinstance(event, Retrieved):
         granted = [number for number, _, _, _, outcome in event.candidates if outcome == "granted"]
-        yield from (Ref.of("unit", number) for number in granted or [each[0] for each in event.candidates])
+        yield from (Ref.of("unit", number) for number in granted or [ref[0] for ref in event.candidates])
     if isinstance(event, FactsCondensed):
         yield from (Ref.of("fact", number) for merged, into in event.merged for number in (into, *merged))
     for field, kind in _LISTED:
         listed = getattr(event, field, ())
-        for each in listed if isinstance(listed, tuple) else ():
-            yield Ref.of(kind, each[0] if isinstance(each, tuple) else each)
+        for ref in listed if isinstance(listed, tuple) else ():
+            yield Ref.of(kind, ref[0] if isinstance(ref, tuple) else ref)
     if isinstance(event, NothingLearned):
         yield from (Ref.of("message", seq) for _, seqs, _, _ in event.reasons for seq in expand(seqs))
     for field in _SPANS:

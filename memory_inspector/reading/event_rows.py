@@ -94,7 +94,7 @@ class Index:
     def options(self) -> list[str]:
         """Groups with at least one event, in their order; cuts after prompts."""
         names = [group.name for group in GROUPS.values()]
-        order = [each for name in names for each in ((name, CUTS) if name == PROMPTS else (name,))]
+        order = [lane for name in names for lane in ((name, CUTS) if name == PROMPTS else (name,))]
         return [name for name in order if self.groups[name]]
 
 
@@ -108,18 +108,18 @@ def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
 
     Without a filter only decisions, unless bookkeeping is included.
     """
-    found: Iterable[EventRecord] = reversed(records)
+    matching: Iterable[EventRecord] = reversed(records)
     if wanted.group == CUTS:
-        found = (record for record in found if is_cut(record.event))
+        matching = (record for record in matching if is_cut(record.event))
     elif wanted.group is not None:
-        found = (record for record in found if GROUPS[record.event.family].name == wanted.group)
+        matching = (record for record in matching if GROUPS[record.event.family].name == wanted.group)
     if wanted.decisions_only:
-        found = (record for record in found if not record.event.bookkeeping)
+        matching = (record for record in matching if not record.event.bookkeeping)
     if wanted.actor is not None:
-        found = (record for record in found if record.actor == wanted.actor)
+        matching = (record for record in matching if record.actor == wanted.actor)
     if wanted.block is not None:
-        found = (record for record in found if _is_about(record.event, wanted.block))
-    return list(found)
+        matching = (record for record in matching if _is_about(record.event, wanted.block))
+    return list(matching)
 
 
 def _is_about(event: Event, block: str) -> bool:
@@ -186,5 +186,5 @@ def totals(rows: Sequence[Calls]) -> Calls:
 
 
 def _sum(numbers: Iterable[Number | None]) -> Number | None:
-    known = [number for number in numbers if number is not None]
-    return sum(known[1:], known[0]) if known else None
+    positions = [number for number in numbers if number is not None]
+    return sum(positions[1:], positions[0]) if positions else None

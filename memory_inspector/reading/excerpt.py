@@ -31,11 +31,11 @@ def _best(text: str, query: str) -> list[Span]:
     wanted = set(stems(query, stop=True))
     if not wanted:
         return []
-    found = [(match.span(), shared) for match in _WORD.finditer(text) if (shared := wanted & _stems(match.group()))]
+    matches = [(match.span(), shared) for match in _WORD.finditer(text) if (shared := wanted & _stems(match.group()))]
     best: list[Span] = []
     most = 0
-    for place, ((start, _), _) in enumerate(found):
-        near = [each for each in found[place:] if each[0][1] - start <= REACH]
+    for place, ((start, _), _) in enumerate(matches):
+        near = [match_near for match_near in matches[place:] if match_near[0][1] - start <= REACH]
         different = len(set[str]().union(*(shared for _, shared in near)))
         if different > most:
             most, best = different, [span for span, _ in near]

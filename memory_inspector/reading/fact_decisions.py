@@ -57,7 +57,7 @@ class Decisions:
 
     def of_fact(self, fact: int) -> list[Decided]:
         """Decisions that added or changed a fact, oldest first."""
-        return [each for each in self.decided if fact in (each.event.fact, each.added)]
+        return [decision for decision in self.decided if fact in (decision.event.fact, decision.added)]
 
     def describe(self, key: str | None) -> str:
         return self.words.get(key or "", "words erased")
@@ -81,7 +81,7 @@ def decisions_of(
             following = True
         elif following:
             decided[-1] = _followed(decided[-1], event)
-    hashes = {key for each in decided for key in (each.event.content, each.before, each.after) if key}
+    hashes = {key for decision in decided for key in (decision.event.content, decision.before, decision.after) if key}
     return Decisions(tuple(decided), tuple(refused), words(hashes) if hashes else {})
 
 
@@ -98,7 +98,7 @@ def summed(decisions: Decisions) -> str:
     """`14 decisions: 8 added, 3 updated, 1 deleted, 2 nothing new.`"""
     if not decisions.decided:
         return "No decisions yet."
-    sizes: Counter[str] = Counter(each.event.decision for each in decisions.decided)
+    sizes: Counter[str] = Counter(decision.event.decision for decision in decisions.decided)
     parts = [f"{tokens(sizes[key])} {label.lower()}" for key, label in DECISIONS.items() if sizes[key]]
     return f"{count(len(decisions.decided), 'decision')}: {', '.join(parts)}."
 
@@ -107,12 +107,12 @@ def rows(decisions: Decisions, shown: Sequence[Decided]) -> list[dict[str, Any]]
     """Return a table row for each decision: the find, the decision, and the similarity to the known fact."""
     return [
         {
-            "Turn": each.turn,
-            "Decision": [DECISIONS[each.event.decision]],
-            "Found": decisions.describe(each.event.content),
-            "Score": score_of(each),
+            "Turn": decision.turn,
+            "Decision": [DECISIONS[decision.event.decision]],
+            "Found": decisions.describe(decision.event.content),
+            "Score": score_of(decision),
         }
-        for each in shown
+        for decision in shown
     ]
 
 
@@ -132,6 +132,6 @@ def why(decision: Decided) -> str:
 def refusals(decisions: Decisions) -> list[str]:
     """Refused proposals with the reason, a line each, newest first. Plain text."""
     return [
-        f"Turn {tokens(each.turn)}: left out {count(each.number, each.what or 'proposal')}, {each.reason}"
-        for each in reversed(decisions.refused)
+        f"Turn {tokens(refusal.turn)}: left out {count(refusal.number, refusal.what or 'proposal')}, {refusal.reason}"
+        for refusal in reversed(decisions.refused)
     ]

@@ -71,12 +71,12 @@ def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
 def conflicts(snapshot: Sequence[Fact], now: Sequence[Fact], edits: Edits) -> list[Conflict]:
     """Edited rows whose facts were changed elsewhere after the table was opened."""
     current = {fact.id: fact for fact in now}
-    found = []
+    conflicting = []
     for place in sorted(edits.touched):
         theirs = current.get(snapshot[place].id)
         if theirs is None or theirs.version != snapshot[place].version:
-            found.append(Conflict(place + 1, theirs))
-    return found
+            conflicting.append(Conflict(place + 1, theirs))
+    return conflicting
 
 
 def over_theirs(snapshot: Sequence[Fact], now: Sequence[Fact]) -> tuple[Fact, ...]:

@@ -32,7 +32,7 @@ class Step:
 
 def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
     """Versions of a fact, oldest first; `decisions` are those about it."""
-    found: list[Step] = []
+    steps: list[Step] = []
     due = list(decisions)
     before: FactRevision | None = None
     for revision in revisions:
@@ -42,12 +42,12 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
         elif before.text != revision.text:
             pieces = tuple(diff_pieces(before.text, revision.text))
         who = f"{MADE_BY.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
-        decided = next((each for each in due if _led_to(each, before, revision)), None)
+        decided = next((decision for decision in due if _led_to(decision, before, revision)), None)
         if decided is not None:
             due.remove(decided)
-        found.append(Step(_done(before, revision), who, revision.at, pieces, why(decided) if decided else ""))
+        steps.append(Step(_done(before, revision), who, revision.at, pieces, why(decided) if decided else ""))
         before = revision
-    return found
+    return steps
 
 
 def who_wrote(made: MadeBy | None) -> list[str]:
@@ -59,8 +59,8 @@ def who_wrote(made: MadeBy | None) -> list[str]:
         first = f"Written in turn {tokens(made.turn)}, when {event.before} facts were condensed to {event.after}."
     elif made.extracted is not None:
         read = count(len(expand(made.extracted.seqs)), "message")
-        found = count(made.extracted.found, "fact")
-        first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {found} found in {read}."
+        number = count(made.extracted.found, "fact")
+        first = f"Learned in turn {tokens(made.turn)} by {made.extracted.extractor}: {number} found in {read}."
     else:
         return [f"Written by {MADE_BY.get(made.actor, made.actor)} in turn {tokens(made.turn)}."]
     return [first, *(_call(call) for call in made.calls)] if made.calls else [first, "No model was called."]
@@ -100,5 +100,5 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
             done.append(f"Labelled {', '.join(labels)}")
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
-    said = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
-    return said + why
+    label = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
+    return label + why

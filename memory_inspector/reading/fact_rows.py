@@ -155,7 +155,7 @@ def view_labels(rows: Sequence[Row], rewrites: int, decisions: int | None = None
     return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
 
 
-def found(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
+def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
     """Rows that contain every word of the search and pass every filter."""
     words = wanted.words.casefold().split()
     youngest = now - AGES[wanted.age]
@@ -192,17 +192,17 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 def chips(row: Row) -> list[str]:
     """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
-    said = ["Pinned"] if row.pinned else []
-    said += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
+    labels = ["Pinned"] if row.pinned else []
+    labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
-        return [STATES[row.state], *said]
-    return said
+        return [STATES[row.state], *labels]
+    return labels
 
 
 def states_of(row: Row) -> list[str]:
     """Chips in the panel, where the state is always shown."""
-    said = ["Pinned"] if row.pinned else []
-    return [*said, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
+    labels = ["Pinned"] if row.pinned else []
+    return [*labels, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
 
 # -- sentences -----------------------------------------------------------------------------------

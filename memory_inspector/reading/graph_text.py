@@ -44,9 +44,9 @@ class Heard:
 
 def opening(graph: Graph, *, past_turn: int | None = None) -> str:
     """Summary of the page: `12 entities, 15 relations, 2 ended.`"""
-    known, named = relations(graph), len(entities(graph))
-    ended = sum(relation.state == "ended" for relation in known)
-    size = f"{count(named, 'entity')}, {count(len(known), 'relation')}"
+    shown, named = relations(graph), len(entities(graph))
+    ended = sum(relation.state == "ended" for relation in shown)
+    size = f"{count(named, 'entity')}, {count(len(shown), 'relation')}"
     size += f", {tokens(ended)} ended." if ended else "."
     return size if past_turn is None else f"After turn {tokens(past_turn)}: {size}"
 
@@ -72,7 +72,7 @@ def how_many(seen: Seen) -> str | None:
     return f"Showing the {tokens(seen.around)}{nearest} most mentioned of {tokens(seen.reached)}."
 
 
-def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
+def source_line(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
     """Author of a relation, and its turn: `said in turn 3 by the user`."""
     if relation.origin == "written":
         # The user, or an agent with the tools of a memory server: the log knows.
@@ -85,7 +85,7 @@ def said(relation: Relation, heard: Heard | None, *, session_id: str) -> str:
     return f"{times} in turn {tokens(relation.turn)}" if relation.turn else "source message deleted"
 
 
-def standing(graph: Graph, relation: Relation) -> str:
+def state_line(graph: Graph, relation: Relation) -> str:
     """State of a relation: `holds now`, or `ended in turn 9, replaced by Porto`."""
     if relation.state == "active":
         return "holds now"
@@ -107,12 +107,12 @@ def entity_label(entity: Entity) -> str:
 
 def entity_lines(graph: Graph, entity: Entity) -> list[str]:
     """Details of an entity, as markdown."""
-    own = [each for each in relations(graph) if entity.id in (each.subject, each.object)]
-    ended = sum(each.state == "ended" for each in own)
+    of_entity = [relation for relation in relations(graph) if entity.id in (relation.subject, relation.object)]
+    ended = sum(relation.state == "ended" for relation in of_entity)
     lines = [TYPES.get(entity.type, "Other")]
     if entity.aliases:
         lines.append("also " + ", ".join(plain(short(alias, NAME_CHARACTERS)) for alias in entity.aliases))
-    lines.append(count(len(own), "relation") + (f", {tokens(ended)} ended" if ended else ""))
+    lines.append(count(len(of_entity), "relation") + (f", {tokens(ended)} ended" if ended else ""))
     lines.append(f"mentioned {count(mentions(graph)[entity.id], 'time')}")
     return lines
 
@@ -125,7 +125,7 @@ def number_rows(graph: Graph, seen: Seen) -> list[dict[str, Any]]:
             "Relation": relation.predicate,
             "To": graph.name(relation.object),
             "Since turn": relation.turn,
-            "State": standing(graph, relation),
+            "State": state_line(graph, relation),
             "Path": "✓" if relation.id in seen.lit else "",
         }
         for relation in seen.drawn()

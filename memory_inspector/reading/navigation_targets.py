@@ -38,8 +38,8 @@ def turn_asked(words: str) -> int | None:
     >>> turn_asked(" Turn 12 "), turn_asked("12 eggs")
     (12, None)
     """
-    said = _TURN.fullmatch(words.strip().casefold())
-    return int(said[1]) if said else None
+    turn_typed = _TURN.fullmatch(words.strip().casefold())
+    return int(turn_typed[1]) if turn_typed else None
 
 
 def find(targets: Iterable[Target], words: str) -> list[Target]:
@@ -54,12 +54,12 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
         says = " ".join(target.words.casefold().split())
         if all(word in says for word in wanted):
             held.append((not says.startswith(typed), typed not in says, target))
-    held.sort(key=lambda each: each[:2])
-    given: Counter[Kind] = Counter()
+    held.sort(key=lambda ranked: ranked[:2])
+    numbers: Counter[Kind] = Counter()
     shown = []
     for _, _, target in held:
-        given[target.kind] += 1
-        if given[target.kind] <= MAX_OF_A_KIND:
+        numbers[target.kind] += 1
+        if numbers[target.kind] <= MAX_OF_A_KIND:
             shown.append(target)
     return shown[:MOST]
 

@@ -45,7 +45,11 @@ class Seen:
 
     def drawn(self) -> list[Relation]:
         """Relations between drawn entities."""
-        return [each for each in self.relations if each.subject in self.distances and each.object in self.distances]
+        return [
+            relation
+            for relation in self.relations
+            if relation.subject in self.distances and relation.object in self.distances
+        ]
 
 
 def entities(graph: Graph) -> list[Entity]:
@@ -55,38 +59,38 @@ def entities(graph: Graph) -> list[Entity]:
 
 def relations(graph: Graph) -> list[Relation]:
     """Current and ended relations between active entities."""
-    there = {entity.id for entity in entities(graph)}
+    existing = {entity.id for entity in entities(graph)}
     return [
         relation
         for relation in graph.relations.values()
-        if relation.state != "retired" and relation.subject in there and relation.object in there
+        if relation.state != "retired" and relation.subject in existing and relation.object in existing
     ]
 
 
 def mentions(graph: Graph) -> Counter[int]:
     """Mentions of each entity in relations: one for each source message, or for a relation written by a person."""
-    said = Counter({entity.id: 0 for entity in entities(graph)})
+    mentioned = Counter({entity.id: 0 for entity in entities(graph)})
     for relation in relations(graph):
         times = max(1, len(relation.sources))
-        said[relation.subject] += times
-        said[relation.object] += times
-    return said
+        mentioned[relation.subject] += times
+        mentioned[relation.object] += times
+    return mentioned
 
 
 def by_mentions(graph: Graph) -> list[Entity]:
     """Active entities, the most mentioned first; of equals the oldest first."""
-    said = mentions(graph)
-    return sorted(entities(graph), key=lambda entity: (-said[entity.id], entity.id))
+    mentioned = mentions(graph)
+    return sorted(entities(graph), key=lambda entity: (-mentioned[entity.id], entity.id))
 
 
 def find(graph: Graph, asked: str) -> int | None:
     """Id of the entity a URL names: by id, name or alias, ignoring case."""
     if asked.isdecimal() and len(asked) < 16:
-        known = graph.entities.get(int(asked))
-        if known is not None and known.state == "merged" and known.merged_into is not None:
-            known = graph.entities.get(known.merged_into)
-        if known is not None and known.state == "active":
-            return known.id
+        entity = graph.entities.get(int(asked))
+        if entity is not None and entity.state == "merged" and entity.merged_into is not None:
+            entity = graph.entities.get(entity.merged_into)
+        if entity is not None and entity.state == "active":
+            return entity.id
     named = Names(graph).find(asked)
     return named.id if named is not None else None
 
@@ -105,30 +109,37 @@ def around(
     Of more than `most` entities the nearest are drawn, and of these the most mentioned, with a maximum on each branch;
     the path is always drawn.
     """
-    known = [each for each in relations(graph) if not only or each.predicate in only]
+    wanted = [relation for relation in relations(graph) if not only or relation.predicate in only]
     on_path = [graph.relations[step.relation] for step in path.steps] if path is not None else []
     along = stops(graph, path) if path is not None else ()
-    lit = frozenset(each.id for each in on_path)
-    within = _distances(known, focus, steps)
-    said = mentions(graph)
+    lit = frozenset(relation.id for relation in on_path)
+    within = _distances(wanted, focus, steps)
+    mentioned = mentions(graph)
     others = sorted(
         (entity for entity in within if entity != focus and entity not in along),
-        key=lambda entity: (within[entity], -said[entity], entity),
+        key=lambda entity: (within[entity], -mentioned[entity], entity),
     )
     room = most if path is None else min(most, BESIDE_A_PATH)
     far = {entity: number for number, entity in enumerate(along)}
     distances = {focus: 0} | {entity: within.get(entity, far[entity]) for entity in along if entity != focus}
-    taken = _taken(others, within, said, _beside(known), set(along) | {focus}, room)
+    taken = _taken(others, within, mentioned, _beside(wanted), set(along) | {focus}, room)
     distances |= {entity: within[entity] for entity in taken}
     listed = [
-        each
-        for each in known
-        if each.id not in lit
-        and each.subject in within
-        and each.object in within
-        and min(within[each.subject], within[each.object]) < steps
+        relation
+        for relation in wanted
+        if relation.id not in lit
+        and relation.subject in within
+        and relation.object in within
+        and min(within[relation.subject], within[relation.object]) < steps
     ]
-    listed.sort(key=lambda each: (focus not in (each.subject, each.object), each.state == "ended", -each.turn, each.id))
+    listed.sort(
+        key=lambda relation: (
+            focus not in (relation.subject, relation.object),
+            relation.state == "ended",
+            -relation.turn,
+            relation.id,
+        )
+    )
     return Seen(
         focus=focus,
         relations=(*on_path, *listed),
@@ -142,9 +153,9 @@ def around(
 def _taken(
     others: Sequence[int],
     within: Mapping[int, int],
-    said: Mapping[int, int],
+    mentioned: Mapping[int, int],
     beside: Mapping[int, Sequence[Relation]],
-    there: set[int],
+    existing: set[int],
     room: int,
 ) -> list[int]:
     """Entities to draw, in order; each is connected to one drawn before it."""
@@ -155,30 +166,30 @@ def _taken(
             break
         if within[entity] > 1:
             ends = {end for relation in beside[entity] for end in (relation.subject, relation.object)}
-            above = [end for end in ends & there if within.get(end) == within[entity] - 1]
-            branch = min(above, key=lambda end: (-said.get(end, 0), end)) if above else None
+            above = [end for end in ends & existing if within.get(end) == within[entity] - 1]
+            branch = min(above, key=lambda end: (-mentioned.get(end, 0), end)) if above else None
             if branch is None or branches[branch] == ON_A_BRANCH:
                 continue
             branches[branch] += 1
         taken.append(entity)
-        there.add(entity)
+        existing.add(entity)
     return taken
 
 
-def _distances(known: Sequence[Relation], start: int, most: int) -> dict[int, int]:
+def _distances(relations_wanted: Sequence[Relation], start: int, most: int) -> dict[int, int]:
     """Distances in steps from an entity, up to `most`."""
-    beside = _beside(known)
-    found, waiting = {start: 0}, deque([start])
+    beside = _beside(relations_wanted)
+    distances, waiting = {start: 0}, deque([start])
     while waiting:
         here = waiting.popleft()
-        if found[here] == most:
+        if distances[here] == most:
             continue
         for relation in beside.get(here, ()):
-            there = relation.object if relation.subject == here else relation.subject
-            if there not in found:
-                found[there] = found[here] + 1
-                waiting.append(there)
-    return found
+            neighbour = relation.object if relation.subject == here else relation.subject
+            if neighbour not in distances:
+                distances[neighbour] = distances[here] + 1
+                waiting.append(neighbour)
+    return distances
 
 
 def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Path | None:
@@ -195,11 +206,11 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
             continue
         for relation in beside.get(here, ()):
             forward = relation.subject == here
-            there = relation.object if forward else relation.subject
-            if there not in far:
-                far[there] = far[here] + 1
-                came[there] = here, Step(relation.id, forward)
-                waiting.append(there)
+            neighbour = relation.object if forward else relation.subject
+            if neighbour not in far:
+                far[neighbour] = far[here] + 1
+                came[neighbour] = here, Step(relation.id, forward)
+                waiting.append(neighbour)
     if end not in far:
         return None
     steps: list[Step] = []
@@ -211,17 +222,17 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
 
 def stops(graph: Graph, path: Path) -> tuple[int, ...]:
     """Entities along a path, its start first."""
-    found = [path.start]
+    ids = [path.start]
     for step in path.steps:
         relation = graph.relations[step.relation]
-        found.append(relation.object if step.forward else relation.subject)
-    return tuple(found)
+        ids.append(relation.object if step.forward else relation.subject)
+    return tuple(ids)
 
 
-def _beside(known: Sequence[Relation]) -> dict[int, list[Relation]]:
+def _beside(relations_wanted: Sequence[Relation]) -> dict[int, list[Relation]]:
     """Relations by entity."""
     beside: dict[int, list[Relation]] = {}
-    for relation in known:
+    for relation in relations_wanted:
         beside.setdefault(relation.subject, []).append(relation)
         beside.setdefault(relation.object, []).append(relation)
     return beside

@@ -10,10 +10,10 @@ from memory_core.messages import ChatMessage, FilePart, ImagePart
 
 def as_text(prompt: Prompt) -> str:
     """All messages in order, each under its role."""
-    return "\n\n".join(f"[{message.role}]\n{_said(message)}" for message in prompt.messages) + "\n"
+    return "\n\n".join(f"[{message.role}]\n{_message_text(message)}" for message in prompt.messages) + "\n"
 
 
-def _said(message: ChatMessage) -> str:
+def _message_text(message: ChatMessage) -> str:
     lines = [message.content or ""]
     lines += [f"[{part.type}: {part.url}]" for part in message.parts if isinstance(part, ImagePart | FilePart)]
     lines += [f"[tool call] {call.tool_name}({call.arguments})" for call in message.tool_calls]

@@ -61,8 +61,8 @@ def title_of(key: str | None, *, changed: bool = False) -> str:
     """Display name of a recipe: `Short-term + blocks, changed since`. Plain text."""
     if key is None:
         return NO_RECIPE
-    known = RECIPES.get(key)
-    title = known.title if known is not None else short(key)
+    recipe_chosen = RECIPES.get(key)
+    title = recipe_chosen.title if recipe_chosen is not None else short(key)
     return f"{title}, changed since" if changed else title
 
 
@@ -73,8 +73,8 @@ def opening(running: str, turns: int, blocks: int, tried: Tried | None) -> str:
     """The section's opening sentence, in numbers. `running` is plain text: the name of the session's setup."""
     on = f"This session runs on **{plain(running)}**"
     if tried is None or not _averages(tried):
-        said = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
-        return f"{on}: {count(blocks, 'block')}, {said}. Try {len(RECIPES)} memory designs on this conversation."
+        size = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
+        return f"{on}: {count(blocks, 'block')}, {size}. Try {len(RECIPES)} memory designs on this conversation."
     least, most = _averages(tried)[0], _averages(tried)[-1]
     spread = f"from **{tokens(least[0])}** tokens a turn ({plain(_name(least[1]))})"
     spread += f" to **{tokens(most[0])}** ({plain(_name(most[1]))})"
@@ -248,9 +248,9 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
 
 
 def _changes(changes: Mapping[str, tuple[Any, Any]]) -> str:
-    said = [_setting(name, before, after) for name, (before, after) in list(changes.items())[:NAMED_CHANGES]]
+    parts = [_setting(name, before, after) for name, (before, after) in list(changes.items())[:NAMED_CHANGES]]
     more = len(changes) - NAMED_CHANGES
-    return ", ".join([*said, *([count(more, "other setting")] if more > 0 else [])])
+    return ", ".join([*parts, *([count(more, "other setting")] if more > 0 else [])])
 
 
 def _setting(name: str, before: object, after: object) -> str:
@@ -297,18 +297,20 @@ def parts_of(context: Context) -> tuple[PartShown, ...]:
     """The parts of a prompt: the queue first, pinned messages, then the blocks in their order."""
     plan = context.plan
     messages = context.messages[len(context.messages) - len(plan.queue) :] if plan.queue else ()
-    queue = PartShown("Queue", QUEUE, plan.queue_asked, plan.queue_granted, tuple(_said(each) for each in messages))
-    found = [queue]
+    queue = PartShown(
+        "Queue", QUEUE, plan.queue_asked, plan.queue_granted, tuple(_message_line(message) for message in messages)
+    )
+    parts = [queue]
     if plan.pinned_tokens:
-        found.append(PartShown("System messages", "custom", plan.pinned_tokens, plan.pinned_tokens, ()))
+        parts.append(PartShown("System messages", "custom", plan.pinned_tokens, plan.pinned_tokens, ()))
     for part in plan.granted:
         words = tuple(context.words[piece.ref] for piece in part.pieces if piece.ref in context.words)
         kind = context.kinds.get(part.name, "custom")
-        found.append(PartShown(part.name, kind, part.asked, part.granted, words))
-    return tuple(found)
+        parts.append(PartShown(part.name, kind, part.asked, part.granted, words))
+    return tuple(parts)
 
 
-def _said(message: ChatMessage) -> str:
+def _message_line(message: ChatMessage) -> str:
     return f"{str(message.role).capitalize()}: {' '.join(message_text(message).split())}"
 
 
@@ -316,5 +318,5 @@ def prompt_sentence(title: str, now: Context, then: Context) -> str:
     """Two prompts compared in one line: `The next prompt: 1,106 tokens now, 512 with Sliding window, 594 fewer.`"""
     before, after = now.plan.total, then.plan.total
     difference = after - before
-    said = "the same size" if not difference else f"{tokens(abs(difference))} {'more' if difference > 0 else 'fewer'}"
-    return f"The next prompt: **{tokens(before)}** tokens now, **{tokens(after)}** with {plain(title)}, {said}."
+    change = "the same size" if not difference else f"{tokens(abs(difference))} {'more' if difference > 0 else 'fewer'}"
+    return f"The next prompt: **{tokens(before)}** tokens now, **{tokens(after)}** with {plain(title)}, {change}."

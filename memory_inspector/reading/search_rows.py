@@ -45,24 +45,24 @@ _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
 def stages(search: Search) -> dict[Stage, str]:
     """The funnel: each stage with its count. A record does not state how many turns were stored."""
     counts, fitted = search.counts, search.counts["granted"]
-    found: dict[Stage, str] = {}
+    numbers: dict[Stage, str] = {}
     if search.stored is not None:
-        found["stored"] = f"Stored {tokens(search.stored)}"
-    found["candidates"] = f"Candidates {tokens(search.candidates)}"
+        numbers["stored"] = f"Stored {tokens(search.stored)}"
+    numbers["candidates"] = f"Candidates {tokens(search.candidates)}"
     threshold = search.settings.similarity_threshold
     if threshold is not None:
-        found["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
-    found["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
+        numbers["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
+    numbers["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
     if counts["beyond_top_k"]:
-        found["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
+        numbers["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
     if counts["postprocessed"]:
-        found["postprocessed"] = f"Left out by postprocessors: {tokens(counts['postprocessed'])}"
+        numbers["postprocessed"] = f"Left out by postprocessors: {tokens(counts['postprocessed'])}"
     if counts["no_room"]:
         room = f"No room in {count(search.token_budget, 'token')}" if search.token_budget is not None else "No room"
-        found["no_room"] = f"{room}: {tokens(counts['no_room'])}"
-    found["asked"] = f"Recalled {tokens(search.asked)}"
-    found["granted"] = f"Fit {tokens(fitted)}"
-    return found
+        numbers["no_room"] = f"{room}: {tokens(counts['no_room'])}"
+    numbers["asked"] = f"Recalled {tokens(search.asked)}"
+    numbers["granted"] = f"Fit {tokens(fitted)}"
+    return numbers
 
 
 def _beyond(search: Search) -> str:
@@ -70,17 +70,17 @@ def _beyond(search: Search) -> str:
     return "Beyond the results" if top_k is None else f"Beyond {count(top_k, 'result')}"
 
 
-def left(search: Search) -> int | None:
+def unused_tokens(search: Search) -> int | None:
     """Unused tokens in the budget of a block that fills it; None if unknown."""
     part = next((p for p in search.context.plan.granted if p.name == search.block), None) if search.context else None
     return None if search.token_budget is None or part is None else max(0, search.token_budget - part.asked)
 
 
-def _no_room(found: RankedTurn, search: Search) -> str:
+def _no_room(turn: RankedTurn, search: Search) -> str:
     """Size and free space: `41 tokens, 12 left`; the rest is omitted if it seems sufficient, as it ignores markup."""
-    free = left(search)
-    more = f", {tokens(free)} left" if free is not None and free < found.tokens else ""
-    return f"{count(found.tokens, 'token')}{more}"
+    free = unused_tokens(search)
+    more = f", {tokens(free)} left" if free is not None and free < turn.tokens else ""
+    return f"{count(turn.tokens, 'token')}{more}"
 
 
 def within(search: Search, stage: Stage) -> Ranked:
@@ -108,21 +108,21 @@ def apart(value: float, threshold: float) -> tuple[str, str]:
     return one, other
 
 
-def outcome(found: RankedTurn, search: Search) -> str:
+def outcome(turn: RankedTurn, search: Search) -> str:
     """The outcome of a turn, in a few words."""
     settings = search.settings
     words = {
-        "granted": f"In the prompt, {count(found.tokens, 'token')}",
-        "cut": f"Cut, {count(found.tokens, 'token')}",
+        "granted": f"In the prompt, {count(turn.tokens, 'token')}",
+        "cut": f"Cut, {count(turn.tokens, 'token')}",
         "no_prompt": "Recalled, in no prompt",
-        "no_room": f"No room: {_no_room(found, search)}",
+        "no_room": f"No room: {_no_room(turn, search)}",
         "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
         "in_queue": "In the queue",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
     }
-    return words[found.outcome]
+    return words[turn.outcome]
 
 
 def _results(search: Search) -> str:
@@ -131,42 +131,42 @@ def _results(search: Search) -> str:
     return "" if top_k is None else tokens(top_k)
 
 
-def why(found: RankedTurn, search: Search) -> str:
+def why(turn: RankedTurn, search: Search) -> str:
     """Explanation of a turn's outcome, with the rule and the numbers."""
     settings = search.settings
-    if found.outcome == "granted":
-        return f"It is in the prompt, with {count(found.tokens, 'token')}."
-    if found.outcome == "cut":
+    if turn.outcome == "granted":
+        return f"It is in the prompt, with {count(turn.tokens, 'token')}."
+    if turn.outcome == "cut":
         return (
-            f"Recalled, then cut: its {count(found.tokens, 'token')} did not fit under the token limit, "
+            f"Recalled, then cut: its {count(turn.tokens, 'token')} did not fit under the token limit, "
             "and the lowest score is cut first."
         )
-    if found.outcome == "no_prompt":
+    if turn.outcome == "no_prompt":
         return f"It was requested. {plain(search.no_prompt)}" if search.no_prompt else "It was requested, in no prompt."
-    if found.outcome == "no_room":
+    if turn.outcome == "no_room":
         room = f" the {tokens(search.token_budget)} tokens there were" if search.token_budget is not None else ""
         return (
             f"It was found, but better ones filled{room or ' the room there was'}: "
-            f"**no room for its {_no_room(found, search)}**."
+            f"**no room for its {_no_room(turn, search)}**."
         )
-    if found.outcome == "postprocessed":
+    if turn.outcome == "postprocessed":
         return "It was found, and left out by a postprocessor of the agent's program."
-    if found.outcome == "beyond_top_k":
+    if turn.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
-        return f"It passed the threshold, but only {best} are asked for, and it is {place(found)}."
-    if found.outcome == "in_queue":
+        return f"It passed the threshold, but only {best} are asked for, and it is {place(turn)}."
+    if turn.outcome == "in_queue":
         return "It was found and left out: its messages are still in the queue, so the prompt has them already."
-    if found.outcome == "below_threshold":
-        low, threshold = apart(found.score, settings.similarity_threshold or 0)
+    if turn.outcome == "below_threshold":
+        low, threshold = apart(turn.score, settings.similarity_threshold or 0)
         return f"It was found, but **{low} is below the threshold {threshold}**."
     if search.proposed:
         return f"Neither search names it among its nearest {tokens(search.proposed)}: it was never a candidate."
     return "It is stored. Ask a question to see how near it is."
 
 
-def place(found: RankedTurn) -> str:
+def place(turn: RankedTurn) -> str:
     """Rank of a turn in words: `1st`, `2nd`, `13th`."""
-    return place_of(found.rank)
+    return place_of(turn.rank)
 
 
 def place_of(rank: int) -> str:
@@ -177,37 +177,37 @@ def place_of(rank: int) -> str:
 
 
 def rows(
-    found: Sequence[RankedTurn], search: Search, *, each_term: bool = False, sought: str = ""
+    turns: Sequence[RankedTurn], search: Search, *, each_term: bool = False, sought: str = ""
 ) -> list[dict[str, Any]]:
     """The table rows. Texts are plain cells, without markup, and begin at the passage that best matches the question.
 
     `each_term`: include the terms of the score. `sought`: words that should have been found.
     """
-    known = search.weights is not None or search.stored is None
+    scored = search.weights is not None or search.stored is None
     shown = boosts_shown(search)
-    split = term_columns(found, search) if shown else [{} for _ in found]
+    split = term_columns(turns, search) if shown else [{} for _ in turns]
     return [
         {
-            "Turn": each.turn if each.words else None,
-            "Score": each.score if known else None,
-            "Outcome": outcome(each, search),
-            "Text": excerpt(each.words, matches(each.words, search.query or "", sought), CELL_CHARACTERS)
-            if each.words.strip()
+            "Turn": turn.turn if turn.words else None,
+            "Score": turn.score if scored else None,
+            "Outcome": outcome(turn, search),
+            "Text": excerpt(turn.words, matches(turn.words, search.query or "", sought), CELL_CHARACTERS)
+            if turn.words.strip()
             else "(erased)",
-            **(_scores(each, values) if each_term else {}),
+            **(_scores(turn, values) if each_term else {}),
         }
-        for each, values in zip(found, split, strict=True)
+        for turn, values in zip(turns, split, strict=True)
     ]
 
 
-def without_effect(found: Sequence[RankedTurn], search: Search) -> list[int]:
+def without_effect(turns: Sequence[RankedTurn], search: Search) -> list[int]:
     """Places of the turns that are not in the prompt for this question; none before there is a question."""
-    return [place for place, each in enumerate(found) if search.query and each.outcome != "granted"]
+    return [place for place, turn in enumerate(turns) if search.query and turn.outcome != "granted"]
 
 
-def _scores(found: RankedTurn, split: dict[str, Any]) -> dict[str, Any]:
+def _scores(turn: RankedTurn, split: dict[str, Any]) -> dict[str, Any]:
     """The match and each boost if there are boosts, otherwise the two search scores."""
-    return split or {"Vector": found.vector, "Keyword": found.keyword}
+    return split or {"Vector": turn.vector, "Keyword": turn.keyword}
 
 
 def _cell(words: str) -> str:
@@ -220,14 +220,14 @@ def _cell(words: str) -> str:
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
     """The result of the search in numbers; `unit`: noun for what the block stores as one."""
     counts = search.counts
-    found = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
+    sentence = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
     if not search.asked:
-        return f"{found}. {_hindrance(search, unit, past=past)}."
-    recalled = f"{found}: {tokens(search.asked)} {'' if past else 'would be '}recalled"
+        return f"{sentence}. {_hindrance(search, unit, past=past)}."
+    recalled = f"{sentence}: {tokens(search.asked)} {'' if past else 'would be '}recalled"
     if counts["no_prompt"]:
         return f"{recalled}, for no prompt."
     granted = f"**{tokens(counts['granted'])} {'fitted' if past else 'fit'} in the prompt**"
-    cut = sum(each.tokens for each in search.found.candidates if each.outcome == "cut")
+    cut = sum(turn.tokens for turn in search.found.candidates if turn.outcome == "cut")
     if not cut:
         return f"{recalled}, {granted}."
     lost = f"{tokens(counts['cut'])} ({count(cut, 'token')}) {_was(counts['cut']) if past else 'would be'} cut"
@@ -261,55 +261,55 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
 
 def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
     """Message on what could not be searched: the consequence first, then the cause."""
-    said = search.degraded
-    if said is None:
+    reason = search.degraded
+    if reason is None:
         return None
-    if said.startswith(DATABASE_COPY):
-        cause = said.removeprefix(DATABASE_COPY)
+    if reason.startswith(DATABASE_COPY):
+        cause = reason.removeprefix(DATABASE_COPY)
         return "error", f"The vector store did not answer. {DATABASE_COPY}{_escaped(cause)}"
-    if said.startswith(KEYWORD_ONLY):
-        cause = said.removeprefix(KEYWORD_ONLY)
+    if reason.startswith(KEYWORD_ONLY):
+        cause = reason.removeprefix(KEYWORD_ONLY)
         return (
             "warning",
             "No embedding model: keyword search only. Questions in other words will miss." + _escaped(cause),
         )
-    return "error", plain(said)
+    return "error", plain(reason)
 
 
 def _escaped(cause: str) -> str:
     return f" {plain(cause)}" if cause.strip() else ""
 
 
-def missed(found: Sequence[RankedTurn], words: str, search: Search, *, unit: str = TURN) -> str:
+def missed(turns: Sequence[RankedTurn], words: str, search: Search, *, unit: str = TURN) -> str:
     """Sentence on the stored units that contain the sought words, and on the outcome of the nearest."""
-    said = f"“{plain(words.strip()[:60])}”"
-    if not found:
-        return f"No stored {unit} says {said}."
-    best = found[0]
+    quoted = f"“{plain(words.strip()[:60])}”"
+    if not turns:
+        return f"No stored {unit} says {quoted}."
+    best = turns[0]
     of = stored(search.stored or len(search.found), unit)
-    many = f"{tokens(len(found))} of {of} {'says' if len(found) == 1 else 'say'} {said}."
+    many = f"{tokens(len(turns))} of {of} {'says' if len(turns) == 1 else 'say'} {quoted}."
     if search.weights is None:
         return many
     which = f"The nearest, {from_turn(unit, best.turn, 'a')},"
-    if len(found) == 1:
+    if len(turns) == 1:
         which = beginning(from_turn(unit, best.turn, "the"))
     return f"{many} {which} is {place(best)} with {score(best.score)}: {_gate(best, search)}"
 
 
-def _gate(found: RankedTurn, search: Search) -> str:
+def _gate(turn: RankedTurn, search: Search) -> str:
     settings = search.settings
-    if found.outcome == "below_threshold":
-        return "**{} < {}**, below the threshold.".format(*apart(found.score, settings.similarity_threshold or 0))
+    if turn.outcome == "below_threshold":
+        return "**{} < {}**, below the threshold.".format(*apart(turn.score, settings.similarity_threshold or 0))
     return {
         "granted": "it is in the prompt.",
         "cut": "asked for, and cut by the token limit.",
         "no_prompt": "asked for, in no prompt.",
-        "no_room": f"no room for its {_no_room(found, search)}.",
+        "no_room": f"no room for its {_no_room(turn, search)}.",
         "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
-    }[found.outcome]
+    }[turn.outcome]
 
 
 def changed_sentence(before: Search, after: Search, *, first: int | None = None, unit: str = TURN) -> str:
@@ -327,7 +327,7 @@ def changed_sentence(before: Search, after: Search, *, first: int | None = None,
     return ", ".join(named) or "nothing changes for this question"
 
 
-def _becomes(found: RankedTurn, search: Search) -> str:
+def _becomes(turn: RankedTurn, search: Search) -> str:
     return {
         "granted": "in the prompt",
         "cut": "cut",
@@ -338,7 +338,7 @@ def _becomes(found: RankedTurn, search: Search) -> str:
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
         "not_proposed": "no candidate any more",
-    }[found.outcome]
+    }[turn.outcome]
 
 
 def change_label(changes: dict[str, Any]) -> str:
@@ -354,11 +354,11 @@ def change_label(changes: dict[str, Any]) -> str:
 
 def limit_to_keep(search: Search, number: int) -> int | None:
     """Token limit under which a cut turn would stay in the prompt, while those cut before it may still be cut."""
-    found = search.one(number)
-    if found is None or search.context is None:
+    turn = search.one(number)
+    if turn is None or search.context is None:
         return None
     plan = search.context.plan
-    sooner = sum(each.tokens for each in search.found.only("cut") if each.rank > found.rank)
+    sooner = sum(other.tokens for other in search.found.only("cut") if other.rank > turn.rank)
     return max(plan.token_limit + 1, plan.asked - sooner)
 
 
@@ -379,7 +379,7 @@ THEN: dict[CandidateOutcome, str] = {
 }
 
 
-def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[dict[str, Any]]:
+def question_rows(questions: Sequence[FoundBy], words: Mapping[str, str]) -> list[dict[str, Any]]:
     """The questions that found a stored turn, as table rows; `words` by the questions' hashes."""
     return [
         {
@@ -389,5 +389,5 @@ def question_rows(found: Sequence[FoundBy], words: Mapping[str, str]) -> list[di
             "Score": one.score,
             "Outcome": THEN.get(one.outcome, one.outcome),
         }
-        for one in found
+        for one in questions
     ]

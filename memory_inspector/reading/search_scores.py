@@ -87,52 +87,50 @@ def boosts_shown(search: Search) -> tuple[str, ...]:
     )
 
 
-def split(found: RankedTurn) -> tuple[float, dict[str, float]]:
+def split(turn: RankedTurn) -> tuple[float, dict[str, float]]:
     """The match and each boost, rounded to two places so that they add up to the rounded score."""
-    exact = [found.match, *(found.boosts or (0.0,) * len(BOOSTS))]
-    sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(BOOSTS))] + [round(found.score, PLACES)]
+    exact = [turn.match, *(turn.boosts or (0.0,) * len(BOOSTS))]
+    sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(BOOSTS))] + [round(turn.score, PLACES)]
     parts = [round(after - before, PLACES) + 0.0 for before, after in zip([0.0, *sums], sums, strict=False)]
     return parts[0], dict(zip(BOOSTS, parts[1:], strict=True))
 
 
-def match_words(found: RankedTurn, search: Search) -> str | None:
+def match_words(turn: RankedTurn, search: Search) -> str | None:
     """The match as a weighted mean; None if its weights are unknown."""
     if search.weights is None or not sum(search.weights):
         return None
-    signals = zip(("vector", "keyword"), search.weights, (found.vector, found.keyword), strict=True)
+    signals = zip(("vector", "keyword"), search.weights, (turn.vector, turn.keyword), strict=True)
     total = sum(search.weights)
     return " + ".join(
         f"{weight / total:.2f} × {max(0.0, value or 0.0):.2f} {name}" for name, weight, value in signals if weight
     )
 
 
-def score_words(found: RankedTurn, search: Search) -> str | None:
+def score_words(turn: RankedTurn, search: Search) -> str | None:
     """The score as a weighted mean, for turns without boosts; None if its weights are unknown."""
-    match = match_words(found, search)
-    return None if match is None else f"{match} = **{found.score:.2f}**"
+    match = match_words(turn, search)
+    return None if match is None else f"{match} = **{turn.score:.2f}**"
 
 
-def sum_rows(found: RankedTurn, search: Search) -> list[dict[str, str]]:
+def sum_rows(turn: RankedTurn, search: Search) -> list[dict[str, str]]:
     """The score as a sum: amount, label, explanation. Markdown; empty if there are no boosts."""
-    match = match_words(found, search)
-    shown = boosts_shown(search) if found.boosts else ()
+    match = match_words(turn, search)
+    shown = boosts_shown(search) if turn.boosts else ()
     if match is None or not shown:
         return []
-    own, added = split(found)
-    rows = [_row(f"{own:.2f}", "Match", match)]
-    rows += [
-        _row(_signed(added[term]), ADDED[term].label, _means(term, found, search)) for term in shown if added[term]
-    ]
-    return [*rows, _row(f"**{found.score:.2f}**", "**Score**", "")]
+    own_score, added = split(turn)
+    rows = [_row(f"{own_score:.2f}", "Match", match)]
+    rows += [_row(_signed(added[term]), ADDED[term].label, _means(term, turn, search)) for term in shown if added[term]]
+    return [*rows, _row(f"**{turn.score:.2f}**", "**Score**", "")]
 
 
 def _signed(value: float) -> str:
     return f"{'−' if value < 0 else '+'}{abs(value):.2f}"
 
 
-def _means(term: str, found: RankedTurn, search: Search) -> str:
+def _means(term: str, turn: RankedTurn, search: Search) -> str:
     """Explanation of a boost for this stored turn."""
-    whole = found.boosts[BOOSTS.index(term)] > 0.9 * getattr(search.settings, BOOST_FIELDS[term])
+    whole = turn.boosts[BOOSTS.index(term)] > 0.9 * getattr(search.settings, BOOST_FIELDS[term])
     if term == "speaker" and not whole:
         return "Said by a person, not by an assistant."
     if term == "date" and not whole:
@@ -144,19 +142,19 @@ def _row(amount: str, what: str, means: str) -> dict[str, str]:
     return {"amount": amount, "what": what, "means": f":small[:gray[{means}]]" if means else ""}
 
 
-def nothing_from(found: RankedTurn, search: Search) -> list[str]:
+def nothing_from(turn: RankedTurn, search: Search) -> list[str]:
     """The enabled terms that add nothing to this turn."""
-    if not found.boosts or not boosts_shown(search):
+    if not turn.boosts or not boosts_shown(search):
         return []
-    added = split(found)[1]
+    added = split(turn)[1]
     return [term for term in BOOSTS if getattr(search.settings, BOOST_FIELDS[term]) and not added[term]]
 
 
-def term_columns(found: Sequence[RankedTurn], search: Search) -> list[dict[str, Any]]:
+def term_columns(turns: Sequence[RankedTurn], search: Search) -> list[dict[str, Any]]:
     """For each turn, its match and each shown boost, by column title."""
     shown = boosts_shown(search)
     rows: list[dict[str, Any]] = []
-    for one in found:
+    for one in turns:
         match, added = split(one)
         values: dict[str, Any] = {ADDED[term].label: added[term] if one.boosts else None for term in shown}
         rows.append({"Match": match, **values})

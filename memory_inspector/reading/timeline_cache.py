@@ -63,20 +63,20 @@ class Timeline:
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
         """The last figure if it was made under this key, otherwise a new one."""
-        known, figure = self._figure
-        if known != key:
+        position, figure = self._figure
+        if position != key:
             figure = make()
             self._figure = key, figure
         return cast(Made, figure)
 
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
         """Return a sentence per event."""
-        known = self._lines
-        untold = [record for record in records if record.position not in known]
+        lines = self._lines
+        untold = [record for record in records if record.position not in lines]
         if untold:
-            told = words_in_log(memory).lines(untold, memory)
-            known.update((record.position, line) for record, line in zip(untold, told, strict=True))
-        return [known[record.position] for record in records]
+            new_lines = words_in_log(memory).lines(untold, memory)
+            lines.update((record.position, line) for record, line in zip(untold, new_lines, strict=True))
+        return [lines[record.position] for record in records]
 
     def matching(self, records: Sequence[EventRecord], text: str, memory: Memory) -> list[EventRecord]:
         """The events whose sentences contain every word of `text`, ignoring case."""

@@ -94,7 +94,7 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
     # Of prompts that another program put together, neither limit nor flush line is known; of a store, often none is.
-    own = [
+    block_sizes = [
         turns[number]
         for number in every
         if turns[number].token_limit < MAX_TOKENS and ((event := built[number]) is None or event.known == "built")
@@ -105,8 +105,8 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
         step=step,
         prompts=tuple(record.position if (record := turns[number].built) else 0 for number in drawn),
         layers=tuple(_layers([turns[number] for number in drawn], [event for event in built.values() if event], kinds)),
-        limit=_stretches(own, lambda turn: turn.token_limit),
-        flush_line=_stretches(own, lambda turn: int(turn.history_budget)),
+        limit=_stretches(block_sizes, lambda turn: turn.token_limit),
+        flush_line=_stretches(block_sizes, lambda turn: int(turn.history_budget)),
         flushes=tuple(_flush(number, record) for number in every for record in turns[number].flushes),
         cuts=tuple(
             Mark(number, turns[number].built.position, turns[number].cut_tokens)  # type: ignore[union-attr]

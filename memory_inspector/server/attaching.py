@@ -25,8 +25,8 @@ def forbidden(scope: "Scope", host_allowed: Callable[[str], bool] = no_other_hos
     machine.
     """
     headers, client = Headers(scope=scope), scope.get("client")
-    forwarded = [each.strip() for each in headers.get("x-forwarded-for", "").split(",") if each.strip()]
-    if not all(_loopback(each) for each in ([client[0]] if client is not None else []) + forwarded):
+    forwarded = [address.strip() for address in headers.get("x-forwarded-for", "").split(",") if address.strip()]
+    if not all(_loopback(address) for address in ([client[0]] if client is not None else []) + forwarded):
         return "Agents are recorded on this machine only. Start the app where the agent runs."
     if not _served(headers.get("host", ""), host_allowed):
         return "This host name is not served here. Use 127.0.0.1, or add the name to server.allowedHosts."

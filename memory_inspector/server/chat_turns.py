@@ -192,12 +192,12 @@ def _show(job: Job, reveal: Reveal) -> bool:
 
 def _pause(job: Job, seconds: float) -> None:
     """Wait for this many seconds at pace 1, or until cancelled; a change of pace takes effect at once."""
-    left = seconds
-    while left > 0 and job.pace > 0:
-        waited = min(left, PAUSE_SECONDS * job.pace)
+    remaining = seconds
+    while remaining > 0 and job.pace > 0:
+        waited = min(remaining, PAUSE_SECONDS * job.pace)
         if job.cancel.wait(waited / job.pace):
             return
-        left -= waited
+        remaining -= waited
 
 
 INTERRUPTED, NOT_ASKED = "interrupted", "not asked"

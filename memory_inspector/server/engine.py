@@ -84,8 +84,8 @@ class Engine:
         A message that was sent or waits already, by its id, is ignored.
         """
         with self._lock:
-            known = {each.job_id for each in self.waiting(session_id)}
-            if message.job_id in known or self._jobs.get(message.job_id) is not None:
+            waiting = {job.job_id for job in self.waiting(session_id)}
+            if message.job_id in waiting or self._jobs.get(message.job_id) is not None:
                 return
             self._waiting.setdefault(session_id, []).append(message)
         if self.running(session_id) is None:
@@ -104,8 +104,8 @@ class Engine:
     def withdraw(self, session_id: str, job_id: str) -> None:
         """Remove a message that still waits."""
         with self._lock:
-            kept = [each for each in self._waiting.get(session_id, ()) if each.job_id != job_id]
-            self._waiting[session_id] = kept
+            remaining = [job for job in self._waiting.get(session_id, ()) if job.job_id != job_id]
+            self._waiting[session_id] = remaining
 
     def _send_next(self, session_id: str) -> None:
         with self._lock:

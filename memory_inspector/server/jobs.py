@@ -131,9 +131,9 @@ class Jobs:
         """
         with self._lock:
             self._drop_old()
-            known = self._jobs.get(job_id)
-            if known is not None and known.error is None:
-                return known
+            running = self._jobs.get(job_id)
+            if running is not None and running.error is None:
+                return running
             job = Job(job_id)
             self._pool.submit(self._run, job, work, then)
             self._jobs[job_id] = job

@@ -83,13 +83,13 @@ class RecordingProxy:
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         # As it was sent: escapes reach the endpoint unchanged.
         sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
-        found = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
-        if found is None:
+        match = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
+        if match is None:
             await self.app(scope, receive, send)
             if scope["type"] == "lifespan" and self._client is not None:  # the server ends
                 await self._client.aclose()
             return
-        session_id, path, send = unquote(found[1]), found[2] or found[3], _sandboxed(send)
+        session_id, path, send = unquote(match[1]), match[2] or match[3], _sandboxed(send)
         if problem := forbidden(scope, self._host_allowed):
             await _refuse(send, 403, problem)
         elif not {".", ".."}.isdisjoint(re.split(r"[/\\]", unquote(path))):
@@ -208,13 +208,13 @@ class _Body:
 
     async def begin(self) -> bool:
         """Read as much as may be kept; return False if the agent hung up."""
-        kept = True
-        while self._more and kept:
+        stored = True
+        while self._more and stored:
             piece = await self._next()
             if piece is None:
                 return False
             self._first.append(piece)
-            kept = self._call.keep_request(piece)
+            stored = self._call.keep_request(piece)
         return True
 
     async def pieces(self) -> "AsyncIterator[bytes]":
@@ -260,14 +260,14 @@ class _Call:
 
     def keep_request(self, piece: bytes) -> bool:
         """Keep a piece for recording; return False if there is no room for the request."""
-        self._request = self._kept(self._request, "request", piece)
+        self._request = self._stored(self._request, "request", piece)
         return self._request is not None
 
     def keep(self, piece: bytes) -> None:
         """Keep a piece of the answer, if there is room."""
-        self._answer = self._kept(self._answer, "answer", piece)
+        self._answer = self._stored(self._answer, "answer", piece)
 
-    def _kept(self, pieces: list[bytes] | None, what: str, piece: bytes) -> list[bytes] | None:
+    def _stored(self, pieces: list[bytes] | None, what: str, piece: bytes) -> list[bytes] | None:
         if pieces is None:
             return None
         if self._sizes[what] + len(piece) > MAX_KEPT_BYTES or not self._room.take(len(piece)):
@@ -327,10 +327,10 @@ def _record(
     from memory_core.attach.recording import attach, record_exchange
     from memory_core.attach.wire import endpoint_of, read_exchange
 
-    found = endpoint_of(path)
-    if found is None or len(request) > MAX_KEPT_BYTES:
+    api = endpoint_of(path)
+    if api is None or len(request) > MAX_KEPT_BYTES:
         return
-    (endpoint, deployment), readable = found, None
+    (endpoint, deployment), readable = api, None
     try:
         try:
             readable = decompressed(request, coding, MAX_KEPT_BYTES)
@@ -355,7 +355,7 @@ def _passed_on(headers: "Iterable[tuple[bytes, bytes]]") -> list[tuple[bytes, by
     """Headers without those of the connection, which may name more of them, and without cookies."""
     pairs = list(headers)
     named = b",".join(value for name, value in pairs if name.lower() == b"connection").lower()
-    staying = _STAYING | {each.strip() for each in named.split(b",")}
+    staying = _STAYING | {header.strip() for header in named.split(b",")}
     return [pair for pair in pairs if pair[0].lower() not in staying]
 
 

@@ -201,8 +201,8 @@ class SpanReceiver:
                 waiting.error = error
         try:
             if read:
-                found = self._opened().store([export for _, export in read])
-                for (waiting, _), refused in zip(read, found, strict=True):
+                stored = self._opened().store([export for _, export in read])
+                for (waiting, _), refused in zip(read, stored, strict=True):
                     waiting.refused = refused
         except Exception as error:  # the same
             for waiting, _ in read:

@@ -107,7 +107,7 @@ class Card:
 
 
 def card(
-    standing: Standing,
+    shown: Standing,
     part: InPrompt | None,
     use: BlockUse,
     holding: Holding,
@@ -116,14 +116,14 @@ def card(
 ) -> Card:
     """Build the card of a block; `with_tools`: an agent may edit one of the session's blocks."""
     return Card(
-        name=standing.name,
-        kind=standing.kind,
-        size=_size(standing, part, use),
-        holds=_holds(standing, holding),
-        lines=" · ".join(_lines(standing, part, use, holding)),
-        states=(*_states(standing, part, use, holding), *_for_the_agent(standing, with_tools)),
+        name=shown.name,
+        kind=shown.kind,
+        size=_size(shown, part, use),
+        holds=_holds(shown, holding),
+        lines=" · ".join(_lines(shown, part, use, holding)),
+        states=(*_states(shown, part, use, holding), *_for_the_agent(shown, with_tools)),
         waiting=bool(holding.waiting),
-        waits_for=standing.waits_for,
+        waits_for=shown.waits_for,
     )
 
 
@@ -150,12 +150,12 @@ def strip(
     groups = [[name for name in group if name not in left_out] for group in order.groups]
     steps = [place(group) for group in groups if group]
     never = [name for name in order.never if name not in left_out]
-    said = []
+    sentences = []
     if steps:
-        said.append(":material/content_cut: cut first: " + " → ".join(steps))
+        sentences.append(":material/content_cut: cut first: " + " → ".join(steps))
     if never:
-        said.append(("never: " if steps else "never cut: ") + place(never))
-    line = " → ".join(said)
+        sentences.append(("never: " if steps else "never cut: ") + place(never))
+    line = " → ".join(sentences)
     if left_out:
         gone = " ".join(labelled(name, kinds.get(name, "custom"), mode) for name in priorities if name in left_out)
         line = f"{line} · off: {gone}" if line else f"off: {gone}"
@@ -181,22 +181,22 @@ def shown_sentences(text: str) -> list[tuple[str, Ref]]:
     >>> [said[-9:] for said, _ in shown_sentences("Ana likes jazz. " + "So on and " * 30 + "so on. The end.")]
     ['kes jazz.', 'nd So o …']
     """
-    found: list[tuple[str, Ref]] = []
+    shown_refs: list[tuple[str, Ref]] = []
     room = HELD_CHARACTERS
     for sentence in sentences(text):
         if room <= 0:
             break
-        said = sentence if len(sentence) <= room else f"{sentence[:room].rstrip()} …"
-        found.append((" ".join(said.split()), Ref.of("text", content_hash(sentence))))
+        shortened = sentence if len(sentence) <= room else f"{sentence[:room].rstrip()} …"
+        shown_refs.append((" ".join(shortened.split()), Ref.of("text", content_hash(sentence))))
         room -= len(sentence) + 1
-    return found
+    return shown_refs
 
 
 # -- what it holds ---------------------------------------------------------------------------------
 
 
-def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
-    if not standing.enabled:
+def _size(shown: Standing, part: InPrompt | None, use: BlockUse) -> str:
+    if not shown.enabled:
         return ":gray[off]"
     if part is None:
         return ":gray[not in this prompt]" if use.prompts else ":gray[in no prompt yet]"
@@ -205,19 +205,19 @@ def _size(standing: Standing, part: InPrompt | None, use: BlockUse) -> str:
     return f"**{tokens(part.granted)}** {'token' if part.granted == 1 else 'tokens'}"
 
 
-def _holds(standing: Standing, holding: Holding) -> str:
-    if standing.kind == "facts":
-        return _facts(holding, bool(standing.settings.get("accept_short_term_memory", True)))
-    if standing.kind == "vector":
-        return _turns(standing, holding)
-    if standing.kind == "graph":
+def _holds(shown: Standing, holding: Holding) -> str:
+    if shown.kind == "facts":
+        return _facts(holding, bool(shown.settings.get("accept_short_term_memory", True)))
+    if shown.kind == "vector":
+        return _turns(shown, holding)
+    if shown.kind == "graph":
         return _graph(holding)
-    text = standing.text or ""
+    text = shown.text or ""
     if text.startswith("\x01"):
         return "Images or files, given from Python."
     if text.strip():
         return clipped(text)
-    return kind_of(standing.kind).holds_nothing
+    return kind_of(shown.kind).holds_nothing
 
 
 def _facts(holding: Holding, learns: bool) -> str:
@@ -239,11 +239,11 @@ def _graph(holding: Holding) -> str:
     return f"{count(entities, 'entity')}, {count(relations.get('active', 0) + gone, 'relation')}{ended}.{newest}"
 
 
-def _turns(standing: Standing, holding: Holding) -> str:
-    unit = unit_of(standing.settings)
+def _turns(shown: Standing, holding: Holding) -> str:
+    unit = unit_of(shown.settings)
     if not holding.turns:
         return f"No {stored_plural(unit)} yet. {beginning(plural(unit))} are stored when they leave the queue."
-    whole = standing.settings.get("truncation") == "drop"
+    whole = shown.settings.get("truncation") == "drop"
     how = "all or none in a prompt" if whole else f"whole {plural(unit)} cut, lowest score first"
     return f"{stored(holding.turns, unit)}, {how}."
 
@@ -251,18 +251,18 @@ def _turns(standing: Standing, holding: Holding) -> str:
 # -- its numbers -----------------------------------------------------------------------------------
 
 
-def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
-    if part is not None and standing.enabled:
+def _lines(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[str]:
+    if part is not None and shown.enabled:
         yield f"{_share(part.granted, part.limit)} of the limit"
     written = use.last_write
-    if standing.fresh is not None:
-        yield f"{tokens(standing.text_tokens or 0)} of {tokens(int(standing.settings['max_tokens']))} tokens used"
-    if standing.kind == "static":
+    if shown.fresh is not None:
+        yield f"{tokens(shown.text_tokens or 0)} of {tokens(int(shown.settings['max_tokens']))} tokens used"
+    if shown.kind == "static":
         how = "written" if holding.texts == 1 else "edited"
         who = " by the agent" if written and written.actor == "agent" else ""
         yield f"{how} in turn {tokens(written.turn)}{who}" if written and written.turn else "unchanged since the start"
-        if standing.agent_edits:
-            yield characters_used(len(standing.text or ""), standing.settings.get("limit"))
+        if shown.agent_edits:
+            yield characters_used(len(shown.text or ""), shown.settings.get("limit"))
     elif written is None:
         yield "nothing written yet"
     else:
@@ -270,7 +270,7 @@ def _lines(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Ho
     if use.cut_in:
         last = f", last turn\N{NO-BREAK SPACE}{tokens(use.last_cut_turn)}" if use.last_cut_turn else ""
         yield f":red[cut in {tokens(use.cut_in)} of {count(use.prompts, 'prompt')}{last}]"
-    elif not standing.priority:
+    elif not shown.priority:
         yield "never cut"
     elif use.prompts:
         yield f"cut in none of {count(use.prompts, 'prompt')}"
@@ -281,20 +281,20 @@ def characters_used(used: int, limit: int | None) -> str:
     return count(used, "character") if limit is None else f"{tokens(used)} of {count(limit, 'character')}"
 
 
-def _for_the_agent(standing: Standing, with_tools: bool) -> Iterable[State]:
+def _for_the_agent(shown: Standing, with_tools: bool) -> Iterable[State]:
     """States on what the agent may do with the block, in a session where it may edit any."""
-    limit = standing.settings.get("limit")
-    if standing.agent_edits:
-        if limit is not None and len(standing.text or "") > limit:
+    limit = shown.settings.get("limit")
+    if shown.agent_edits:
+        if limit is not None and len(shown.text or "") > limit:
             yield State("block", "Above its limit: the agent can only shorten it.", "waiting")
-    elif with_tools and standing.kind == "static" and standing.enabled:
+    elif with_tools and shown.kind == "static" and shown.enabled:
         yield State("lock", "Read only for the agent.")
-    elif with_tools and standing.kind == "facts" and standing.enabled and not _is_given_messages(standing):
+    elif with_tools and shown.kind == "facts" and shown.enabled and not _is_given_messages(shown):
         yield State("archive", "The agent's archive: it writes here and searches it through tools.")
 
 
-def _is_given_messages(standing: Standing) -> bool:
-    return bool(standing.settings.get("accept_short_term_memory", True))
+def _is_given_messages(shown: Standing) -> bool:
+    return bool(shown.settings.get("accept_short_term_memory", True))
 
 
 def _share(granted: int, limit: int) -> str:
@@ -302,9 +302,9 @@ def _share(granted: int, limit: int) -> str:
     return "under 1\N{NO-BREAK SPACE}%" if granted and not percent else f"{percent}\N{NO-BREAK SPACE}%"
 
 
-def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
-    settings = standing.settings
-    if not standing.enabled:
+def _states(shown: Standing, part: InPrompt | None, use: BlockUse, holding: Holding) -> Iterable[State]:
+    settings = shown.settings
+    if not shown.enabled:
         yield State("toggle_off", "Off. It receives nothing and is not in the prompt.")
     if holding.waiting:
         given_up = f" {count(len(use.parked), 'delivery')} given up for now." if use.parked else ""
@@ -313,29 +313,29 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
         what = (
             f"{count(holding.waiting, 'flush')} not delivered" if flushes else f"{count(holding.waiting, 'delivery')}"
         )
-        model = f" Waits for {plain(short(standing.waits_for))}, which learns for it." if standing.waits_for else ""
+        model = f" Waits for {plain(short(shown.waits_for))}, which learns for it." if shown.waits_for else ""
         yield State("hourglass_top", f"Waiting: {what}.{given_up}{model or reason}", "waiting")
-    if not standing.made_here:
-        where = plain(short(standing.type, 60))
+    if not shown.made_here:
+        where = plain(short(shown.type, 60))
         yield State("extension_off", f"Could not be made here: this app has no working {where}. Shown as it last was.")
     if use.read_error:
         reason = plain(short(use.read_error, ERROR_CHARACTERS))
         yield State("error", f"Could not be read for the last prompt: {reason}", "loss")
-    if standing.text_ref and part is not None and standing.text_ref not in part.refs and standing.enabled:
-        size = f"{tokens(standing.text_tokens)} tokens" if standing.text_tokens is not None else "another size"
+    if shown.text_ref and part is not None and shown.text_ref not in part.refs and shown.enabled:
+        size = f"{tokens(shown.text_tokens)} tokens" if shown.text_tokens is not None else "another size"
         yield State("update", f"Edited since: {size} from the next prompt on.")
-    if standing.fresh is not None:
-        yield State("timelapse", f"{freshness_line(standing.fresh)}.")
-    if standing.sentences is not None and part is not None and standing.enabled and _written_since(standing, part):
-        yield State("update", f"Written since: {tokens(standing.text_tokens or 0)} tokens from the next prompt on.")
+    if shown.fresh is not None:
+        yield State("timelapse", f"{freshness_line(shown.fresh)}.")
+    if shown.sentences is not None and part is not None and shown.enabled and _written_since(shown, part):
+        yield State("update", f"Written since: {tokens(shown.text_tokens or 0)} tokens from the next prompt on.")
     most = settings.get("max_tokens")
-    if standing.fresh is not None and most is not None and (standing.text_tokens or 0) > most:
+    if shown.fresh is not None and most is not None and (shown.text_tokens or 0) > most:
         yield State("compress", "Above its limit: it is shortened when it is next written.", "waiting")
-    if standing.kind == "static":
+    if shown.kind == "static":
         return
     if not settings.get("accept_short_term_memory", True):
         yield State("input_circle", "Receives no flushed messages: it learns nothing more.")
-    if settings.get("truncation") == "drop" and standing.kind != "vector":
+    if settings.get("truncation") == "drop" and shown.kind != "vector":
         yield State("content_cut", "Dropped whole when it must be cut.")
     if settings.get("deliver_on") == "turn":
         yield State("speed", "Learns after every turn.")
@@ -343,7 +343,7 @@ def _states(standing: Standing, part: InPrompt | None, use: BlockUse, holding: H
         yield State("event", "Learns when the session ends.")
 
 
-def _written_since(standing: Standing, part: InPrompt) -> bool:
+def _written_since(shown: Standing, part: InPrompt) -> bool:
     """Tell whether a summary has changed since the prompt shown."""
-    now, then = standing.sentences or frozenset(), frozenset(part.refs)
+    now, then = shown.sentences or frozenset(), frozenset(part.refs)
     return not then <= now or (part.granted == part.asked and then != now)

@@ -55,15 +55,15 @@ def number_rows(event: Event, unit: str = TURN) -> list[Row]:
         return _search(event)
     if isinstance(event, ConfigurationChanged):
         return _settings(event.after, event.before)
-    given = {each.name: getattr(event, each.name) for each in fields(event)}
+    values = {field.name: getattr(event, field.name) for field in fields(event)}
     if isinstance(event, GraphCurated):
-        del given["number"]  # of the change set
+        del values["number"]  # of the change set
     rows = [
-        (label or beginning(stored_plural(unit)), written(given[name]))
+        (label or beginning(stored_plural(unit)), written(values[name]))
         for name, (label, written) in _LABELS.items()
-        if name in given and given[name] not in (None, "", ()) and not _is_hash(name, given[name])
+        if name in values and values[name] not in (None, "", ()) and not _is_hash(name, values[name])
     ]
-    settings = given.get("settings")
+    settings = values.get("settings")
     return rows + (_settings(settings, {}) if isinstance(settings, dict) else [])
 
 
@@ -183,7 +183,7 @@ _LABELS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
     "decision": ("Decided", lambda decision: DECISIONS.get(decision, decision)),
     "rule": ("Rule", rule_words),
     "decider": ("Decided by", _words),
-    "candidates": ("Compared with", lambda found: ", ".join(f"{score:.2f}" for _, score in found)),
+    "candidates": ("Compared with", lambda pairs: ", ".join(f"{score:.2f}" for _, score in pairs)),
     "topics": ("Topics", lambda topics: _words(", ".join(topics))),
     "what": ("What", _words),
     "number": ("Number", tokens),

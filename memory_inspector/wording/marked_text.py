@@ -79,11 +79,11 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
 
 def markdown(pieces: Sequence[Piece]) -> str:
     """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
-    said = ""
+    text_so_far = ""
     for before, piece in zip([None, *pieces], pieces, strict=False):
-        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and said[-1:] != " "
-        said += f"{' ' * apart}{_marked(piece)}"
-    return said.strip()
+        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and text_so_far[-1:] != " "
+        text_so_far += f"{' ' * apart}{_marked(piece)}"
+    return text_so_far.strip()
 
 
 def _marked(piece: Piece) -> str:
@@ -104,15 +104,15 @@ def _marked(piece: Piece) -> str:
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
     """Join neighbouring pieces with the same mark; drop empty ones."""
-    found: list[Piece] = []
+    result: list[Piece] = []
     for piece in pieces:
         if not piece.text:
             continue
-        if found and found[-1].mark == piece.mark:
-            found[-1] = Piece(found[-1].text + piece.text, piece.mark)
+        if result and result[-1].mark == piece.mark:
+            result[-1] = Piece(result[-1].text + piece.text, piece.mark)
         else:
-            found.append(piece)
-    return found
+            result.append(piece)
+    return result
 
 
 def _merged(spans: Iterable[Span], length: int) -> list[Span]:

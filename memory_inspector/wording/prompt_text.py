@@ -77,10 +77,10 @@ def headline(prompt: Prompt) -> str:
 
 def _lost(prompt: Prompt) -> list[tuple[PromptPart, int]]:
     """Parts that were cut, with the tokens they lost, in the order of the cuts."""
-    found: dict[str, tuple[PromptPart, int]] = {}
+    refs: dict[str, tuple[PromptPart, int]] = {}
     for cut in prompt.cuts:
-        found[cut.part.name] = (cut.part, found.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
-    return list(found.values())
+        refs[cut.part.name] = (cut.part, refs.get(cut.part.name, (cut.part, 0))[1] + cut.tokens)
+    return list(refs.values())
 
 
 def cut_title(number: int, cut: PromptCut) -> str:
@@ -205,10 +205,10 @@ def number_rows(prompt: Prompt) -> list[dict[str, Any]]:
     built = prompt.built
     rows = []
     for part in prompt.parts:
-        own = part.kind not in (QUEUE, PINNED)
+        is_block = part.kind not in (QUEUE, PINNED)
         rows.append(
             _number_row(
-                part.name if own else part_name(part),
+                part.name if is_block else part_name(part),
                 "–" if part.priority is None else str(part.priority),
                 part.asked,
                 part.granted,
@@ -302,7 +302,9 @@ def entry_words(entry: Entry) -> str:
         return "(These words were erased since.)"
     if len(entry.messages) > 1:
         lines = [
-            f"{_who(message)}: {words}" for message in entry.messages if (words := _said(message.content, message))
+            f"{_who(message)}: {words}"
+            for message in entry.messages
+            if (words := _message_words(message.content, message))
         ]
         return "\n".join(lines)
     return entry.words or "(no words)"
@@ -313,7 +315,7 @@ def _who(message: ChatMessage) -> str:
     return parse_message(message).speaker or str(message.role)
 
 
-def _said(content: str | None, message: Any) -> str:
+def _message_words(content: str | None, message: Any) -> str:
     calls = [f"{call.tool_name}({call.arguments})" for call in message.tool_calls]
     return "\n".join(part for part in [content or "", *calls] if part)
 
@@ -362,5 +364,5 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _listed(words: Iterable[str]) -> str:
-    found = list(words)
-    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    words_found = list(words)
+    return " and ".join([", ".join(words_found[:-1]), words_found[-1]] if len(words_found) > 1 else words_found)

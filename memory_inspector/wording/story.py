@@ -172,14 +172,14 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
     recalled = [describe(event, words) for event in last if event.candidates or event.elsewhere or event.degraded]
     cut = [one_cut(cut, recalls, words) for cut in built.cuts] if built is not None else []
     return {
-        "flushed": _told(values, words, RecipeChosen, FlushPlanned) + _told(values, words, QueueRecounted),
+        "flushed": _covered(values, words, RecipeChosen, FlushPlanned) + _covered(values, words, QueueRecounted),
         "learned": [
-            *_told(values, words, ToolCalled),
+            *_covered(values, words, ToolCalled),
             *_learned(values, words),
             *_related(values, words),
             *_deliveries(values, words),
         ],
-        "recalled": recalled + _told(values, words, BlockFailed) + _told(values, words, MemoryStripped)[:1],
+        "recalled": recalled + _covered(values, words, BlockFailed) + _covered(values, words, MemoryStripped)[:1],
         "cut": [*cut, *([too_large(built)] if built is not None and built.over_by else [])],
     }
 
@@ -199,7 +199,7 @@ def happened(events: Sequence[EventRecord]) -> frozenset[Stage]:
     return frozenset(stage for stage, did in in_stage.items() if did)
 
 
-def _told(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:
+def _covered(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:
     return [describe(event, words) for event in values if isinstance(event, kinds)]
 
 
@@ -222,24 +222,24 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     if again:
         lines.append(Line("check", "Already known", details=_named(again, words)))
     lines += _decided(values, words)
-    told = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
-    return lines + _told(values, words, *told)
+    covered = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
+    return lines + _covered(values, words, *covered)
 
 
 def _decided(values: Sequence[Event], words: Words) -> list[Line]:
     """Existing facts changed by decisions on new ones, summarised by decision."""
     lines = []
     for decision, says, icon in (("update", "Updated", "edit"), ("delete", "Ended", "history")):
-        known = [e.fact for e in values if isinstance(e, FactDecided) and e.decision == decision and e.fact is not None]
-        if known:
-            lines.append(Line(icon, f"{says} {count(len(known), 'fact')}", details=_named(known, words)))
+        facts = [e.fact for e in values if isinstance(e, FactDecided) and e.decision == decision and e.fact is not None]
+        if facts:
+            lines.append(Line(icon, f"{says} {count(len(facts), 'fact')}", details=_named(facts, words)))
     return lines
 
 
 def _related(values: Sequence[Event], words: Words) -> list[Line]:
     """Relations summarised: learned, added by hand, known before, ended."""
     added = [event for event in values if isinstance(event, RelationAdded)]
-    said = (
+    chapters = (
         ("hub", "Learned {}", [event.relation for event in added if event.origin != "written"]),
         ("edit", "Added {} by hand", [event.relation for event in added if event.origin == "written"]),
         ("check", "Already known", [event.relation for event in values if isinstance(event, RelationConfirmed)]),
@@ -248,13 +248,11 @@ def _related(values: Sequence[Event], words: Words) -> list[Line]:
     return [
         Line(
             icon,
-            says.format(count(len(set(found)), "relation")),
-            details=tuple(
-                words.relations.get(each, "a relation that was erased since") for each in dict.fromkeys(found)
-            ),
+            says.format(count(len(set(items)), "relation")),
+            details=tuple(words.relations.get(id, "a relation that was erased since") for id in dict.fromkeys(items)),
         )
-        for icon, says, found in said
-        if found
+        for icon, says, items in chapters
+        if items
     ]
 
 
@@ -265,16 +263,16 @@ def _named(facts: Sequence[int], words: Words) -> tuple[str, ...]:
 def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
     """Unfinished deliveries, by this turn's last event on each."""
     queued: dict[int, Line] = {}
-    said: dict[int, Line] = {}
+    lines: dict[int, Line] = {}
     for event in values:
         if isinstance(event, DeliveryQueued):
             queued[event.delivery] = still_learning(event)
-            said[event.delivery] = queued[event.delivery]
+            lines[event.delivery] = queued[event.delivery]
         elif isinstance(event, DeliveryFailed | DeliveryParked):
-            said |= dict.fromkeys(event.deliveries, describe(event, words))
+            lines |= dict.fromkeys(event.deliveries, describe(event, words))
         elif isinstance(event, DeliveryRetried):
-            said |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
-    return list(dict.fromkeys(line for delivery, line in said.items() if delivery in words.due))
+            lines |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
+    return list(dict.fromkeys(line for delivery, line in lines.items() if delivery in words.due))
 
 
 def _last_context(events: Sequence[EventRecord]) -> ContextBuilt | None:

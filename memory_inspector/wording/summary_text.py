@@ -31,8 +31,8 @@ class Freshness:
 
 def freshness_then(records: Iterable[EventRecord], block: str, latest: int) -> Freshness:
     """Freshness of a summary at the end of a log, or of the beginning of one."""
-    told = recorded_revisions(records, block)
-    return Freshness(told[-1].turn_covered or None if told else None, latest)
+    revisions = recorded_revisions(records, block)
+    return Freshness(revisions[-1].turn_covered or None if revisions else None, latest)
 
 
 def freshness_line(fresh: Freshness) -> str:
@@ -61,7 +61,7 @@ def by_whom(revision: SummaryRevision) -> str:
     return f"by {short(revision.summariser)}" if revision.summariser else "by the engine"
 
 
-def told(revision: SummaryRevision) -> str:
+def origin_line(revision: SummaryRevision) -> str:
     """Origin of a version, and what it covers."""
     parts = []
     if revision.restored is not None:
@@ -82,7 +82,7 @@ def lost_line(lost: Sequence[str]) -> str:
     """The names, numbers and dates that a version lost, by name."""
     if not lost:
         return ":gray[No name, number or date of the version before is missing.]"
-    named = ", ".join(f"~~{plain(short(each, NAMED_CHARACTERS))}~~" for each in lost[:NAMED])
+    named = ", ".join(f"~~{plain(short(name, NAMED_CHARACTERS))}~~" for name in lost[:NAMED])
     more = f" and {tokens(len(lost) - NAMED)} more" if len(lost) > NAMED else ""
     return f":red[:material/remove_circle: Lost: {named}{more}]"
 

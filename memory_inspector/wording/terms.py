@@ -80,20 +80,20 @@ def marked(text: str, *, names: Iterable[str] = (), smallest_first: bool = False
 
 def _piece(text: str) -> str:
     """`plain` for a part of a line: leading and trailing spaces are kept."""
-    told = plain(text)
-    return f"{' ' * (text[:1].isspace())}{told}{' ' * (bool(told) and text[-1:].isspace())}" if text else ""
+    escaped = plain(text)
+    return f"{' ' * (text[:1].isspace())}{escaped}{' ' * (bool(escaped) and text[-1:].isspace())}" if text else ""
 
 
 def _marked(text: str, safe: Callable[[str], str], link: Callable[[str, str], str], smallest_first: bool) -> str:
     parts, end, seen = [], 0, set()
-    for found in _WORD.finditer(text):
-        key = _SAID[found[0].lower()]
+    for match in _WORD.finditer(text):
+        key = _SAID[match[0].lower()]
         if key in seen:
             continue
         seen.add(key)
-        told = "priority_smallest" if key == "priority" and smallest_first else key
-        parts += [safe(text[end : found.start()]), link(told, found[0])]
-        end = found.end()
+        term = "priority_smallest" if key == "priority" and smallest_first else key
+        parts += [safe(text[end : match.start()]), link(term, match[0])]
+        end = match.end()
     return "".join([*parts, safe(text[end:])])
 
 

@@ -83,8 +83,8 @@ def chat_line(tool: str, arguments: Mapping[str, Any], result: str | None, *, re
         return Told(icon, f"Archived: {_flat(arguments.get('content', ''))}", wrote=True)
     if tool in _ICONS:
         where = "the conversation" if tool == "conversation_search" else "the archive"
-        found = result.splitlines()[0].rstrip(":.") if result else "Found nothing"
-        return Told(icon, f"Searched {where} for {_quoted(arguments, 'query')}. {found}")
+        first_line = result.splitlines()[0].rstrip(":.") if result else "Found nothing"
+        return Told(icon, f"Searched {where} for {_quoted(arguments, 'query')}. {first_line}")
     written = next((arguments[name] for name in ("content", "new_string", "new_memory") if name in arguments), "")
     return Told(icon, f"{done}: {_flat(written)}", wrote=True)
 
@@ -100,7 +100,7 @@ def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result:
         value = arguments.get(name)
         return count(len(value), "character") if isinstance(value, str) else "text"
 
-    said = {
+    sentences = {
         "core_memory_append": f"appended {size('content')} to {named}",
         "core_memory_replace": f"replaced {size('old_content')} in {named} by {size('new_content')}",
         "memory_insert": f"inserted {size('new_string')} into {named}",
@@ -109,7 +109,7 @@ def log_line(tool: str, block: str | None, arguments: Mapping[str, Any], result:
         "archival_memory_search": f"searched {named} for {_quoted(arguments, 'query')}",
         "conversation_search": f"searched the conversation for {_quoted(arguments, 'query')}",
     }
-    return Told(_ICONS.get(tool, "edit_note"), f"The agent {said.get(tool, 'called a tool')}")
+    return Told(_ICONS.get(tool, "edit_note"), f"The agent {sentences.get(tool, 'called a tool')}")
 
 
 def _flat(words: object, most: int = SHOWN) -> str:

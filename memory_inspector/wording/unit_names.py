@@ -22,8 +22,8 @@ def units(memory: Memory) -> dict[str, str]:
 
 def common(units: Iterable[str]) -> str:
     """Common unit of several blocks."""
-    found = set(units)
-    return found.pop() if len(found) == 1 else TURN
+    names = set(units)
+    return names.pop() if len(names) == 1 else TURN
 
 
 def stored(n: int, unit: str) -> str:
@@ -49,16 +49,16 @@ def beginning(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
-def by_score(found: Sequence[tuple[str, float | None]]) -> str:
+def by_score(scored: Sequence[tuple[str, float | None]]) -> str:
     """Units cut from one search, lowest score first: `turn 3, turn 4 (scores not recorded), turn 9 (0.31)`.
 
     Only the best candidates of a search are recorded with their scores, so those without one come first.
     """
-    known = sorted(((name, score) for name, score in found if score is not None), key=lambda each: each[1])
-    unknown = [name for name, score in found if score is None]
+    sorted_pairs = sorted(((name, score) for name, score in scored if score is not None), key=lambda pair: pair[1])
+    unknown = [name for name, score in scored if score is None]
     scores = "scores" if len(unknown) > 1 else "score"
-    told = [f"{', '.join(unknown)} ({scores} not recorded)"] if unknown else []
-    return ", ".join([*told, *(f"{name} ({score:.2f})" for name, score in known)])
+    parts = [f"{', '.join(unknown)} ({scores} not recorded)"] if unknown else []
+    return ", ".join([*parts, *(f"{name} ({score:.2f})" for name, score in sorted_pairs)])
 
 
 def score_note(score: float | None) -> str:

@@ -750,7 +750,7 @@ def table():
         from ui.tab.services import engine
 
         desk = Desk(memory=engine().open("demo"), block="Facts", rows=())
-        if fact_tab.kept(desk.place, "table") is None:
+        if fact_tab.remembered(desk.place, "table") is None:
             grid.open_table(desk)
         else:
             grid.table_dialog(desk)

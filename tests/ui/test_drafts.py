@@ -4,7 +4,7 @@ import pytest
 
 from ui.blocks import editor
 from ui.parts import drafts
-from ui.parts.drafts import Draft, draft, forget, keep_draft, kept, leave
+from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 
 
 @pytest.fixture(autouse=True)
@@ -17,9 +17,9 @@ def session_state(monkeypatch):
 def test_a_drawer_that_was_left_still_takes_what_was_typed_last_and_begins_anew_when_it_is_opened_again():
     draft("edit", "box", Draft(3))
     leave()
-    assert kept("edit").revision == 3
+    assert open_draft("edit").revision == 3
     assert draft("edit", "box", Draft(4)) == Draft(4)
-    assert kept("edit") == Draft(4)
+    assert open_draft("edit") == Draft(4)
 
 
 @pytest.mark.parametrize("drawn", [False, True])
@@ -28,11 +28,11 @@ def test_one_that_was_saved_or_discarded_takes_nothing_more_whether_it_was_drawn
     keep_draft("edit", Draft(3, saved=True))
     if drawn:
         forget("edit")
-    assert kept("edit") is None
+    assert open_draft("edit") is None
 
 
 def test_keys_that_come_after_a_text_was_saved_and_a_second_click_on_save_do_nothing(monkeypatch):
     monkeypatch.setattr(editor, "engine", lambda: pytest.fail("there is nothing to keep or to save"))
     editor._keep_unsaved("s", "rules")
     editor._save("s", "rules", "edit_s_rules", "blocks__edit_s_rules_text")
-    assert kept("edit_s_rules") is None
+    assert open_draft("edit_s_rules") is None

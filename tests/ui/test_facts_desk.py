@@ -23,8 +23,8 @@ from memory_inspector.reading.fact_rows import (
     Row,
     Wanted,
     chips,
-    found,
     in_view,
+    matching_rows,
     nothing_found,
     opening,
     picked_now,
@@ -91,8 +91,8 @@ def test_each_view_lists_its_states_and_says_how_many():
 
 
 def test_a_search_wants_every_word_in_any_order_and_case():
-    assert ids(found(ROWS, Wanted(words="NUTS ana"), now=0)) == [1]
-    assert ids(found(ROWS, Wanted(words="sam boat"), now=0)) == []
+    assert ids(matching_rows(ROWS, Wanted(words="NUTS ana"), now=0)) == [1]
+    assert ids(matching_rows(ROWS, Wanted(words="sam boat"), now=0)) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_search_wants_every_word_in_any_order_and_case():
     ],
 )
 def test_each_filter_leaves_what_it_asks_for(wanted, expected):
-    assert ids(found(ROWS, wanted, now=3_750)) == expected
+    assert ids(matching_rows(ROWS, wanted, now=3_750)) == expected
 
 
 def test_filters_that_are_set_are_counted_without_the_search():

@@ -23,8 +23,8 @@ from memory_inspector.reading.graph_text import (
     number_rows,
     opening,
     relation_words,
-    said,
-    standing,
+    source_line,
+    state_line,
     way,
 )
 from memory_inspector.wording.block_card_text import Standing, card
@@ -190,10 +190,10 @@ def test_the_page_opens_with_how_large_the_graph_is():
 
 
 def test_a_relation_says_whether_it_holds_and_what_replaced_it():
-    assert standing(FAMILY, FAMILY.relations[1]) == "holds now"
-    assert standing(FAMILY, FAMILY.relations[2]) == "ended in turn 9, replaced by Porto"
-    assert standing(FAMILY, FAMILY.relations[7]) == "removed"
-    assert standing(FAMILY, relation(9, ANA, "at", RUI, "ended", ended_by=5)) == (
+    assert state_line(FAMILY, FAMILY.relations[1]) == "holds now"
+    assert state_line(FAMILY, FAMILY.relations[2]) == "ended in turn 9, replaced by Porto"
+    assert state_line(FAMILY, FAMILY.relations[7]) == "removed"
+    assert state_line(FAMILY, relation(9, ANA, "at", RUI, "ended", ended_by=5)) == (
         "ended, replaced by Rui → allergic to → fish"
     )
 
@@ -212,7 +212,7 @@ def test_a_relation_says_whether_it_holds_and_what_replaced_it():
 )
 def test_a_relation_says_who_said_it_and_when(values, heard, words):
     turn = values.pop("turn", 3)
-    assert said(relation(1, ANA, "knows", RUI, turn=turn, **values), heard, session_id="s") == words
+    assert source_line(relation(1, ANA, "knows", RUI, turn=turn, **values), heard, session_id="s") == words
 
 
 def test_an_entity_is_known_by_its_names_its_type_and_how_often_it_was_mentioned():

@@ -27,7 +27,7 @@ from memory_inspector.figures.recipe_figure import bars_figure, lines_figure
 from memory_inspector.palette import DARK, LIGHT
 from memory_inspector.reading.fact_decisions import decisions_of, refusals, rows, score_of, summed, why
 from memory_inspector.reading.fact_history import steps
-from memory_inspector.reading.fact_rows import Row, Wanted, categories_count, found, topics_count, view_labels
+from memory_inspector.reading.fact_rows import Row, Wanted, categories_count, matching_rows, topics_count, view_labels
 from memory_inspector.reading.recipe_rows import (
     NO_RECIPE,
     PartShown,
@@ -342,7 +342,7 @@ LABELLED = (
     ],
 )
 def test_facts_are_filtered_by_category_and_topic(wanted, ids):
-    assert [row.id for row in found(LABELLED, wanted, now=0)] == ids
+    assert [row.id for row in matching_rows(LABELLED, wanted, now=0)] == ids
     assert wanted.filters == bool(wanted.categories) + bool(wanted.topics)
 
 

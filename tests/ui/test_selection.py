@@ -11,8 +11,8 @@ names = st.sampled_from(NAMES)
 turns = st.sampled_from([None, "3", "7"])
 
 
-def run(shown, asked, cause="person", *, written=None, left=(), existing=NAMES):
-    return decide(shown, asked, cause, written=written or shown or Link(), left=left, existing=existing)
+def run(shown, asked, cause="person", *, written=None, earlier=(), existing=NAMES):
+    return decide(shown, asked, cause, written=written or shown or Link(), earlier=earlier, existing=existing)
 
 
 def test_a_first_run_shows_what_its_address_names_or_else_the_first_session():
@@ -60,7 +60,7 @@ class OneTab(RuleBasedStateMachine):
             self.browser,
             cause,
             written=self.state.link,
-            left=self.state.left(self.now),
+            earlier=self.state.earlier(self.now),
             existing=self.existing,
         )
         if self.wanted.session not in self.existing:

@@ -17,8 +17,8 @@ from memory_inspector.wording.summary_text import (
     freshness_line,
     freshness_then,
     lost_line,
+    origin_line,
     sentence_refs,
-    told,
 )
 
 BEHIND = Freshness(31, 35)
@@ -105,7 +105,7 @@ def test_what_a_version_lost_is_named_and_harmless():
 )
 def test_a_version_tells_whose_words_it_is_and_how_it_came_to_be(version, who, how):
     assert by_whom(version) == who
-    assert told(version).replace("\\", "") == (f":gray[{how}]" if how else "")
+    assert origin_line(version).replace("\\", "") == (f":gray[{how}]" if how else "")
 
 
 def test_a_rewriting_says_first_what_it_will_read_and_call():

@@ -86,7 +86,7 @@ WORDS = Words(
     facts={1: NUTS, 2: PORTO, 3: LISBON},
     turns={7: 2},
     previews={7: "Careful with dessert"},
-    said={
+    texts={
         "m": "Careful with dessert, Ana is allergic to nuts",
         "old": PORTO,
         "new": LISBON,
@@ -500,8 +500,8 @@ def test_what_a_block_stores_as_one_is_called_by_its_name(event, unit, text):
 
 def test_a_models_own_words_on_what_it_skipped_are_details_of_the_sentence():
     event = NothingLearned("Facts", "gpt-4o-mini", (("model_found_none", ((2, 2),), None, "h"),))
-    assert describe(event, replace(WORDS, said={"h": "only a greeting"})).details == ("only a greeting",)
-    assert describe(event, replace(WORDS, said={})).details == ("erased words",)
+    assert describe(event, replace(WORDS, texts={"h": "only a greeting"})).details == ("only a greeting",)
+    assert describe(event, replace(WORDS, texts={})).details == ("erased words",)
     assert event.bookkeeping
     known = NothingLearned("Facts", "offline rules", (("known", ((4, 4),), 7, ""),))
     assert describe(known, replace(WORDS, facts={7: "Ana is allergic to nuts"})).details == ("Ana is allergic to nuts",)

@@ -106,7 +106,7 @@ def test_the_log_tells_how_much_went_where(memory):
     tools.call(append("and on" * 9))
     done, refused = (record.event for record in memory.events(kinds=("tool_called",)))
     said = memory.log.texts(key for event in (done, refused) for key in (event.arguments, event.result))
-    words = Words({}, {}, {}, said=said)
+    words = Words({}, {}, {}, texts=said)
     assert describe(done, words) == Line("edit_note", "The agent appended 27 characters to Human")
     assert describe(refused, words) == Line(
         "block",
@@ -131,7 +131,7 @@ def test_a_turn_tells_its_edits_and_counts_what_was_written(memory):
     assert Summary(edited=2, flushed=4).in_short(3) == "Turn 3 · edited 2 times · flushed 4 messages"
     events = [record.event for record in records if isinstance(record.event, ToolCalled)]
     said = memory.log.texts(key for event in events for key in (event.arguments, event.result))
-    lines = [line.text for line in story(records, Words({}, {}, {}, said=said))]
+    lines = [line.text for line in story(records, Words({}, {}, {}, texts=said))]
     assert lines[:2] == ["The agent appended 18 characters to Human", "The agent searched the conversation for “Porto”"]
     assert lines[2].startswith("Refused what the agent wanted to do to its memory: There is no tool “memory_wipe”")
 

@@ -98,7 +98,7 @@ def _picked(stores: Mapping[str, Store]) -> Store:
     if len(stores) == 1:
         return next(iter(stores.values()))
     name = st.segmented_control(
-        "Store", list(stores), default=next(iter(stores)), format_func=lambda each: plain(short(each, 40)),
+        "Store", list(stores), default=next(iter(stores)), format_func=lambda option: plain(short(option, 40)),
         required=True, key="stores__store", label_visibility="collapsed",
     )  # fmt: skip
     return stores.get(str(name)) or next(iter(stores.values()))
@@ -118,7 +118,7 @@ def _draw_notes(store: Store) -> None:
     if store.deleted is not None:
         notes.append(f":orange[The store was deleted in turn {tokens(store.deleted.turn)}.]")
     if store.searches and store.never_found:
-        ids = [plain(short(each.id)) for each in store.never_found if each.id is not None][:NAMED]
+        ids = [plain(short(record.id)) for record in store.never_found if record.id is not None][:NAMED]
         which = f": {', '.join(ids)}{' …' * (len(store.never_found) > len(ids))}" if ids else ""
         notes.append(f"**{count(len(store.never_found), 'record')}** never found by a search{which}.")
     if store.unanswered:
@@ -165,8 +165,8 @@ def _draw_record(record: StoreRecord, words: WordsOf) -> None:
         if not writes:
             st.text(words(record.found_words))
         _draw_reads(record, words)
-        if record.words is not None and (said := words(record.words)) != "(erased)":
-            nav.follow_link(" ".join(said.split()), ":small[Where did it go?]")
+        if record.words is not None and (text := words(record.words)) != "(erased)":
+            nav.follow_link(" ".join(text.split()), ":small[Where did it go?]")
 
 
 def _draw_write(number: int, version: RecordVersion, before: RecordVersion | None, words: WordsOf) -> None:
@@ -193,11 +193,11 @@ def _draw_reads(record: StoreRecord, words: WordsOf) -> None:
     if not record.found:
         st.markdown(":small[:gray[No search returned it.]]")
         return
-    found = record.found[::-1]
-    said = [
+    searches = record.found[::-1]
+    sentences = [
         f":gray[turn {tokens(search.turn)}] “{plain(short(words(getattr(search.event, 'query', None)), 80))}”"
-        for search in found[:READS]
+        for search in searches[:READS]
     ]
-    said += [f"and {tokens(len(found) - READS)} before them"] if len(found) > READS else []
-    lines = "  \n".join([f"**Found by {count(len(found), 'search')}**", *said])
+    sentences += [f"and {tokens(len(searches) - READS)} before them"] if len(searches) > READS else []
+    lines = "  \n".join([f"**Found by {count(len(searches), 'search')}**", *sentences])
     st.markdown(f":small[{lines}]")

@@ -83,11 +83,11 @@ GIVE = Change(
 
 def changes_for(kind: str, settings: Mapping[str, Any]) -> tuple[Change, ...]:
     """Changes by one click that apply to a block with these settings."""
-    found = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
+    actions = [TURN_OFF if settings.get("enabled", True) else TURN_ON]
     if kind_of(kind).learns:
-        found.append(TRIM if settings.get("truncation") == "drop" else DROP)
-        found.append(STOP if settings.get("accept_short_term_memory", True) else GIVE)
-    return tuple(found)
+        actions.append(TRIM if settings.get("truncation") == "drop" else DROP)
+        actions.append(STOP if settings.get("accept_short_term_memory", True) else GIVE)
+    return tuple(actions)
 
 
 @st.dialog("Change block", width=440, position="right", icon=":material/tune:", on_dismiss="rerun")
@@ -140,7 +140,7 @@ def _take_back(session_id: str, name: str, before: Mapping[str, Any], after: Map
 def settings_of_dialog(session_id: str, name: str) -> None:
     """Edit the settings of a block's kind, with a preview of the next prompt."""
     memory = engine().open(session_id)
-    attached = next((each for each in memory.blocks if each.name == name), None)
+    attached = next((block for block in memory.blocks if block.name == name), None)
     if attached is None:
         st.warning("This block was removed elsewhere.")
         return
@@ -237,5 +237,7 @@ def _apply(session_id: str, name: str, drawer: Drawer) -> Done:
         return NOTHING
     before = {setting: drawer.opened[setting] for setting in changed}
     engine().open(session_id).blocks.configure_all({name: changed}, opened={name: before})
-    said = listed([setting_words(setting, changed[setting], before[setting], begun=True) for setting in changed])
-    return f"{short(name)}: {said}.", partial(_take_back, session_id, name, before, changed)
+    changes_listed = listed(
+        [setting_words(setting, changed[setting], before[setting], begun=True) for setting in changed]
+    )
+    return f"{short(name)}: {changes_listed}.", partial(_take_back, session_id, name, before, changed)

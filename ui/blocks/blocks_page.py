@@ -73,12 +73,12 @@ def _draw(view: View) -> Drawer | None:
     if not standings:
         return _empty(view)
     config = view.history.config_at(view.position) if view.past else view.memory.session.config
-    priorities = {standing.name: standing.priority for standing in standings}
+    priorities = {shown.name: shown.priority for shown in standings}
     order = cut_order(priorities, config.truncation_order)
     drawer = _head(view, standings, order, priorities)
     usage = view.memory.log.usage(view.position if view.past else None)
-    by_name = {standing.name: standing for standing in standings}
-    with_tools = any(standing.agent_edits for standing in standings)
+    by_name = {shown.name: shown for shown in standings}
+    with_tools = any(shown.agent_edits for shown in standings)
     cards = [
         card(
             by_name[name],
@@ -90,9 +90,9 @@ def _draw(view: View) -> Drawer | None:
         for name in card_order(order)
     ]
     for start in range(0, len(cards), 2):
-        for column, each in zip(st.columns(2, gap="medium"), cards[start : start + 2], strict=False):
+        for column, drawn in zip(st.columns(2, gap="medium"), cards[start : start + 2], strict=False):
             with column:
-                drawer = _card(view, each, by_name[each.name]) or drawer
+                drawer = _card(view, drawn, by_name[drawn.name]) or drawer
     return drawer
 
 
@@ -214,8 +214,8 @@ def _empty(view: View) -> Drawer | None:
 def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities: Mapping[str, int]) -> Drawer | None:
     """Draw the cutting order and the buttons to change it or to add a block."""
     session_id = view.memory.session_id
-    kinds = {standing.name: standing.kind for standing in standings}
-    off = [standing.name for standing in standings if not standing.enabled]
+    kinds = {shown.name: shown.kind for shown in standings}
+    off = [shown.name for shown in standings if not shown.enabled]
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", key="blocks__head"
     ):
@@ -235,47 +235,50 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
     return partial(add_dialog, session_id) if adding else None
 
 
-def _card(view: View, each: Card, standing: Standing) -> Drawer | None:
-    with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{each.name}"):
+def _card(view: View, card: Card, shown: Standing) -> Drawer | None:
+    with st.container(border=True, height="stretch", gap="small", key=f"blocks__card_{card.name}"):
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
-            title = f"{square(each.kind, mode())}\N{NO-BREAK SPACE}{plain(short(each.name))}"
-            sort = kind_of(each.kind).label
-            beside = f"  :small[:gray[{sort}]]" if sort.lower() != each.name.lower() else ""
+            title = f"{square(card.kind, mode())}\N{NO-BREAK SPACE}{plain(short(card.name))}"
+            sort = kind_of(card.kind).label
+            beside = f"  :small[:gray[{sort}]]" if sort.lower() != card.name.lower() else ""
             heading(title, beside, width="stretch")
-            st.markdown(each.size, width="content")
-        _holds(view, each, standing)
+            st.markdown(card.size, width="content")
+        _holds(view, card, shown)
         with st.container(gap="xxsmall"):
-            st.markdown(f":small[:gray[{each.lines}]]")
-            said = rewriting(view.memory.session_id, each.name) if each.kind == "summary" and not view.past else None
-            if said:
-                st.markdown(f":small[{said}]")
-            for line in each.states:
+            st.markdown(f":small[:gray[{card.lines}]]")
+            rewriting_now = (
+                rewriting(view.memory.session_id, card.name) if card.kind == "summary" and not view.past else None
+            )
+            if rewriting_now:
+                st.markdown(f":small[{rewriting_now}]")
+            for line in card.states:
                 st.markdown(f":small[{_TONES[line.tone].format(f':material/{line.icon}: {line.says}')}]")
-        if each.kind == "facts" and standing.made_here and standing.enabled and not view.past:
-            effect = view.memory.facts.desk(each.name).limit_effect()
-            draw_limit(view.memory, each.name, effect, key=f"blocks_{each.name}", changeable=not view.read_only)
-        if view.read_only and kind_of(each.kind).page is None and not _shows_versions(view, each):
+        if card.kind == "facts" and shown.made_here and shown.enabled and not view.past:
+            effect = view.memory.facts.desk(card.name).limit_effect()
+            draw_limit(view.memory, card.name, effect, key=f"blocks_{card.name}", changeable=not view.read_only)
+        if view.read_only and kind_of(card.kind).page is None and not _shows_versions(view, card):
             return None
         with st.container(horizontal=True, gap="small"):
-            return _actions(view, each, standing)
+            return _actions(view, card, shown)
 
 
-def _holds(view: View, each: Card, standing: Standing) -> None:
+def _holds(view: View, card: Card, shown: Standing) -> None:
     """Draw a block's contents; those missing in the prompt shown are struck through, as a whole or piece by piece."""
-    past = next((block for block in view.history.blocks_at(view.position) if block.name == each.name), None)
-    without = view.effects.without(each.name)
+    past = next((block for block in view.history.blocks_at(view.position) if block.name == card.name), None)
+    without = view.effects.without(card.name)
     whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
     whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
-    if (
-        each.kind == "summary" and standing.text
-    ):  # of a new version, what the prompt's version said too is in the prompt
-        between, held = " ", [(said, view.effects.of(ref) or whole) for said, ref in shown_sentences(standing.text)]
+    if card.kind == "summary" and shown.text:  # of a new version, what the prompt's version said too is in the prompt
+        between, held = (
+            " ",
+            [(sentence, view.effects.of(ref) or whole) for sentence, ref in shown_sentences(shown.text)],
+        )
     else:
-        between, held = "  \n", [(line, whole) for line in each.holds.splitlines() if line.strip()]
+        between, held = "  \n", [(line, whole) for line in card.holds.splitlines() if line.strip()]
     if marked := [effect for _, effect in held if effect is not None and not effect.shown]:
-        st.markdown(between.join(struck(said, effect) for said, effect in held), help=plain(reason(marked[0])))
+        st.markdown(between.join(struck(sentence, effect) for sentence, effect in held), help=plain(reason(marked[0])))
     else:
-        st.text(each.holds)
+        st.text(card.holds)
     pieces = [effect for effect in without if effect.stage.rule not in AWAY]
     if pieces and (whole is None or whole.shown):
         with st.container(gap="xxsmall"):
@@ -283,48 +286,48 @@ def _holds(view: View, each: Card, standing: Standing) -> None:
             draw_without(pieces, partial(view.memory.trace.words, upto=view.position), most=PIECES)
 
 
-def _actions(view: View, each: Card, standing: Standing) -> Drawer | None:
-    session_id, name = view.memory.session_id, each.name
-    page = kind_of(each.kind).page
+def _actions(view: View, card: Card, shown: Standing) -> Drawer | None:
+    session_id, name = view.memory.session_id, card.name
+    page = kind_of(card.kind).page
     if page is not None and st.button("Open", key=f"blocks__open_{name}"):
         nav.go(page)
-    if _shows_versions(view, each) and st.button("History", key=f"blocks__history_{name}"):
+    if _shows_versions(view, card) and st.button("History", key=f"blocks__history_{name}"):
         return partial(history_dialog, session_id, name)
     if view.read_only:
         return None
-    editing = each.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
-    if each.waiting:
+    editing = card.kind in WITH_TEXT and st.button("Edit", key=f"blocks__edit_{name}")
+    if card.waiting:
         here = (
             "rules"
             if view.memory.session.services.extractor.offline
             else short(view.memory.session.services.extractor.name)
         )
         st.button(
-            "Try now" if each.waits_for is None else f"Learn with {plain(here)} instead",
+            "Try now" if card.waits_for is None else f"Learn with {plain(here)} instead",
             key=f"blocks__try_{name}",
             icon=":material/refresh:",
             disabled=view.running is not None,
             on_click=_deliver,
             args=(session_id, name),
-            help=each.waits_for and "For this block, until your program opens the session again.",
+            help=card.waits_for and "For this block, until your program opens the session again.",
         )
-    chosen = _menu(view, standing)
+    chosen = _menu(view, shown)
     return partial(edit_dialog, session_id, name) if editing else chosen
 
 
-def _shows_versions(view: View, each: Card) -> bool:
+def _shows_versions(view: View, card: Card) -> bool:
     """Tell whether a read-only block has versions to look at: those of its store."""
-    return view.attached and view.turn is None and each.kind in WITH_TEXT
+    return view.attached and view.turn is None and card.kind in WITH_TEXT
 
 
-def _menu(view: View, standing: Standing) -> Drawer | None:
+def _menu(view: View, shown: Standing) -> Drawer | None:
     """Draw the menu of further actions on a block."""
-    session_id, name = view.memory.session_id, standing.name
-    changes = {change.says: change for change in changes_for(standing.kind, standing.settings)}
-    first = ["History"] if standing.kind in WITH_TEXT else []
-    if standing.kind == "summary":
+    session_id, name = view.memory.session_id, shown.name
+    changes = {change.says: change for change in changes_for(shown.kind, shown.settings)}
+    first = ["History"] if shown.kind in WITH_TEXT else []
+    if shown.kind == "summary":
         first.append(REWRITE)
-    if fields_of(standing.kind, has_user=view.memory.session.user_id is not None):
+    if fields_of(shown.kind, has_user=view.memory.session.user_id is not None):
         first.append("Settings")
     chosen = st.menu_button(
         "More",

@@ -20,7 +20,7 @@ from memory_inspector.wording.unit_names import stored, unit_of
 from ui.blocks.versions import draw_difference, draw_versions, restore, text_block
 from ui.parts import toasts
 from ui.parts.components import closing_button, drawer_actions, error_inside, give_while_typing, limits
-from ui.parts.drafts import Draft, draft, forget, keep_draft, kept, leave
+from ui.parts.drafts import Draft, draft, forget, keep_draft, leave, open_draft
 from ui.parts.drawer import Done, Drawer
 from ui.parts.effect import draw_effect
 from ui.tab import state
@@ -78,8 +78,8 @@ def edit_dialog(session_id: str, name: str) -> None:
         engine().unsaved.forget(_place(session_id, name))
     if opened.problem is not None:
         place.error(plain(opened.problem))
-    elif opened.said is not None:
-        place.success(plain(opened.said), icon=":material/check:")
+    elif opened.message is not None:
+        place.success(plain(opened.message), icon=":material/check:")
     elif opened.since is not None and text != current:
         place.markdown(f":small[:material/edit_note: Your draft, {ago(opened.since, time.time())}. It is not saved.]")
     if opened.conflict:
@@ -112,7 +112,7 @@ def _place(session_id: str, name: str) -> Place:
 def _keep_unsaved(session_id: str, name: str) -> None:
     """Keep the typed text when the dialog is closed."""
     key = f"edit_{session_id}_{name}"
-    if opened := kept(key):
+    if opened := open_draft(key):
         text = str(st.session_state[f"blocks__{key}_text"])
         engine().unsaved.keep(_place(session_id, name), text, opened.revision)
 
@@ -130,7 +130,7 @@ def _conflict(key: str, box: str, theirs: str, revision: int) -> None:
 
 
 def _save(session_id: str, name: str, key: str, box: str) -> None:
-    text, opened = str(st.session_state.get(box, "")), kept(key)
+    text, opened = str(st.session_state.get(box, "")), open_draft(key)
     if opened is None:
         return
     try:
@@ -162,7 +162,7 @@ def _keep_editing(key: str, theirs: str, revision: int) -> None:
 
 
 def _take_mine(key: str, box: str) -> None:
-    opened = kept(key)
+    opened = open_draft(key)
     if opened is None:
         return
     theirs = str(st.session_state.get(box, ""))
@@ -180,8 +180,8 @@ def add_dialog(session_id: str, kind: str | None = None) -> None:
     memory = engine().open(session_id)
     offered = kinds(plugins())
     begun: dict[str, Any] = {"kind": "static", "name": "", "text": ""}
-    for each in offered.values():
-        begun |= {f"priority_{each.key}": each.priority, f"fill_{each.key}": True}
+    for field in offered.values():
+        begun |= {f"priority_{field.key}": field.priority, f"fill_{field.key}": True}
     drawer = Drawer("blocks__add_", ("add_block", session_id), begun)
     if kind is not None:
         st.session_state.setdefault(drawer.widget("kind"), kind)
@@ -269,11 +269,11 @@ def _possible(memory: Memory, kind: Kind, name: str, priority: int, text: str, t
 
 
 def _add(session_id: str, kind: Kind, suggested: str, drawer: Drawer) -> Done:
-    given = drawer.chosen()
-    name = given["name"].strip() or suggested
-    fill = given.get(f"fill_{kind.key}", False)
+    values = drawer.chosen()
+    name = values["name"].strip() or suggested
+    fill = values.get(f"fill_{kind.key}", False)
     memory = engine().open(session_id, services_for(chosen_model()))
-    memory.blocks.add(make(kind, name, int(given[f"priority_{kind.key}"]), given.get("text", "")))
+    memory.blocks.add(make(kind, name, int(values[f"priority_{kind.key}"]), values.get("text", "")))
     if fill:
         memory.blocks.fill(name, wait=False)
     # Only a static block can be removed without losing something learned meanwhile.
@@ -329,7 +329,7 @@ def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
         NotFoundError: there is no such block.
     """
     holding, archived = memory.blocks.holding(name), memory.session.status().archived_messages
-    attached = next(each for each in memory.blocks if each.name == name)
+    attached = next(block for block in memory.blocks if block.name == name)
     goes, stays = ["its settings"], []
     if attached.kind in WITH_TEXT:
         goes.append(f"its text with {count(holding.texts, 'version')}")
@@ -354,10 +354,10 @@ def gone_and_left(memory: Memory, name: str) -> tuple[list[str], list[str]]:
 def _remove(session_id: str, name: str) -> None:
     try:
         memory = engine().open(session_id)
-        gone, left = gone_and_left(memory, name)
+        gone, remaining = gone_and_left(memory, name)
         memory.blocks.remove(name)
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
-        stays = f" Kept: {listed(left)}." if left else ""
+        stays = f" Kept: {listed(remaining)}." if remaining else ""
         toasts.done(f"Removed {short(name)}. Deleted: {listed(gone)}.{stays}")

@@ -45,7 +45,7 @@ def order_dialog(session_id: str) -> None:
     if len(set(planned.values()) - {0}) < sum(1 for number in planned.values() if number):
         st.markdown(":small[:gray[Of blocks with the same number, the first in the prompt is cut first.]]")
     if reordered:
-        in_prompt = ", ".join(plain(short(each)) for each in order)
+        in_prompt = ", ".join(plain(short(block)) for block in order)
         st.markdown(f":small[In the prompt: {in_prompt}.]")
     possible = not changed or draw_effect(memory, blocks={name: {"priority": n} for name, n in changed.items()})
     dirty = bool(changed or reordered)
@@ -104,12 +104,12 @@ def _draw_rows(drawer: Drawer, names: list[str], kinds: Mapping[str, str], trunc
         )
 
 
-def _ordered(names: list[str], at: Mapping[str, int], given: Mapping[str, int]) -> list[str]:
+def _ordered(names: list[str], at: Mapping[str, int], priorities: Mapping[str, int]) -> list[str]:
     """Blocks ordered by their new places; a moved block precedes the one whose place it takes."""
 
     def rank(name: str) -> tuple[float, int]:
-        moved = given[name] - at[name]
-        return given[name] - (0.5 if moved < 0 else 0) + (0.5 if moved > 0 else 0), at[name]
+        moved = priorities[name] - at[name]
+        return priorities[name] - (0.5 if moved < 0 else 0) + (0.5 if moved > 0 else 0), at[name]
 
     return sorted(names, key=rank)
 
@@ -125,10 +125,10 @@ def _apply(session_id: str, drawer: Drawer, names: list[str]) -> Done:
         return NOTHING
     _configure(session_id, changed, order, opened=opened)
     before = {name: opened[name] for name in changed}
-    said = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
-    said += ["another order in the prompt"] if order is not None else []
+    parts = [f"priority of {short(name)} {tokens(before[name])} → {tokens(changed[name])}" for name in changed]
+    parts += ["another order in the prompt"] if order is not None else []
     back = partial(_take_back, session_id, before, {**opened, **changed}, None if order is None else tuple(opened))
-    return f"From the next turn: {listed(said)}.", back
+    return f"From the next turn: {listed(parts)}.", back
 
 
 def _take_back(

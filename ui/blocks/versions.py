@@ -13,11 +13,10 @@ from memory_core.curation.summary_desk import SummaryRevision
 from memory_core.engine.session import SessionBlock
 from memory_inspector.reading.block_differences import MAX_LINES, difference
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
-from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line
-from memory_inspector.wording.summary_text import told as told_line
+from memory_inspector.wording.summary_text import as_lines, by_whom, lost_line, origin_line
 from ui.parts import toasts
 from ui.parts.components import error_inside
-from ui.parts.drafts import Draft, draft, forget, keep_draft, kept
+from ui.parts.drafts import Draft, draft, forget, keep_draft, open_draft
 from ui.parts.effect import draw_effect
 from ui.tab.services import engine
 
@@ -40,7 +39,7 @@ def history_dialog(session_id: str, name: str) -> None:
     revisions = memory.blocks.revisions(name)
     key = f"history_{session_id}_{name}"
     opened = draft(key, _version_key(key), Draft(attached.record.revision))
-    if opened.said is not None:
+    if opened.message is not None:
         forget(key)
         st.rerun()
     if opened.problem is not None:
@@ -57,9 +56,7 @@ def draw_versions(
     `key` identifies the dialog's draft, `box` the text widget if the dialog has one.
     """
     by_number = {revision.revision: revision for revision in revisions}
-    logged = (
-        {each.revision: each for each in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
-    )
+    logged = {at.revision: at for at in memory.blocks.summary(attached.name).revisions()} if _sums_up(attached) else {}
     latest = attached.record.revision
     numbers = sorted(by_number, reverse=True)
     if not numbers:
@@ -112,7 +109,7 @@ def _sums_up(attached: SessionBlock) -> bool:
 
 def _draw_origin(revision: SummaryRevision) -> None:
     """Draw the origin of a summary's version, and what it lost."""
-    for line in (told_line(revision), lost_line(revision.lost)):
+    for line in (origin_line(revision), lost_line(revision.lost)):
         if line:
             st.markdown(f":small[{line}]")
 
@@ -129,11 +126,11 @@ def _version(revision: TextRevision, latest: int, summary: SummaryRevision | Non
 def draw_difference(title: str | None, before: str, after: str) -> None:
     if title:
         st.markdown(f":small[**{title}**]")
-    found = difference(_shown(before), _shown(after))
-    if found is None:
+    changes = difference(_shown(before), _shown(after))
+    if changes is None:
         st.markdown(f":small[:gray[Texts of more than {tokens(MAX_LINES)} lines are not compared.]]")
-    elif found:
-        st.code(found, language="diff", wrap_lines=True)
+    elif changes:
+        st.code(changes, language="diff", wrap_lines=True)
     else:
         st.markdown(":small[:gray[No difference.]]")
 
@@ -149,18 +146,18 @@ def restore(session_id: str, name: str, earlier: int, revision: int) -> int:
 
 def _restore(session_id: str, name: str, earlier: int, revision: int, key: str, box: str | None) -> None:
     try:
-        stored = {each.revision: each.text for each in engine().open(session_id).blocks.revisions(name)}
+        stored = {version.revision: version.text for version in engine().open(session_id).blocks.revisions(name)}
         restored = restore(session_id, name, earlier, revision)
     except MemoryInspectorError as error:
-        keep_draft(key, replace(kept(key) or Draft(revision), problem=str(error), said=None))
+        keep_draft(key, replace(open_draft(key) or Draft(revision), problem=str(error), message=None))
         return
-    said = f"Restored version {earlier} of {short(name)}."
+    sentence = f"Restored version {earlier} of {short(name)}."
     typed = None if box is None else str(st.session_state.get(box, ""))
-    keep_draft(key, Draft(restored, said=said, mine=None if typed == stored.get(revision) else typed))
+    keep_draft(key, Draft(restored, message=sentence, mine=None if typed == stored.get(revision) else typed))
     if box is not None:
         st.session_state[box] = stored[earlier]
     st.session_state[_version_key(key)] = restored
-    toasts.done(said, undo=partial(restore, session_id, name, revision, restored))
+    toasts.done(sentence, undo=partial(restore, session_id, name, revision, restored))
 
 
 def _version_key(key: str) -> str:
@@ -169,7 +166,7 @@ def _version_key(key: str) -> str:
 
 def text_block(memory: Memory, name: str) -> SessionBlock | None:
     """The block if it exists and has a text; otherwise shows a message and returns None."""
-    attached = next((each for each in memory.blocks if each.name == name), None)
+    attached = next((block for block in memory.blocks if block.name == name), None)
     if attached is None:
         st.warning("This block was removed elsewhere.")
     elif attached.kind not in WITH_TEXT:

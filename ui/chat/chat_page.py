@@ -46,8 +46,8 @@ def draw(view: View) -> None:
     with st.container():  # always drawn, so that what follows keeps its place, and the conversation its scroll position
         guided = not read_only and draw_guide(view, recording)
     above = ABOVE + SCRUBBER * bool(view.latest_turn) + GUIDE * guided
-    left, right = st.columns([0.58, 0.42], gap="medium")
-    with left:
+    conversation_column, memory_column = st.columns([0.58, 0.42], gap="medium")
+    with conversation_column:
         unseen_heading("Conversation")
         beside = {
             PLAYER: recording is not None and not read_only,
@@ -55,7 +55,7 @@ def draw(view: View) -> None:
             AGENT: agents,
         }
         below = INPUT if agents or not read_only else MARGIN
-        minus = above + sum(pixels for pixels, there in beside.items() if there) + below
+        minus = above + sum(pixels for pixels, shown in beside.items() if shown) + below
         box = filled("chat__box", minus=minus, least=LOWEST, narrow=NARROW, border=True, autoscroll=True, gap="xsmall")
 
         def coming() -> None:
@@ -72,7 +72,7 @@ def draw(view: View) -> None:
             draw_input(memory, chosen, running)
         elif agents:
             draw_no_input()
-    with right:
+    with memory_column:
         with st.container(border=True, gap="small", key="chat__story"):
             draw_story(view, minus=above + BELOW_STORY)
             if not read_only:

@@ -74,7 +74,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
                 on_click=lambda: state.show_earlier(state.earlier_messages() + SHOWN_MESSAGES),
             )
         events = memory.events(kinds=SUMMARY_KINDS, from_turn=messages[0].turn)
-        told = summaries([record for record in events if record.position <= view.position])
+        lines_by_turn = summaries([record for record in events if record.position <= view.position])
         groups = spoken_together(messages)
         for group, following in zip(groups, [*groups[1:], None], strict=True):
             draw_group(group)
@@ -84,7 +84,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
             if 0 < turn <= view.shown_turn and (following is None or following[0].turn != turn):
                 answered = group[-1].message.role is MessageRole.ASSISTANT
                 # Below every answer it would be in the way of who only reads.
-                summary = told.get(turn, Summary())
+                summary = lines_by_turn.get(turn, Summary())
                 if view.reveal is not None and turn == view.reveal.turn:
                     summary = Summary(sent=summary.sent, limit=summary.limit)  # the rest is still to be shown
                 _turn_line(view, turn, summary, asks_again=answered and turn == view.shown_turn)
@@ -150,7 +150,7 @@ def draw_group(group: Sequence[StoredMessage]) -> None:
         draw_steps([stored for stored in group if is_step(stored)])
         for stored in group:
             if not is_step(stored):
-                with _said(stored):
+                with _spoken(stored):
                     _parts(stored)
 
 
@@ -165,11 +165,11 @@ def draw_steps(steps: Sequence[StoredMessage]) -> None:
             draw_text(message.content, str(stored.seq))
         lines = [_call_line(call, results.get(call.tool_call_id)) for call in message.tool_calls]
         with st.container(gap="xxsmall"):
-            for told in lines:
-                colour = "orange" if told.refused else "gray"
-                st.markdown(f":small[:{colour}[:material/{told.icon}: {plain(told.text)}]]")
+            for line in lines:
+                colour = "orange" if line.refused else "gray"
+                st.markdown(f":small[:{colour}[:material/{line.icon}: {plain(line.text)}]]")
             if message.additional_kwargs.get("model") == NAME:
-                edited = any(told.wrote for told in lines)
+                edited = any(line.wrote for line in lines)
                 st.markdown(f":small[:gray[{'Edited by' if edited else 'By'} rules, not by a model]]")
 
 
@@ -182,11 +182,11 @@ def _call_line(call: ToolCallPart, result: ChatMessage | None) -> Told:
 def draw_message(stored: StoredMessage) -> None:
     """Draw one message: its words as plain text, its other parts by name. Nothing in it is fetched or run."""
     role = stored.message.role
-    with st.chat_message(str(role), avatar=AVATARS[role]), _said(stored):
+    with st.chat_message(str(role), avatar=AVATARS[role]), _spoken(stored):
         _parts(stored)
 
 
-def _said(stored: StoredMessage) -> DeltaGenerator:
+def _spoken(stored: StoredMessage) -> DeltaGenerator:
     """The place of one message: static/keys.js reads from it which message *Follow* means."""
     return st.container(key=f"chat__said_{stored.seq}")
 

@@ -101,8 +101,8 @@ def draw_story(view: View, *, minus: int) -> None:
 
 
 def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> None:
-    told = marked(line.text, names=names)
-    coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
+    sentence = marked(line.text, names=names)
+    coloured = {"plain": sentence, "loss": f":red[{sentence}]", "waiting": f":orange[{sentence}]"}[line.tone]
     details = plain("; ".join(short(detail, DETAIL_CHARACTERS) for detail in line.details))
     if details:
         coloured += f": :gray[{details}]"
@@ -119,7 +119,11 @@ def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> Non
 def draw_story_actions(memory: Memory, running: Job | None) -> None:
     """Draw the button that retries failed or waiting deliveries."""
     elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.session.services) is not None}
-    due = [each for each in memory.session.deliveries(states=("parked", "pending")) if each.block not in elsewhere]
+    due = [
+        due_delivery
+        for due_delivery in memory.session.deliveries(states=("parked", "pending"))
+        if due_delivery.block not in elsewhere
+    ]
     parked = tuple(delivery.id for delivery in due if delivery.state == "parked")
     if running is None and due:
         st.button(

@@ -175,20 +175,20 @@ def draw_no_input() -> None:
 
 def draw_unfinished(memory: Memory, chosen: Chosen, running: Job | None) -> None:
     """Show an interrupted or failed reply, with a button to retry."""
-    left = chat_turns.unanswered(memory, running=running is not None)
-    if left is None:
+    unanswered = chat_turns.unanswered(memory, running=running is not None)
+    if unanswered is None:
         return
-    if left.reason == chat_turns.NOT_ASKED:
+    if unanswered.reason == chat_turns.NOT_ASKED:
         model = plain(short(chat_turns.agents_model(memory) or ""))
         st.info(f"Your message is stored. An agent with {model} works in this session.", icon=":material/smart_toy:")
-    elif left.reason == chat_turns.INTERRUPTED:
+    elif unanswered.reason == chat_turns.INTERRUPTED:
         st.warning("The reply was interrupted. Your message is stored.", icon=":material/refresh:")
     else:
-        st.error(f"{plain(left.reason)} Your message is stored.", icon=":material/error:")
-    retry = f"{left.reply}+"
+        st.error(f"{plain(unanswered.reason)} Your message is stored.", icon=":material/error:")
+    retry = f"{unanswered.reply}+"
     answers = "rules" if chosen.offline else plain(short(chosen.model.name))
     st.button(
-        "Try again" if left.reason != chat_turns.NOT_ASKED else f"Answer with {answers}",
+        "Try again" if unanswered.reason != chat_turns.NOT_ASKED else f"Answer with {answers}",
         icon=":material/refresh:",
         on_click=start,
         args=(memory.session_id, retry, lambda job: chat_turns.answer(job, memory, chosen.model, retry), chosen),

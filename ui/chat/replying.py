@@ -52,7 +52,7 @@ def _draw_reply(memory: Memory, job: Job) -> None:
 
     def draw() -> None:
         steps = [stored for stored in memory.session.messages(after=after) if stored.id.startswith(f"{job.id}{STEP}")]
-        words = job.text[_said(steps) :]
+        words = job.text[_reply_text(steps) :]
         with st.chat_message("assistant", avatar=AVATARS[MessageRole.ASSISTANT]):
             draw_steps(steps)
             if words.strip():
@@ -63,6 +63,6 @@ def _draw_reply(memory: Memory, job: Job) -> None:
     st.fragment(draw, run_every=DRAW_SECONDS)()
 
 
-def _said(steps: list[StoredMessage]) -> int:
+def _reply_text(steps: list[StoredMessage]) -> int:
     """Number of characters said along with tool calls; they are drawn with the calls."""
     return sum(len(stored.message.content or "") for stored in steps if stored.message.role is MessageRole.ASSISTANT)

@@ -79,10 +79,10 @@ def _draw_words(sent: Prompt, entry: Entry) -> str | None:
     )  # fmt: skip
     if how == "Leave it out":
         return None
-    said: str = st.text_area(
+    text: str = st.text_area(
         "Its words instead", entry.words or "", max_chars=MOST_CHARACTERS, key=f"context__matter_words_{key}"
     )
-    return said
+    return text
 
 
 def _draw_asking(
@@ -121,8 +121,8 @@ def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> Non
         if answers is None:
             raise MemoryInspectorError("Cancelled: nothing was asked any more.")
         calls = [[f"{call.tool_name} {call.arguments}" for call in made] for made in answers.calls]
-        told = {"said": [answers.before, answers.after], "calls": calls, "same": answers.same}
-        job.add_text(json.dumps(told))
+        result = {"answers": [answers.before, answers.after], "calls": calls, "same": answers.same}
+        job.add_text(json.dumps(result))
 
     engine().read(key, work)
 
@@ -136,12 +136,14 @@ def _follow(job: Job) -> None:
         st.button("Cancel", key="context__matter_cancel", on_click=job.cancel.set)
 
 
-def _draw_answers(said: Sequence[str], calls: Sequence[Sequence[str]], *, same: bool, reworded: bool) -> None:
-    told = "**The answer is the same, word for word.** Here it did not matter." if same else "**The answers differ.**"
-    st.markdown(told)
-    left, right = st.columns(2, border=True)
+def _draw_answers(answers: Sequence[str], calls: Sequence[Sequence[str]], *, same: bool, reworded: bool) -> None:
+    verdict = (
+        "**The answer is the same, word for word.** Here it did not matter." if same else "**The answers differ.**"
+    )
+    st.markdown(verdict)
+    before, after = st.columns(2, border=True)
     titles = ("With it", "Reworded" if reworded else "Without it")
-    for column, title, words, made in zip((left, right), titles, said, calls, strict=True):
+    for column, title, words, made in zip((before, after), titles, answers, calls, strict=True):
         with column:
             st.markdown(f":small[**{title}**]")
             if words or not made:

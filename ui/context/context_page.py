@@ -47,8 +47,8 @@ BILL_PIXELS = 470
 
 def draw(view: View) -> None:
     """Draw the page of one session at one turn."""
-    found = view.contexts
-    if not found:
+    contexts = view.contexts
+    if not contexts:
         empty(
             "No prompt yet.",
             "Send a message: everything the model gets is kept here, turn by turn.",
@@ -58,38 +58,38 @@ def draw(view: View) -> None:
         return
     sentence = st.container(gap="xsmall")
     draw_watched(view)
-    left, right = st.columns([0.58, 0.42], gap="medium")
-    with left.container(border=True, gap="xsmall"):
-        sent = view.memory.log.prompt(_chosen(found))
+    picture, detail = st.columns([0.58, 0.42], gap="medium")
+    with picture.container(border=True, gap="xsmall"):
+        sent = view.memory.log.prompt(_chosen(contexts))
         _draw_figure(view, sent)
-    said = remarks(sent, named=short)
+    notes = remarks(sent, named=short)
     with sentence:
-        _draw_sentence(view, sent, said)
-    with right.container(border=True, gap="xsmall", height="stretch"):
-        _draw_cuts(view, sent, said)
+        _draw_sentence(view, sent, notes)
+    with detail.container(border=True, gap="xsmall", height="stretch"):
+        _draw_cuts(view, sent, notes)
     _draw_detail(view, sent)
 
 
-def _chosen(found: tuple[EventRecord, ...]) -> EventRecord:
+def _chosen(contexts: tuple[EventRecord, ...]) -> EventRecord:
     """The last context of the turn, unless another one is selected beside the figure's title."""
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         heading("Requested and sent", width="content")
-        if len(found) == 1:
-            return found[0]
+        if len(contexts) == 1:
+            return contexts[0]
         number = st.selectbox(
             "Prompts of this turn",
-            range(1, len(found) + 1),
-            index=len(found) - 1,
-            format_func=lambda number: f"Prompt {tokens(number)} of {tokens(len(found))}",
-            key=f"context__which_{found[0].turn}_{len(found)}",
+            range(1, len(contexts) + 1),
+            index=len(contexts) - 1,
+            format_func=lambda number: f"Prompt {tokens(number)} of {tokens(len(contexts))}",
+            key=f"context__which_{contexts[0].turn}_{len(contexts)}",
             label_visibility="collapsed",
             width=170,
         )
-        return found[number - 1]
+        return contexts[number - 1]
 
 
-def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
-    over = [remark for remark in said if remark.rule == "over_limit"]
+def _draw_sentence(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
+    over = [remark for remark in notes if remark.rule == "over_limit"]
     for remark in over:
         st.error(plain(remark.text))
     if not over or sent.cuts:
@@ -98,7 +98,7 @@ def _draw_sentence(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         shown, has = tokens(view.shown_turn), tokens(sent.turn)
         by_then = " up to this step" if view.step is not None else ""
         st.markdown(f":small[:gray[No prompt was built in turn {shown}{by_then}. This is the one of turn {has}.]]")
-    for remark in said:
+    for remark in notes:
         if remark.rule in ("unreadable", "degraded", "erased"):
             st.warning(plain(remark.text))
         elif remark.rule == "neutralised":
@@ -110,7 +110,7 @@ def _draw_figure(view: View, sent: Prompt) -> None:
     numbers_table(lambda: prompt_text.number_rows(sent), key="context__numbers")
 
 
-def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
+def _draw_cuts(view: View, sent: Prompt, notes: tuple[Remark, ...]) -> None:
     if sent.built.known != "built":
         _draw_left_out(view, sent)
         return
@@ -125,7 +125,7 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
         asked, went, proportion = prompt_text.cut_lines(cut)
         st.markdown(f"{prompt_text.cut_title(number, cut)}  \n:small[{asked}  \n{went}  \n{proportion}]")
         nav.follow_link(Ref.of_cut(sent.record.position, number), ":small[Follow this cut]")
-        for remark in said:
+        for remark in notes:
             if remark.rule == "dropped_whole" and remark.block == cut.part.name:
                 st.markdown(f":small[:orange[:material/lightbulb: {plain(remark.text)}]]")
     if never := prompt_text.never_cut(sent):
@@ -136,36 +136,38 @@ def _draw_cuts(view: View, sent: Prompt, said: tuple[Remark, ...]) -> None:
 def _draw_left_out(view: View, sent: Prompt) -> None:
     """Draw what was said up to an attached agent's prompt and is not in it. Why, only the agent knows."""
     _draw_unsent(view, sent)
-    there = set(places_of(sent.built))
+    in_prompt = set(places_of(sent.built))
     earlier = [r.event for r in view.history.upto(sent.record.position) if r.event.kind == "message_added"]
-    seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in there}
+    seqs = {seq for event in earlier if (seq := getattr(event, "seq", None)) not in in_prompt}
     heading("Messages not in this prompt", width="content")
     if not seqs:
         st.markdown("Nothing: all that was seen of this conversation is in it.")
         return
     st.markdown(f"{count(len(seqs), 'message')} of this session, seen before. The agent left them out.")
-    left = [each for each in view.memory.session.messages() if each.seq in seqs]
-    for each in left[-LEFT_OUT:]:
-        st.markdown(f":small[:gray[{plain(str(each.message.role))}] {plain(short(message_text(each.message), 90))}]")
-    if len(left) > LEFT_OUT:
-        st.markdown(f":small[:gray[and {tokens(len(left) - LEFT_OUT)} before them]]")
+    left_out = [message for message in view.memory.session.messages() if message.seq in seqs]
+    for message in left_out[-LEFT_OUT:]:
+        st.markdown(
+            f":small[:gray[{plain(str(message.message.role))}] {plain(short(message_text(message.message), 90))}]"
+        )
+    if len(left_out) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(left_out) - LEFT_OUT)} before them]]")
 
 
 def _draw_unsent(view: View, sent: Prompt) -> None:
     """Draw what searches of the agent's memory found for this prompt and it has not."""
     searches = [r for r in view.history.upto(view.position) if r.kind == MemorySearched.kind][-SEARCHES:]
-    unsent = view.memory.trace.omitted_results(searches, upto=view.position, prompt=sent.record).values()
-    found = [(each, each.search.event.results[n]) for each in unsent for n in each.missing]  # type: ignore[attr-defined]
-    if not found:
+    omitted = view.memory.trace.omitted_results(searches, upto=view.position, prompt=sent.record).values()
+    results = [(search, search.search.event.results[n]) for search in omitted for n in search.missing]  # type: ignore[attr-defined]
+    if not results:
         return
     heading("Found, and not in this prompt", width="content")
-    texts = view.memory.log.texts(key for _, (_, key, _, _) in found)
-    for each, (_, key, _, _) in found[:LEFT_OUT]:
-        said, store = " ".join(texts.get(key, "").split()), plain(short(store_name(each.search.event)))
-        nav.follow_link(said, f":small[:red[{plain(short(said, 120))}]]")
-        st.markdown(f":small[:gray[found in {store}, turn {tokens(each.search.turn)}]]")
-    if len(found) > LEFT_OUT:
-        st.markdown(f":small[:gray[and {tokens(len(found) - LEFT_OUT)} more: see Retrieval]]")
+    texts = view.memory.log.texts(key for _, (_, key, _, _) in results)
+    for search, (_, key, _, _) in results[:LEFT_OUT]:
+        text, store = " ".join(texts.get(key, "").split()), plain(short(store_name(search.search.event)))
+        nav.follow_link(text, f":small[:red[{plain(short(text, 120))}]]")
+        st.markdown(f":small[:gray[found in {store}, turn {tokens(search.search.turn)}]]")
+    if len(results) > LEFT_OUT:
+        st.markdown(f":small[:gray[and {tokens(len(results) - LEFT_OUT)} more: see Retrieval]]")
 
 
 def _draw_next_steps(view: View, sent: Prompt) -> None:
@@ -209,9 +211,9 @@ def _draw_detail(view: View, sent: Prompt) -> None:
         with st.container(gap="xsmall"):
             position, trace = sent.record.position, view.memory.trace
             effects = trace.effects(turn=sent.turn, upto=position)
-            told = partial(trace.words, upto=position)
+            words = partial(trace.words, upto=position)
             read_only = view.read_only is not None
-            draw_parts(view.memory.session_id, sent, mode(), effects, told, read_only=read_only)
+            draw_parts(view.memory.session_id, sent, mode(), effects, words, read_only=read_only)
         pointing.listen()
     if before is not None and shown != PROMPT:
         st.markdown(f":small[{_same_start(view, before, sent)}]")

@@ -194,17 +194,19 @@ def draw_changes(diff: Sequence[PartDiff], since: int, mode: Mode) -> None:
 
 
 def _draw_differences(sign: str, colour: str, differences: Sequence[Difference]) -> None:
-    lines = [f":{colour}[{sign}] {_difference(each)}" for each in differences[:PAGE]]
+    lines = [f":{colour}[{sign}] {_difference(difference)}" for difference in differences[:PAGE]]
     if lines:
         st.markdown("  \n".join(lines))
     if len(differences) > PAGE:
         st.markdown(f":small[:gray[and {tokens(len(differences) - PAGE)} more]]")
 
 
-def _difference(each: Difference) -> str:
-    words = "(erased since)" if each.words is None else each.words
+def _difference(difference: Difference) -> str:
+    words = "(erased since)" if difference.words is None else difference.words
     shown = "  \n".join(plain(line) for line in words[:ENTRY_CHARACTERS].splitlines() if line.strip())
     shown += "…" if len(words) > ENTRY_CHARACTERS else ""
-    notes = [note for note in (each.role, f"turn {each.turn}" if each.turn is not None else None) if note]
+    notes = [
+        note for note in (difference.role, f"turn {difference.turn}" if difference.turn is not None else None) if note
+    ]
     note = f":small[:gray[{' · '.join(notes)}]] " if notes else ""
-    return f"{note}{shown}{' :small[:red[cut]]' * each.cut}"
+    return f"{note}{shown}{' :small[:red[cut]]' * difference.cut}"

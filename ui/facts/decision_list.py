@@ -39,23 +39,23 @@ def draw_decisions(desk: Desk) -> None:
         )
         _refused(decisions)
         return
-    left, right = st.columns([0.6, 0.4], gap="medium")
+    table, detail = st.columns([0.6, 0.4], gap="medium")
     shown = list(reversed(decisions.decided))[:MOST]
     facts = {row.id: row.text for row in desk.rows}
-    with left:
+    with table:
         st.markdown(f":small[:gray[{summed(decisions)}]]")
         picked = _list(desk, decisions, shown)
         _refused(decisions)
-    with right:
+    with detail:
         _detail(decisions, picked, facts)
 
 
 def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
-    positions = [each.position for each in shown]
+    positions = [decision.position for decision in shown]
     key = fact_tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
-    kept = fact_tab.kept(desk.place, _PICKED)
-    at = positions.index(kept) if kept in positions else 0
+    picked = fact_tab.remembered(desk.place, _PICKED)
+    at = positions.index(picked) if picked in positions else 0
     drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         rows(decisions, shown),
         key=key,
@@ -66,7 +66,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
             "Found": st.column_config.TextColumn(width=FOUND_PIXELS),
             "Decision": st.column_config.MultiselectColumn(
                 options=list(COLOURS),
-                color=[CHIP_COLOURS[appearance.mode()][each] for each in COLOURS.values()],
+                color=[CHIP_COLOURS[appearance.mode()][decision] for decision in COLOURS.values()],
                 width=108,
                 pinned=True,
             ),
@@ -115,8 +115,8 @@ _BADGES: dict[str, Any] = {"add": "green", "update": "blue", "delete": "orange",
 
 
 def _candidate(fact: int, facts: dict[int, str], *, bold: bool) -> str:
-    said = plain(short(facts.get(fact, "words erased"), 120))
-    return f"**{said}**" if bold else said
+    label = plain(short(facts.get(fact, "words erased"), 120))
+    return f"**{label}**" if bold else label
 
 
 def _refused(decisions: Decisions) -> None:

@@ -34,18 +34,18 @@ class Tries:
     """Facts found in a text."""
 
     text: str
-    found: tuple[Tried, ...]
+    facts: tuple[Tried, ...]
 
 
 def outcome(tried: Tried) -> str:
     """Describe the outcome for a fact: `Known already (0.94): Ana likes jazz`."""
-    said = _OUTCOMES[tried.outcome]
+    label = _OUTCOMES[tried.outcome]
     if tried.conflicts_with and tried.outcome in ("added", "proposed"):
-        return f"{said}, contradicts: {short(tried.conflicts_with[0].text, 80)}"
+        return f"{label}, contradicts: {short(tried.conflicts_with[0].text, 80)}"
     if tried.fact is not None and tried.outcome in ("confirmed", "held_back", "updated", "ended"):
         alike = f" ({tried.similarity:.2f})" if tried.similarity is not None else ""
-        return f"{said}{alike}: {short(tried.fact.text, 80)}"
-    return said
+        return f"{label}{alike}: {short(tried.fact.text, 80)}"
+    return label
 
 
 @st.dialog("Try extraction", width=720, icon=":material/science:", on_dismiss="rerun")
@@ -63,7 +63,7 @@ def try_dialog(desk: Desk) -> None:
     tries = _tries(desk)
     if tries is None:
         return
-    if not tries.found:
+    if not tries.facts:
         st.markdown("No fact was found in it.")
         return
     rows = [
@@ -72,7 +72,7 @@ def try_dialog(desk: Desk) -> None:
             "Fact": tried.text,
             "Outcome": outcome(tried),
         }
-        for tried in tries.found
+        for tried in tries.facts
     ]
     ticks = fact_tab.key(desk.place, f"try_rows_{zlib.crc32(tries.text.encode())}")
     taken = st.data_editor(
@@ -84,7 +84,7 @@ def try_dialog(desk: Desk) -> None:
         height="content",
         alt="Facts found in the text",
     )
-    chosen = [tried for tried, row in zip(tries.found, taken, strict=True) if row["Take"]]
+    chosen = [tried for tried, row in zip(tries.facts, taken, strict=True) if row["Take"]]
     with st.container(horizontal=True):
         closing_button(
             f"Add {count(len(chosen), 'fact')}",
@@ -103,11 +103,11 @@ def forget(place: fact_tab.ListPosition) -> None:
 
 
 def _tries(desk: Desk) -> Tries | None:
-    failed = fact_tab.kept(desk.place, "try_failed")
+    failed = fact_tab.remembered(desk.place, "try_failed")
     if failed:
         st.error(plain(failed))
-    found: Tries | None = fact_tab.kept(desk.place, "tries")
-    return found
+    tries: Tries | None = fact_tab.remembered(desk.place, "tries")
+    return tries
 
 
 def _try(desk: Desk, key: str) -> None:
@@ -116,8 +116,8 @@ def _try(desk: Desk, key: str) -> None:
         return
     fact_tab.keep(desk.place, "try_failed", None)
     try:
-        found = desk.curation.try_extraction(text, services=desk.memory.session.services)
-        fact_tab.keep(desk.place, "tries", Tries(text, tuple(found)))
+        tries = desk.curation.try_extraction(text, services=desk.memory.session.services)
+        fact_tab.keep(desk.place, "tries", Tries(text, tuple(tries)))
     except MemoryInspectorError as error:
         fact_tab.keep(desk.place, "try_failed", f"{error} Nothing was stored.")
 

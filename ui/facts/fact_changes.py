@@ -73,14 +73,14 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     try:
         applied = desk.curation.apply(change)
     except ConflictError:
-        if fact_tab.kept(desk.place, _APPLIED) == change:
+        if fact_tab.remembered(desk.place, _APPLIED) == change:
             return  # a double click: the change set names versions, so an equal one is the same click
         raise
     fact_tab.keep(desk.place, _APPLIED, change)
     _follow(desk, applied.ids("fact"))
     done = DONE[change.action] if change.action != "import" else _imported(desk, applied.ids("fact"))
-    said = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
-    toasts.done(said, undo=partial(_take_back, desk, applied.number))
+    sentence = done if quiet else _with_effect(desk, done, before, applied.ids("fact"))
+    toasts.done(sentence, undo=partial(_take_back, desk, applied.number))
 
 
 def undo(desk: Desk, change: AppliedChangeSet) -> None:
@@ -89,8 +89,8 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
         before = effect.next_prompt(desk.memory)
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
-            said = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
-            toasts.done(_with_effect(desk, said, before, done.ids("fact")))
+            sentence = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
+            toasts.done(_with_effect(desk, sentence, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
     fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))

@@ -187,7 +187,7 @@ def _halves(text: str) -> str:
     'Ana likes jazz\\nswims'
     """
     for mark in (" and ", "; ", ", "):
-        before, found, after = text.partition(mark)
-        if found:
+        before, match, after = text.partition(mark)
+        if match:
             return f"{before}\n{after}"
     return text

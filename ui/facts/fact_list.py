@@ -23,8 +23,8 @@ from memory_inspector.reading.fact_rows import (
     Wanted,
     categories_count,
     chips,
-    found,
     in_view,
+    matching_rows,
     nothing_found,
     picked_now,
     sorted_rows,
@@ -82,7 +82,7 @@ def draw_list(
     """
     wanted = fact_tab.at(place).wanted
     listed = in_view(rows, view)
-    shown = sorted_rows(found(listed, wanted, now=time.time()), fact_tab.at(place).order)
+    shown = sorted_rows(matching_rows(listed, wanted, now=time.time()), fact_tab.at(place).order)
     ids = tuple(row.id for row in shown)
     picked = still_there(fact_tab.at(place).picked, {row.id for row in listed})
     if picked.open not in ids and ids:
@@ -154,27 +154,27 @@ def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]
 
 def _states(row: Row, effect: Effect | None) -> list[str]:
     """State column of a row: why it is not in the prompt shown, and its present state unless that says the same."""
-    said = chips(row)
+    labels = chips(row)
     if effect is None or effect.shown:
-        return said
+        return labels
     put_aside = effect.stage.name == "kept"
     if put_aside and row.state == "active":  # restored since
-        said = [STATES["active"], *said]
+        labels = [STATES["active"], *labels]
     elif put_aside:
-        said = [each for each in said if each not in STATES.values()]
-    return [brief(effect.stage), *said]
+        labels = [label for label in labels if label not in STATES.values()]
+    return [brief(effect.stage), *labels]
 
 
 def _state_pixels(states: Sequence[Sequence[str]], reasons: bool) -> int:
     if reasons:
         return REASON_PIXELS
-    return STATE_PIXELS if any(len(each) > 1 for each in states) else CHIP_PIXELS
+    return STATE_PIXELS if any(len(label) > 1 for label in states) else CHIP_PIXELS
 
 
 def _clicked(place: fact_tab.ListPosition, key: str, ids: Sequence[int], picked: Picked, selection: Any) -> Picked:
     """Selection after this drawing: it changes only with a new click."""
     selected = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
-    before = fact_tab.kept(place, "clicked")
+    before = fact_tab.remembered(place, "clicked")
     fact_tab.keep(place, "clicked", selected)
     if before is None or before[0] != key or before == selected:
         return picked

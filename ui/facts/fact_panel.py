@@ -58,7 +58,7 @@ def draw_panel(view: View, desk: Desk, row: Row) -> None:
         heading(struck(short(row.text, LONGEST_TITLE), effect), help=plain(reason(effect)) or None)
         _states(row)
         _labels(desk, row, fact)
-        _given(fact or desk.then.get(row.id))
+        _draw_given(fact or desk.then.get(row.id))
         for flag in desk.review.flags.get(row.id, ()) if desk.review else ():
             st.markdown(f":small[:orange[:material/warning:] {plain(flag.sentence)}]")
         if fact is not None and not desk.read_only and (others := others_of(desk, fact.id)):
@@ -176,7 +176,7 @@ def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
                 _label(desk, fact, mark)
 
 
-def _given(fact: Fact | RebuiltFact | None) -> None:
+def _draw_given(fact: Fact | RebuiltFact | None) -> None:
     """Draw what a program gave a fact: its key, and its metadata."""
     if fact is None:
         return
@@ -194,7 +194,10 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
     topics = [*fact.topics, *topics_count(desk.rows)]
     keys = f"facts__category_{mark}", f"facts__topics_{mark}"
     st.selectbox(
-        "Category", list(dict.fromkeys(each for each in categories if each)), key=keys[0], accept_new_options=True
+        "Category",
+        list(dict.fromkeys(category for category in categories if category)),
+        key=keys[0],
+        accept_new_options=True,
     )
     st.multiselect(
         "Topics",
@@ -209,18 +212,18 @@ def _label(desk: Desk, fact: Fact, mark: str) -> None:
 
 def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
     """Draw the source messages, with the fact's words highlighted."""
-    found = sources_of(desk, row.id)
-    for source in found[:SHOWN_SOURCES]:
+    sources = sources_of(desk, row.id)
+    for source in sources[:SHOWN_SOURCES]:
         draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
-    if len(found) > SHOWN_SOURCES:
-        st.markdown(f":small[:gray[and in {count(len(found) - SHOWN_SOURCES, 'more message')}]]")
-    if not found and not row.here:
+    if len(sources) > SHOWN_SOURCES:
+        st.markdown(f":small[:gray[and in {count(len(sources) - SHOWN_SOURCES, 'more message')}]]")
+    if not sources and not row.here:
         st.markdown(":small[:gray[Learned in another session.]]")
-    elif not found:
+    elif not sources:
         written = "Written by a person" if fact is None or fact.key is None else "Kept by a program"
         learned = {"person": written, "condensed": "Written when facts were condensed"}.get(row.source)
-        said = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
-        st.markdown(f":small[:gray[{plain(said)}]]")
+        sentence = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
+        st.markdown(f":small[:gray[{plain(sentence)}]]")
 
 
 def _edit(desk: Desk, fact: Fact) -> None:

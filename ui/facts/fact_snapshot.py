@@ -125,12 +125,12 @@ def read_desk(view: View, block: str) -> Desk:
     memory, session_id = view.memory, view.memory.session_id
     curation = memory.facts.desk(block)
     facts = curation.facts()
-    standing = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
-    kept = _kept(memory, block)
+    versions = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
+    cache = _cache(memory, block)
     position = view.history.position
-    review = kept.value("review", (standing, position), curation.review)
-    roles = kept.value("roles", position, lambda: roles_of(view.history.records))
-    uses = kept.tally.catch_up(view.history).facts
+    review = cache.value("review", (versions, position), curation.review)
+    roles = cache.value("roles", position, lambda: roles_of(view.history.records))
+    uses = cache.tally.catch_up(view.history).facts
     waiting = {fact.id for fact in review.facts}
     rows = tuple(
         Row(
@@ -158,12 +158,12 @@ def read_desk(view: View, block: str) -> Desk:
         block=block,
         rows=rows,
         read_only=view.read_only is not None,
-        decisions=kept.value("decisions", position, lambda: _decisions(view, block)),
+        decisions=cache.value("decisions", position, lambda: _decisions(view, block)),
         facts={fact.id: fact for fact in facts},
         review=review,
-        rewrites=kept.value("rewrites", (standing, position), lambda: tuple(curation.rewrites())),
-        held=kept.value("held", (standing, position), lambda: tuple(curation.held_back())),
-        changes=kept.value("changes", (standing, position), lambda: tuple(curation.changes())),
+        rewrites=cache.value("rewrites", (versions, position), lambda: tuple(curation.rewrites())),
+        held=cache.value("held", (versions, position), lambda: tuple(curation.held_back())),
+        changes=cache.value("changes", (versions, position), lambda: tuple(curation.changes())),
         elsewhere=any(not row.here for row in rows),
     )
 
@@ -171,11 +171,11 @@ def read_desk(view: View, block: str) -> Desk:
 def read_past(view: View, block: str) -> Desk:
     """Read the facts of a block at the end of the turn shown."""
     memory, session_id = view.memory, view.memory.session_id
-    kept = _kept(memory, block)
+    cache = _cache(memory, block)
     # Valid until anything happens: words of the past can be erased at any time.
-    facts = kept.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
-    uses = kept.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
-    roles = kept.value("roles", view.history.position, lambda: roles_of(view.history.records))
+    facts = cache.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
+    uses = cache.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
+    roles = cache.value("roles", view.history.position, lambda: roles_of(view.history.records))
     turns = {record.event.fact: record.turn for record in view.history.records if isinstance(record.event, FactAdded)}
     rows = tuple(
         Row(
@@ -200,7 +200,9 @@ def read_past(view: View, block: str) -> Desk:
         rows=rows,
         past=True,
         read_only=True,
-        decisions=kept.value("past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)),
+        decisions=cache.value(
+            "past_decisions", (view.position, view.history.position), lambda: _decisions(view, block)
+        ),
         then={fact.id: fact for fact in facts},
         elsewhere=any(not row.here for row in rows),
     )
@@ -216,15 +218,15 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
     if not desk.past:
         return desk.curation.sources(desk.facts[fact])
     memory, then = desk.memory, desk.then[fact]
-    found: list[SourceMessage] = []
+    messages: list[SourceMessage] = []
     for session_id, seq in then.sources:
         if session_id != memory.session_id:
             continue
         for stored in memory.session.messages(after=seq - 1, upto=seq):
             text = message_text(stored.message)
             spans = source_spans(then.text or "", text)
-            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
-    return found
+            messages.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return messages
 
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
@@ -233,10 +235,10 @@ def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, 
         return "person"
     if origin == "condensed":
         return "condensed"
-    said = {roles.get(seq) for session, seq in sources if session == session_id}
-    if "user" in said or any(session != session_id for session, _ in sources):
+    speakers = {roles.get(seq) for session, seq in sources if session == session_id}
+    if "user" in speakers or any(session != session_id for session, _ in sources):
         return "user"  # from other sessions, only the user's own words become facts
-    return "assistant" if said - {None} else "unknown"
+    return "assistant" if speakers - {None} else "unknown"
 
 
 def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
@@ -263,14 +265,14 @@ def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
 
 def _of_the_user(memory: Memory, position: int) -> list[EventRecord]:
     """Events on facts from other sessions of the user, up to a position; positions count across a whole database."""
-    found: list[EventRecord] = []
+    events: list[EventRecord] = []
     for other in list_sessions(memory.session.database):
         if other.session_id != memory.session_id and other.user_id == memory.session.user_id:
             log = Memory.open(other.session_id, memory.session.database, services=memory.session.services).events(
                 kinds=FACT_KINDS
             )
-            found += [record for record in log if record.position <= position]
-    return found
+            events += [record for record in log if record.position <= position]
+    return events
 
 
 class _Kept:
@@ -283,14 +285,14 @@ class _Kept:
 
     def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
-            known = self._values.get(name)
-        if known is not None and known[0] == version:
-            return known[1]
+            value = self._values.get(name)
+        if value is not None and value[0] == version:
+            return value[1]
         made = make()
         with self._lock:
             self._values[name] = (version, made)
         return made
 
 
-def _kept(memory: Memory, block: str) -> _Kept:
+def _cache(memory: Memory, block: str) -> _Kept:
     return memory.session.services.cached(("facts", memory.session.database.id, memory.session_id, block), _Kept)

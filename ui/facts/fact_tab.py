@@ -51,7 +51,7 @@ class Page:
     """Fact id this page last wrote to the URL."""
     generation: int = 0
     """Counter in the widget keys; increasing it redraws the widgets with the stored values."""
-    kept: Mapping[str, Any] = field(default_factory=dict)
+    remembered: Mapping[str, Any] = field(default_factory=dict)
     """Values that dialogs keep for their next run, by name."""
 
 
@@ -117,10 +117,10 @@ def redraw(place: ListPosition) -> None:
     change(place, generation=at(place).generation + 1)
 
 
-def kept(place: ListPosition, name: str) -> Any:
+def remembered(place: ListPosition, name: str) -> Any:
     """Value that a dialog kept; None if there is none."""
-    return at(place).kept.get(name)
+    return at(place).remembered.get(name)
 
 
 def keep(place: ListPosition, name: str, value: Any) -> None:
-    change(place, kept={**at(place).kept, name: value})
+    change(place, remembered={**at(place).remembered, name: value})

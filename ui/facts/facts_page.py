@@ -106,7 +106,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     """Draw the views, the search and the buttons in one row; return the view shown."""
     place = desk.place
     labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
-    offered = [each for each in labels if not view.read_only or each in PAST_VIEWS]
+    offered = [label for label in labels if not view.read_only or label in PAST_VIEWS]
     shown = fact_tab.at(place).view if fact_tab.at(place).view in offered else "active"
     key = fact_tab.key(place, "past_view" if view.read_only else "view")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="facts__head"):
@@ -116,7 +116,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
             default=shown,
             required=True,
             key=key,
-            format_func=lambda each: labels[each],
+            format_func=lambda label: labels[label],
             label_visibility="collapsed",
             on_change=_show,
             args=(place, key),
@@ -210,8 +210,8 @@ def _more(desk: Desk, offered: Sequence[str]) -> None:
 
 
 def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
-    left, right = st.columns([0.58, 0.42], gap="medium")
-    with left:
+    table, detail = st.columns([0.58, 0.42], gap="medium")
+    with table:
         unseen_heading("List of facts")
         rows = draw_list(desk.place, desk.rows, shown, view.effects, several=not desk.read_only)
         if not desk.past:
@@ -219,7 +219,7 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     picked = fact_tab.at(desk.place).picked
     ticked = [row for row in rows if row.id in picked.ticked]
     fact_tab.write_link(desk.place, picked.open)
-    with right:
+    with detail:
         if len(ticked) > 1 and not desk.read_only:
             draw_selection(desk, ticked)
         elif (row := _open_row(rows, ticked, picked)) is not None:

@@ -22,7 +22,7 @@ def open_table(desk: Desk) -> None:
     facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
     fact_tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
     fact_tab.keep(desk.place, "table_base", tuple(facts))
-    fact_tab.keep(desk.place, "table_number", (fact_tab.kept(desk.place, "table_number") or 0) + 1)
+    fact_tab.keep(desk.place, "table_number", (fact_tab.remembered(desk.place, "table_number") or 0) + 1)
     fact_tab.keep(desk.place, "table_said", None)
     table_dialog(desk)
 
@@ -32,13 +32,13 @@ def open_table(desk: Desk) -> None:
 def table_dialog(desk: Desk) -> None:
     """Edit texts and pins in a grid. Concurrent changes do not alter the grid; they are detected on saving."""
     close_if_finished(desk)
-    snapshot: Sequence[Fact] = fact_tab.kept(desk.place, "table") or ()
-    key = fact_tab.key(desk.place, f"table_{fact_tab.kept(desk.place, 'table_number')}")
-    said = fact_tab.kept(desk.place, "table_said")
-    if isinstance(said, str):
-        st.error(plain(said))
-    elif said:
-        _draw_conflicts(said)
+    snapshot: Sequence[Fact] = fact_tab.remembered(desk.place, "table") or ()
+    key = fact_tab.key(desk.place, f"table_{fact_tab.remembered(desk.place, 'table_number')}")
+    sentence = fact_tab.remembered(desk.place, "table_said")
+    if isinstance(sentence, str):
+        st.error(plain(sentence))
+    elif sentence:
+        _draw_conflicts(sentence)
     filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=MIN_PIXELS).data_editor(
         pd.DataFrame(
             {
@@ -59,7 +59,7 @@ def table_dialog(desk: Desk) -> None:
     edits = Edits.of(st.session_state.get(key, {}))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Save", key="facts__table_save", type="primary", on_click=_save, args=(desk, key))
-        if said and not isinstance(said, str):
+        if sentence and not isinstance(sentence, str):
             st.button("Write over theirs", key="facts__table_over", on_click=_write_over, args=(desk, key))
         if st.button("Discard", key="facts__table_discard"):
             st.rerun()
@@ -67,23 +67,23 @@ def table_dialog(desk: Desk) -> None:
         st.markdown(f":small[:gray[{unsaved}. Deleted rows are retired.]]", width="content")
 
 
-def _draw_conflicts(found: Sequence[Conflict]) -> None:
-    rows = ", ".join(tokens(conflict.row) for conflict in found)
-    were = "Fact {} was" if len(found) == 1 else "Facts {} were"
+def _draw_conflicts(conflicts_found: Sequence[Conflict]) -> None:
+    rows = ", ".join(tokens(conflict.row) for conflict in conflicts_found)
+    were = "Fact {} was" if len(conflicts_found) == 1 else "Facts {} were"
     st.warning(f"{were.format(rows)} changed elsewhere. Yours is kept below, nothing was overwritten.")
-    for conflict in found:
+    for conflict in conflicts_found:
         now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "was deleted"
         st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")
 
 
 def _save(desk: Desk, key: str) -> None:
     """Store all edits, or show why none was stored; the grid keeps them."""
-    base: Sequence[Fact] = fact_tab.kept(desk.place, "table_base") or ()
+    base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
     try:
-        found = conflicts(base, desk.curation.facts(), edits)
-        if found:
-            fact_tab.keep(desk.place, "table_said", tuple(found))
+        conflicts_found = conflicts(base, desk.curation.facts(), edits)
+        if conflicts_found:
+            fact_tab.keep(desk.place, "table_said", tuple(conflicts_found))
             return
         if len(edits):
             fact_changes.store(desk, plan_table(base, edits))
@@ -94,6 +94,6 @@ def _save(desk: Desk, key: str) -> None:
 
 
 def _write_over(desk: Desk, key: str) -> None:
-    base: Sequence[Fact] = fact_tab.kept(desk.place, "table_base") or ()
+    base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     fact_tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))
     _save(desk, key)

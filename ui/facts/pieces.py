@@ -34,9 +34,9 @@ def close_if_finished(desk: Desk) -> None:
 
 def forget_finished(place: fact_tab.ListPosition) -> bool:
     """Remove the mark and return whether it was set. Also called by the page when it is drawn as a whole."""
-    found = bool(fact_tab.kept(place, _FINISHED))
+    finished = bool(fact_tab.remembered(place, _FINISHED))
     fact_tab.keep(place, _FINISHED, None)
-    return found
+    return finished
 
 
 def draw_source(source: SourceMessage, *, elsewhere: bool = False) -> None:
@@ -49,8 +49,8 @@ def draw_source(source: SourceMessage, *, elsewhere: bool = False) -> None:
 def foreseen_line(desk: Desk, plan: fact_changes.Plan, *, before: str = "") -> None:
     """Draw the effect of a change on the next prompt, or why the change is impossible."""
     try:
-        said = fact_changes.foreseen(desk, plan())
-        said = f"{before}{said[:1].lower()}{said[1:]}" if before.endswith(": ") else f"{before}{said}"
+        preview = fact_changes.foreseen(desk, plan())
+        preview = f"{before}{preview[:1].lower()}{preview[1:]}" if before.endswith(": ") else f"{before}{preview}"
     except MemoryInspectorError as error:
-        said = str(error)
-    st.markdown(f":small[:gray[{plain(said)}]]")
+        preview = str(error)
+    st.markdown(f":small[:gray[{plain(preview)}]]")

@@ -34,7 +34,7 @@ def draw_review(desk: Desk) -> None:
     waiting = in_turn(
         desk.review.facts if desk.review else (),
         fact_tab.at(desk.place).skipped,
-        fact_tab.kept(desk.place, "asked_for"),
+        fact_tab.remembered(desk.place, "asked_for"),
     )
     if waiting:
         _card(desk, waiting[0], len(waiting))
@@ -54,9 +54,9 @@ def draw_review(desk: Desk) -> None:
 
 def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, float] | None:
     """The fact to compare with: the most similar, otherwise the one named by a flag, with its similarity."""
-    found = desk.review.nearest(fact) if desk.review else None
-    if found is not None:
-        return found
+    nearest = desk.review.nearest(fact) if desk.review else None
+    if nearest is not None:
+        return nearest
     named = next(
         (desk.facts[flag.other] for flag in flags if flag.other is not None and flag.other in desk.facts), None
     )

@@ -83,14 +83,14 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
                 on_click=fact_changes.refuse,
                 args=(desk, rewrite),
             )
-    left, right = st.columns(2, gap="medium")
-    with left, st.container(gap="xxsmall"):
+    before, after = st.columns(2, gap="medium")
+    with before, st.container(gap="xxsmall"):
         for line in rewrite.vanished[:LINES]:
             _vanished(desk, rewrite, line)
         if not rewrite.vanished:
             st.markdown(":small[:gray[Nothing was dropped.]]")
         _more(len(rewrite.vanished))
-    with right, st.container(gap="xsmall"):
+    with after, st.container(gap="xsmall"):
         for merge in rewrite.merged[:LINES]:
             _merged(merge)
         for line in rewrite.new[:LINES]:

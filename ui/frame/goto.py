@@ -63,11 +63,11 @@ def goto_dialog() -> None:
         icon=":material/search:",
     )
     session_id = state.selected_session()
-    found = places(engine().open(session_id) if session_id else None, engine().database, words)
+    matches = places(engine().open(session_id) if session_id else None, engine().database, words)
     with st.container(key="goto__found", gap=None):
-        for target in found:
+        for target in matches:
             _line(target, words)
-        if words.strip() and all(target.kind == "Trace" for target in found):
+        if words.strip() and all(target.kind == "Trace" for target in matches):
             st.markdown(":gray[No page, session or block has this name, and nothing in this session contains it.]")
     st.markdown(":small[:gray[↑ ↓ to choose, Enter to go, Ctrl+Enter to open it in a new tab. ? lists all keys.]]")
 

@@ -30,8 +30,8 @@ def apply(
         if made is not None:
             new = next_prompt(desk.memory)
             effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
-            said = f"{before}{made.words}." if before else made.sentence
-            toasts.done(f"{said}{effect}", undo=None if made.undone else partial(desk.desk.undo, made.number))
+            sentence = f"{before}{made.words}." if before else made.sentence
+            toasts.done(f"{sentence}{effect}", undo=None if made.undone else partial(desk.desk.undo, made.number))
         return made
     return None
 

@@ -39,8 +39,8 @@ def add_dialog(desk: Desk) -> None:
     """Add a relation between two entities; unknown names are added as entities."""
     graph, mark = desk.graph, "add"
     focus = graph_tab.looking(desk.place).focus
-    known = desk.entity(focus) if focus is not None else None
-    subject = _name(graph, "From", f"graph__{mark}_subject", known.name if known is not None else None)
+    entity = desk.entity(focus) if focus is not None else None
+    subject = _name(graph, "From", f"graph__{mark}_subject", entity.name if entity is not None else None)
     predicate = _predicate(graph, f"graph__{mark}_predicate", None)
     object = _name(graph, "To", f"graph__{mark}_object", None)
     types = (_type_of(graph, subject, "add_subject"), _type_of(graph, object, "add_object"))
@@ -61,10 +61,10 @@ def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str
     made = graph_changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
     if made is not None:
         now = desk.desk.graph()
-        found = Names(now).find(subject)
+        match = Names(now).find(subject)
         added = [id for id in made.ids("relation") if id not in desk.graph.relations]
-        if found is not None:
-            graph_tab.look(desk.place, focus=found.id, relation=added[-1] if added else None)
+        if match is not None:
+            graph_tab.look(desk.place, focus=match.id, relation=added[-1] if added else None)
 
 
 @st.dialog("Edit a relation", width=440, position="right", icon=":material/edit:", on_dismiss="rerun")
@@ -110,8 +110,8 @@ def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
 
 
 def _predicate(graph: Graph, key: str, value: str | None) -> str:
-    known = kinds(graph)
-    offered = known if value is None or value in known else [value, *known]
+    kinds_used = kinds(graph)
+    offered = kinds_used if value is None or value in kinds_used else [value, *kinds_used]
     chosen = st.selectbox(
         "Relation",
         offered,
@@ -143,7 +143,7 @@ def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
     """Draw the effect of a change, or why it is impossible; return whether it is possible."""
     try:
         planned = plan()
-        said = graph_changes.foretell(desk, planned)
+        preview = graph_changes.foretell(desk, planned)
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
         return False
@@ -152,7 +152,7 @@ def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
         st.markdown(f":small[:material/history: {plain(relation_words(graph, relation))} will end.]")
     if len(ending) > SHOWN_ENDS:
         st.markdown(f":small[and {count(len(ending) - SHOWN_ENDS, 'more relation')}]")
-    st.markdown(f":small[:gray[{plain(said)}]]")
+    st.markdown(f":small[:gray[{plain(preview)}]]")
     return True
 
 
@@ -228,17 +228,17 @@ def merge_dialog(desk: Desk, id: int) -> None:
         closing_button("Cancel")
         return
     other = by_id[chosen]
-    first, second = sorted((entity, other), key=lambda each: -_own(graph, each))
+    first, second = sorted((entity, other), key=lambda endpoint: -_degree(graph, endpoint))
     into_id = st.segmented_control(
         "Keep the name",
         [first.id, second.id],
         default=first.id,
         key=f"graph__merge_name_{id}_{other.id}",
-        format_func=lambda each: plain(short(graph.name(each))),
+        format_func=lambda endpoint: plain(short(graph.name(endpoint))),
         required=True,
     )
     into, gone = (second, first) if into_id == second.id else (first, second)
-    moved = count(_own(graph, gone), "relation")
+    moved = count(_degree(graph, gone), "relation")
     st.markdown(
         f"**{plain(short(gone.name, NAME_CHARACTERS))}** becomes another name of "
         f"**{plain(short(into.name, NAME_CHARACTERS))}**, which gets its {moved}."
@@ -257,8 +257,8 @@ def remove_dialog(desk: Desk, id: int) -> None:
     entity = _still(graph, id)
     if entity is None:
         return
-    own = _own(graph, entity)
-    st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(own, 'relation')}?")
+    degree = _degree(graph, entity)
+    st.markdown(f"Remove **{plain(short(entity.name, NAME_CHARACTERS))}** with {count(degree, 'relation')}?")
     st.markdown(":small[They are then in no prompt, and are not learned again. This can be undone.]")
     possible = _foreseen(desk, graph, lambda: plans.remove(graph, [entity]))
     with st.container(horizontal=True):
@@ -275,14 +275,14 @@ def _alike(one: Entity, other: Entity) -> float:
     )
 
 
-def _own(graph: Graph, entity: Entity) -> int:
+def _degree(graph: Graph, entity: Entity) -> int:
     return sum(entity.id in (relation.subject, relation.object) for relation in relations(graph))
 
 
 def _still(graph: Graph, id: int) -> Entity | None:
     """The current entity; shows a message and returns None if it was merged or removed."""
-    found = graph.entities.get(id)
-    if found is None or found.state != "active":
+    entity = graph.entities.get(id)
+    if entity is None or entity.state != "active":
         st.markdown("This entity was merged or removed elsewhere.")
         return None
-    return found
+    return entity

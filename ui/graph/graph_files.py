@@ -44,8 +44,13 @@ def import_dialog(desk: Desk) -> None:
     for reason, number in planned.refused:
         st.markdown(f":small[Left out, {tokens(number)}: {plain(reason)}]")
     rows = [
-        {"From": each.subject, "Relation": each.predicate, "To": each.object, "State": _state(each.state)}
-        for each in file.relations
+        {
+            "From": relation.subject,
+            "Relation": relation.predicate,
+            "To": relation.object,
+            "State": _state(relation.state),
+        }
+        for relation in file.relations
     ]
     st.dataframe(rows[:SHOWN], hide_index=True, key="graph__import_rows", alt="Relations in the file")
     if len(rows) > SHOWN:
@@ -60,8 +65,8 @@ def import_dialog(desk: Desk) -> None:
 def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
     """Plan the import of a file."""
     new = [
-        plans.NamedRelation(each.subject, each.predicate, each.object, ended=each.state == "ended")
-        for each in file.relations
+        plans.NamedRelation(relation.subject, relation.predicate, relation.object, ended=relation.state == "ended")
+        for relation in file.relations
     ]
     return plans.add_many(graph, new, {})
 
@@ -69,16 +74,16 @@ def foreseen(graph: Graph, file: GraphFile) -> GraphPlan:
 def preview(file: GraphFile, planned: GraphPlan) -> str:
     """Summarise a file and its plan: `graph.json: 12 entities, 15 relations. 3 relations already exist.`"""
     size = f"{count(len(file.entities), 'entity')}, {count(len(file.relations), 'relation')}"
-    said = [f"{short(file.name, 40)}: {size}."]
+    parts = [f"{short(file.name, 40)}: {size}."]
     if planned.repeated:
-        said.append(f"{count(planned.repeated, 'relation')} already {'exists' if planned.repeated == 1 else 'exist'}.")
+        parts.append(f"{count(planned.repeated, 'relation')} already {'exists' if planned.repeated == 1 else 'exist'}.")
     if file.isolated:
-        said.append(
+        parts.append(
             f"{count(file.isolated, 'entity')} without a relation {'is' if file.isolated == 1 else 'are'} left out."
         )
     if not planned.added_relations:
-        said.append("There is nothing new in it.")
-    return " ".join(said)
+        parts.append("There is nothing new in it.")
+    return " ".join(parts)
 
 
 def _state(state: str) -> str:

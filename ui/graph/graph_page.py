@@ -49,13 +49,13 @@ def draw(view: View) -> None:
     _controls(desk, focus)
     relation = desk.graph.relations.get(looking.relation) if looking.relation is not None else None
     graph_tab.write_link(desk.place, focus, relation.id if relation is not None else None)
-    left, right = st.columns([0.58, 0.42], gap="medium")
-    with left:
+    picture, detail = st.columns([0.58, 0.42], gap="medium")
+    with picture:
         unseen_heading("Relations")
         if looking.to is not None:
             _way(desk.graph, path)
         _draw_figure(desk, seen, relation.id if relation is not None else None)
-    with right:
+    with detail:
         draw_list(desk, seen)
         if relation is not None:
             draw_relation(desk, relation)
@@ -134,11 +134,11 @@ def _take_link(desk: Desk) -> None:
 def _focus(desk: Desk) -> int:
     """The chosen entity, or the one it was merged into, otherwise the most mentioned one."""
     chosen = graph_tab.looking(desk.place).focus
-    found = find(desk.graph, str(chosen)) if chosen is not None else None
-    focus = found if found is not None else by_mentions(desk.graph)[0].id
+    chosen_entity = find(desk.graph, str(chosen)) if chosen is not None else None
+    focus = chosen_entity if chosen_entity is not None else by_mentions(desk.graph)[0].id
     looking = graph_tab.looking(desk.place)
     to = looking.to if looking.to is not None and desk.entity(looking.to) is not None and looking.to != focus else None
-    graph_tab.look(desk.place, focus=focus, to=to, relation=looking.relation if found is not None else None)
+    graph_tab.look(desk.place, focus=focus, to=to, relation=looking.relation if chosen_entity is not None else None)
     return focus
 
 
@@ -174,12 +174,12 @@ def _controls(desk: Desk, focus: int) -> None:
             width=190,
             help="Shortest path over current relations, in either direction.",
         )
-        known = kinds(desk.graph)
+        kinds_used = kinds(desk.graph)
         chosen = graph_tab.key(place, "kinds")
-        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in known])
+        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in kinds_used])
         st.multiselect(
             "Kinds",
-            known,
+            kinds_used,
             key=chosen,
             placeholder="All kinds",
             format_func=short,
@@ -215,8 +215,8 @@ def _draw_figure(desk: Desk, seen: Seen, picked: int | None) -> None:
     with filled("graph__figure", minus=BESIDE_PIXELS, least=figure.layout.height) if fills else st.container():
         _chart(desk, seen, figure, widget, place, "stretch" if fills else "content")
     with st.container(gap=None):
-        if (said := how_many(seen)) is not None:
-            st.markdown(f":small[{said}]")
+        if (number := how_many(seen)) is not None:
+            st.markdown(f":small[{number}]")
         st.markdown(f":small[:gray[{legend(desk.graph, seen, mode())}]]")
     numbers_table(lambda: number_rows(desk.graph, seen), "graph__numbers")
 

@@ -6,7 +6,7 @@ import streamlit as st
 
 from memory_core.events import Ref
 from memory_core.planning.graph_rules import Entity, Relation
-from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, said, standing
+from memory_inspector.reading.graph_text import BADGES, entity_lines, relation_words, source_line, state_line
 from memory_inspector.reading.neighbourhood import Seen
 from memory_inspector.wording.formatting import count, plain, short, tokens
 from ui.facts.pieces import draw_source
@@ -80,8 +80,8 @@ def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
             args=(desk.place, relation.id),
             wrap=False,
         )
-        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
-        state = plain(standing(desk.graph, relation))
+        who = source_line(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+        state = plain(state_line(desk.graph, relation))
         mark = "" if relation.state == "active" else f":material/{BADGES[relation.state][1]}: "
         st.markdown(f":small[:gray[{plain(who)} · {mark}{state}]]")
 
@@ -113,7 +113,7 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.badge(plain(label), icon=f":material/{icon}:", color="green" if relation.state == "active" else "gray")
             if relation.state == "ended":
-                st.markdown(f":small[:gray[{plain(standing(graph, relation))}]]", width="content")
+                st.markdown(f":small[:gray[{plain(state_line(graph, relation))}]]", width="content")
         _sources(desk, relation)
         _ends(desk, relation)
         if not desk.read_only:
@@ -121,14 +121,14 @@ def draw_relation(desk: Desk, relation: Relation) -> None:
 
 
 def _sources(desk: Desk, relation: Relation) -> None:
-    found = sources_of(desk, relation, SHOWN_SOURCES)
-    for source in found:
+    sources = sources_of(desk, relation, SHOWN_SOURCES)
+    for source in sources:
         draw_source(source)
-    more = len(relation.sources) - len(found)
-    if found and more > 0:
+    more = len(relation.sources) - len(sources)
+    if sources and more > 0:
         st.markdown(f":small[:gray[and in {count(more, 'more message')}]]")
-    elif not found:
-        who = said(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
+    elif not sources:
+        who = source_line(relation, desk.first_heard(relation), session_id=desk.memory.session_id)
         st.markdown(f":small[:gray[{plain(who[:1].upper() + who[1:])}.]]")
 
 

@@ -48,8 +48,8 @@ class Desk:
 
     def entity(self, id: int) -> Entity | None:
         """An active entity; None if it was merged, removed or never existed."""
-        found = self.graph.entities.get(id)
-        return found if found is not None and found.state == "active" else None
+        entity = self.graph.entities.get(id)
+        return entity if entity is not None and entity.state == "active" else None
 
 
 def graph_blocks(view: View) -> list[str]:
@@ -91,10 +91,10 @@ def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMess
     """The first `most` source messages of a relation in this session, with its words marked."""
     session_id = desk.memory.session_id
     words = desk.graph.sentence(relation)
-    found = []
+    entities = []
     for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
         for stored in desk.memory.session.messages(after=seq - 1, upto=seq):
             text = message_text(stored.message)
             spans = source_spans(words, text)
-            found.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
-    return found
+            entities.append(SourceMessage(session_id, seq, stored.turn, str(stored.message.role), text, spans))
+    return entities

@@ -61,8 +61,8 @@ def look(place: ListPosition, **changes: Any) -> None:
 def asked() -> tuple[str | None, int | None]:
     """Entity and relation named by the URL."""
     relation = st.query_params.get(RELATION)
-    known = relation is not None and relation.isdecimal() and len(relation) < 16
-    return st.query_params.get(ENTITY), int(relation) if relation and known else None
+    valid = relation is not None and relation.isdecimal() and len(relation) < 16
+    return st.query_params.get(ENTITY), int(relation) if relation and valid else None
 
 
 def is_new(place: ListPosition) -> bool:
@@ -73,7 +73,7 @@ def is_new(place: ListPosition) -> bool:
 
 def write_link(place: ListPosition, focus: int | None, relation: int | None) -> None:
     """Write focus and open relation to the URL, so that the page can be reloaded and linked to."""
-    written = tuple(None if each is None else str(each) for each in (focus, relation))
+    written = tuple(None if value is None else str(value) for value in (focus, relation))
     _PLACES.change(place, written=written)
     for name, value in zip((ENTITY, RELATION), written, strict=True):
         state.write_address(name, value)

@@ -62,7 +62,7 @@ def _example(view: View) -> str:
         if facts:
             return short(facts[0].text, EXAMPLE_CHARACTERS).rstrip("…").rstrip()
     added = (record.event for record in view.history.records)
-    first = next((each for each in added if isinstance(each, MessageAdded) and each.role == "user"), None)
+    first = next((event for event in added if isinstance(event, MessageAdded) and event.role == "user"), None)
     ref = Ref.of("message", first.seq) if first is not None else None
     return " ".join(view.memory.trace.words([ref]).get(ref, "").split()[:6]) if ref is not None else ""
 

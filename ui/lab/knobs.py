@@ -31,10 +31,10 @@ _ENABLED = Field("enabled", "In use", "Off: it receives nothing and is in no pro
 
 def chip(change: Change) -> str:
     """A change in a few words, markdown: `Token limit 1,200 → 800`."""
-    return plain(told(change))
+    return plain(described(change))
 
 
-def told(change: Change) -> str:
+def described(change: Change) -> str:
     """The same as plain text."""
     place, _, setting = change.setting.rpartition(".")
     if isinstance(change.before, StoredBlock) or isinstance(change.after, StoredBlock):
@@ -56,8 +56,8 @@ def draw(memory: Memory, tried: Tried) -> None:
     """The settings of one tried configuration."""
     session_id = memory.session_id
     try:
-        own = tried_variants.own_variant(memory)
-        base = own if tried.recipe is None else tried_variants.variant(memory, Tried(tried.name, tried.recipe))
+        own_config = tried_variants.own_variant(memory)
+        base = own_config if tried.recipe is None else tried_variants.variant(memory, Tried(tried.name, tried.recipe))
         now = tried_variants.variant(memory, tried)
     except ConfigError:  # the page says which value is impossible
         _draw_chips(memory, tried)
@@ -98,8 +98,8 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
 def struck_words(memory: Memory, position: int) -> str:
     """A struck event in a few words, plain text."""
     record = next(iter(memory.log.history().after(position - 1)[:1]), None)
-    known = record is not None and record.position == position
-    return words_of(record) if record is not None and known else "an event that is not in the log any more"
+    unchanged = record is not None and record.position == position
+    return words_of(record) if record is not None and unchanged else "an event that is not in the log any more"
 
 
 def named(place: str, setting: str) -> str:
@@ -125,16 +125,18 @@ def effective_limit(memory: Memory, limit: int) -> int:
     return limit if limit < MAX_TOKENS else max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
 
 
-def _draw_memory(memory: Memory, tried: Tried, own: MemoryConfig, now: MemoryConfig) -> None:
+def _draw_memory(memory: Memory, tried: Tried, own_config: MemoryConfig, now: MemoryConfig) -> None:
     draw = partial(_draw_number, memory.session_id, tried.name)
-    draw("token_limit", "Token limit", own.token_limit, now.token_limit, (LEAST_LIMIT, MAX_TOKENS), HELP["limit"])
+    draw(
+        "token_limit", "Token limit", own_config.token_limit, now.token_limit, (LEAST_LIMIT, MAX_TOKENS), HELP["limit"]
+    )
     share = round(now.chat_history_token_ratio * 100)
-    ratio, about = own.chat_history_token_ratio, HELP["flush_line"]
+    ratio, about = own_config.chat_history_token_ratio, HELP["flush_line"]
     draw("chat_history_token_ratio", "History share, %", ratio, share, (1, 100), about)
     if now.token_limit < MAX_TOKENS:
         st.markdown(f":small[:gray[Flushes above {tokens(int(now.history_budget))} tokens.]]")
     largest = (1, now.token_limit)
-    draw("token_flush_size", "Flush size", own.token_flush_size, now.flush_size, largest, HELP["flush_size"])
+    draw("token_flush_size", "Flush size", own_config.token_flush_size, now.flush_size, largest, HELP["flush_size"])
 
 
 def _draw_number(
@@ -142,7 +144,7 @@ def _draw_number(
     name: str,
     setting: str,
     label: str,
-    own: float | None,
+    own_value: float | None,
     now: int,
     within: tuple[int, int],
     help: str,
@@ -158,8 +160,8 @@ def _draw_number(
         value = st.session_state[key]
         if value == now:  # a browser may send the value it was given: that is no change
             return
-        taken = own if value is None else value / 100 if is_share else value
-        tried_variants.turn_knob(session_id, name, setting, taken, own)
+        taken = own_value if value is None else value / 100 if is_share else value
+        tried_variants.turn_knob(session_id, name, setting, taken, own_value)
         if setting == "token_limit" and taken is not None:
             tried_variants.lower_flush_size(session_id, name, int(taken))
 
@@ -178,30 +180,30 @@ def _draw_number(
     )
 
 
-def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own: StoredBlock) -> None:
-    made, before = block.make(), own.make()
+def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own_block: StoredBlock) -> None:
+    made, before = block.make(), own_block.make()
     if made is None or before is None:
         return
-    now, base = {**made.settings(), **block.settings}, {**before.settings(), **own.settings}
+    now, base = {**made.settings(), **block.settings}, {**before.settings(), **own_block.settings}
     opened = st.expander(plain(short(block.name, 40)), key=f"lab__block_{tried.name}_{block.name}", type="compact")
     with opened:
         shown = [_ENABLED, _PRIORITY, *(f for f in fields_of(block.type, has_user=True) if not f.group)]
-        for each in shown:
-            if each.setting in base and each.sort in ("whole", "share", "toggle", "choice") and _applies(each, now):
-                _draw_field(session_id, tried, block, each, now[each.setting], base[each.setting])
+        for field in shown:
+            if field.setting in base and field.sort in ("whole", "share", "toggle", "choice") and _applies(field, now):
+                _draw_field(session_id, tried, block, field, now[field.setting], base[field.setting])
 
 
 def _applies(field: Field, settings: Mapping[str, Any]) -> bool:
     return field.setting != "scope" and (field.when is None or settings.get(field.when[0]) == field.when[1])
 
 
-def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field, now: Any, own: Any) -> None:
+def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field, now: Any, own_value: Any) -> None:
     knob = f"{block.name}.{field.setting}"
     key = f"lab__{tried.name}_{knob}"
     st.session_state[key] = now
 
     def keep() -> None:
-        tried_variants.turn_knob(session_id, tried.name, knob, st.session_state[key], own)
+        tried_variants.turn_knob(session_id, tried.name, knob, st.session_state[key], own_value)
 
     if field.sort == "toggle":
         st.toggle(field.title, key=key, help=field.help, on_change=keep)

@@ -48,21 +48,21 @@ def draw(view: View) -> None:
     now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
         variants = {OWN: tried_variants.own_variant(memory)}
-        for each in now.tried:
-            variants[each.name] = tried_variants.variant(memory, each)
+        for tried in now.tried:
+            variants[tried.name] = tried_variants.variant(memory, tried)
         problem = None
     except ConfigError as error:
         problem = str(error)
     probes = _probes(memory)
     chosen = choose_view(VIEWS, tried_variants.VIEW)
-    right = st.container()
+    area = st.container()
     if chosen == "compare":
-        left, right = st.columns([0.32, 0.68], gap="medium")
-        with left:
+        controls, area = st.columns([0.32, 0.68], gap="medium")
+        with controls:
             _draw_tabs(memory.session_id, now)
             with st.container(border=True, key="lab__knobs"):
                 knobs.draw(memory, now.current)
-    with right:
+    with area:
         if problem is not None:
             st.error(plain(problem))
             return
@@ -96,9 +96,9 @@ def _draw_news(view: View, now: Desk) -> None:
     if newest == now.upto:
         return
     turns = view.latest_turn - turn_at(view.history, _upto(now))
-    said = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
+    change = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__news"):
-        st.markdown(f":small[:material/update: {said}]", width="content")
+        st.markdown(f":small[:material/update: {change}]", width="content")
         st.button(
             "Try all of it",
             key="lab__go_on",
@@ -120,7 +120,7 @@ def _probes(memory: Memory) -> tuple[Probe, ...]:
 
 def _draw_tabs(session_id: str, now: Desk) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__tabs"):
-        names = [each.name for each in now.tried]
+        names = [tried.name for tried in now.tried]
         st.session_state["lab__shown"] = now.current.name
         st.segmented_control(
             "Configuration",
@@ -157,8 +157,8 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     """The results of all configurations; None while they are on their way, or before they were asked for."""
     memory, position = view.memory, _upto(now)
     phrases = playing.phrases_of(memory)
-    found = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
-    done = {name: result for name, result in found.items() if result is not None and result.tells(phrases, probes)}
+    results = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
+    done = {name: result for name, result in results.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
@@ -243,7 +243,7 @@ def _draw_numbers(results: dict[str, Result]) -> None:
 
 def _row(name: str, result: Result) -> dict[str, Any]:
     outcome = result.outcome
-    kept = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
+    in_prompt = sum(presence.turns[-1].state == "prompt" for presence in result.presences.values() if presence.turns)
     held = sum(verdict.held for verdict in result.verdicts.values())
     return {
         "": name,
@@ -253,41 +253,41 @@ def _row(name: str, result: Result) -> dict[str, Any]:
         "Flushes": outcome.flushes,
         "Facts": outcome.facts,
         "Model calls": outcome.calls,
-        **({"Watched": f"{kept} of {len(result.presences)}"} if result.presences else {}),
+        **({"Watched": f"{in_prompt} of {len(result.presences)}"} if result.presences else {}),
         **({"Probes": f"{held} of {len(result.verdicts)}"} if result.verdicts else {}),
     }
 
 
-def _draw_divergence(view: View, name: str, own: Result, other: Result) -> bool:
+def _draw_divergence(view: View, name: str, own_result: Result, other: Result) -> bool:
     """Say in which turn two configurations first differ, and why; return whether they never do."""
-    found = divergence(own.played, other.played, (OWN, name))
-    if found is None:
+    difference = divergence(own_result.played, other.played, (OWN, name))
+    if difference is None:
         st.markdown(f"**The prompts of A and {plain(name)} are the same in every turn.**")
         return True
-    causes = "  \n".join(plain(cause) for cause in found.causes[:4])
-    st.markdown(f"**The prompts first differ in turn {tokens(found.turn)}.**  \n{causes}")
-    if found.turn != view.shown_turn and found.turn <= view.latest_turn:
+    causes = "  \n".join(plain(cause) for cause in difference.causes[:4])
+    st.markdown(f"**The prompts first differ in turn {tokens(difference.turn)}.**  \n{causes}")
+    if difference.turn != view.shown_turn and difference.turn <= view.latest_turn:
         st.button(
-            f"Show turn {tokens(found.turn)}",
+            f"Show turn {tokens(difference.turn)}",
             key="lab__diverged",
             type="tertiary",
             icon=":material/arrow_forward:",
             on_click=state.show_turn,
-            args=(found.turn if found.turn < view.latest_turn else None,),
+            args=(difference.turn if difference.turn < view.latest_turn else None,),
         )
     return False
 
 
-def _draw_prompts(view: View, name: str, own: Result, other: Result) -> None:
+def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> None:
     turn = view.shown_turn
-    before, after = own.played.prompt(turn), other.played.prompt(turn)
+    before, after = own_result.played.prompt(turn), other.played.prompt(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
-        later = turn > max(own.played.turns(), default=0)
-        said = "came after all that was played" if later else "has no prompt"
-        st.markdown(f":small[:gray[Turn {tokens(turn)} {said}.]]")
+        later = turn > max(own_result.played.turns(), default=0)
+        reason = "came after all that was played" if later else "has no prompt"
+        st.markdown(f":small[:gray[Turn {tokens(turn)} {reason}.]]")
         return
-    changed = [each for each in diff_prompts(before, after) if each.changed]
+    changed = [diff for diff in diff_prompts(before, after) if diff.changed]
     if not changed:
         st.markdown(f":small[:gray[The same under A and {plain(name)}, word for word.]]")
         return

@@ -49,23 +49,23 @@ class _Kept:
 
 def planner_of(memory: Memory, position: int) -> Replanner:
     """The planner of a session as of a position of its log; 1 s to make for 10,000 messages, then kept."""
-    kept = _kept(memory)
-    with kept.lock:
-        if kept.planner is None or kept.position != position:
-            kept.planner, kept.position, kept.carriers = Replanner(sizes_of(memory, position)), position, {}
-        return kept.planner
+    cache = _cache(memory)
+    with cache.lock:
+        if cache.planner is None or cache.position != position:
+            cache.planner, cache.position, cache.carriers = Replanner(sizes_of(memory, position)), position, {}
+        return cache.planner
 
 
 def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
     """Return the carriers of each watched phrase; none for a phrase that cannot be followed."""
-    kept = _kept(memory)
+    cache = _cache(memory)
     for phrase in phrases:
-        if phrase not in kept.carriers:
+        if phrase not in cache.carriers:
             try:
-                kept.carriers[phrase] = memory.trace.carriers(phrase)
+                cache.carriers[phrase] = memory.trace.carriers(phrase)
             except MemoryInspectorError:
-                kept.carriers[phrase] = frozenset()
-    return [kept.carriers.get(phrase, frozenset()) for phrase in phrases]
+                cache.carriers[phrase] = frozenset()
+    return [cache.carriers.get(phrase, frozenset()) for phrase in phrases]
 
 
 def draw(
@@ -74,26 +74,28 @@ def draw(
     """Draw the plans of some configurations, up to a position of the log: their numbers, and a strip for each watched
     phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`. `plays`:
     they are being played meanwhile."""
-    memory, kept = view.memory, _kept(view.memory)
-    keys = {name: json.dumps([playing.key_of(position, each), phrases]) for name, each in variants.items()}
+    memory, cache = view.memory, _cache(view.memory)
+    keys = {name: json.dumps([playing.key_of(position, variant), phrases]) for name, variant in variants.items()}
 
     def work(_: object = None) -> None:
         for name, variant in variants.items():
-            if kept.plans.get(keys[name]) is None:
+            if cache.plans.get(keys[name]) is None:
                 planner = planner_of(memory, position)
                 plan = planner.plan(variant, carriers_of(memory, phrases), cancelled=_steps_aside)
-                kept.plans.put(keys[name], plan)
+                cache.plans.put(keys[name], plan)
 
     with st.container(border=True, key="lab__planned"):
         st.markdown("**Estimate** :small[:gray[from logged sizes]]")
         if at_once:
             work()
         else:
-            job = engine().read(f"lab-plan/{json.dumps([memory.session_id, kept.plans.dropped, *keys.values()])}", work)
+            job = engine().read(
+                f"lab-plan/{json.dumps([memory.session_id, cache.plans.dropped, *keys.values()])}", work
+            )
             job.wait(AT_ONCE_SECONDS)
             if job.error is not None:
                 st.warning(plain(job.error))
-        plans = {name: plan for name, key in keys.items() if (plan := kept.plans.get(key)) is not None}
+        plans = {name: plan for name, key in keys.items() if (plan := cache.plans.get(key)) is not None}
         if len(plans) == len(variants):
             _draw_plans(view, plans, phrases, plays=plays)
         elif not at_once and job.error is None:
@@ -125,7 +127,7 @@ def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str], *, 
 
 
 def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
-    known = [turn.sent for plan in plans.values() for turn in plan.turns() if turn is not None]
+    sizes = [turn.sent for plan in plans.values() for turn in plan.turns() if turn is not None]
     whole = partial(st.column_config.NumberColumn, format="localized")
     st.dataframe(
         [_row(name, plan, watched) for name, plan in plans.items()],
@@ -134,7 +136,7 @@ def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
         placeholder="–",
         column_config={
             "": st.column_config.TextColumn(width=32),
-            "Tokens by turn": st.column_config.LineChartColumn(width=120, y_min=0, y_max=max(known, default=1)),
+            "Tokens by turn": st.column_config.LineChartColumn(width=120, y_min=0, y_max=max(sizes, default=1)),
             "Tokens a turn": whole(width=98, help="Tokens of a prompt, on average over the turns that are known"),
             "Cut": whole(width=52, help="Tokens that did not fit, over the turns that are known"),
             "Flushes": whole(width=58),
@@ -147,16 +149,16 @@ def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
 
 def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
     turns = plan.turns()
-    known = [turn for turn in turns if turn is not None]
+    planned_turns = [turn for turn in turns if turn is not None]
     last = list(plan.last.values())[-1:]
     return {
         "": name,
-        "Tokens by turn": [turn.sent for turn in known],
-        "Tokens a turn": average(known) if known else None,
-        "Cut": sum(turn.cut for turn in known) if known else None,
+        "Tokens by turn": [turn.sent for turn in planned_turns],
+        "Tokens a turn": average(planned_turns) if planned_turns else None,
+        "Cut": sum(turn.cut for turn in planned_turns) if planned_turns else None,
         "Flushes": len(plan.flushes) if plan.whole else None,
         **({"Watched": kept_words(last[0], watched)} if watched and last else {}),
-        "Known": f"{tokens(len(known))} of {tokens(len(turns))}",
+        "Known": f"{tokens(len(planned_turns))} of {tokens(len(turns))}",
     }
 
 
@@ -186,5 +188,5 @@ def _draw_unknown(plans: dict[str, Replanned], *, plays: bool) -> None:
         )
 
 
-def _kept(memory: Memory) -> _Kept:
+def _cache(memory: Memory) -> _Kept:
     return engine().services.cached(("lab-sizes", memory.session.database.id, memory.session_id), _Kept)

@@ -84,18 +84,18 @@ class _Kept:
 
 def phrases_of(memory: Memory) -> list[str]:
     """Return the watched phrases as words: fact ids differ under another configuration."""
-    found = []
+    moments = []
     for target in memory.trace.watched:
         try:
-            found.append(memory.trace.words_of(target) if isinstance(target, Ref) else target)
+            moments.append(memory.trace.words_of(target) if isinstance(target, Ref) else target)
         except MemoryInspectorError:  # erased since: there is nothing left to look for
             continue
-    return found
+    return moments
 
 
 def result(memory: Memory, position: int, variant: Variant, model: str = "") -> Result | None:
     """A configuration as played up to a position of the session's log, with a model or by rules; None if it was not."""
-    return _kept(memory).results.get(key_of(position, variant, model))
+    return _cache(memory).results.get(key_of(position, variant, model))
 
 
 def job_of(
@@ -122,7 +122,7 @@ def count_calls(request: PlayRequest, model: str) -> None:
 
     def work(job: Job) -> None:
         counted = CountedModel(model, KeptOutputs(memory), encoding=memory.session.config.encoding)
-        found = {}
+        results = {}
         for name, variant in request.variants.items():
             job.add_progress(f"Counting what {name} would ask {model}")
             played = player_of(memory).play(
@@ -131,15 +131,15 @@ def count_calls(request: PlayRequest, model: str) -> None:
             if played is None:
                 raise StoppedError(f"What a play with {model} would ask was not counted.")
             played.close()
-            found[name] = asdict(counted.counted())
-        job.add_text(json.dumps(found))
+            results[name] = asdict(counted.counted())
+        job.add_text(json.dumps(results))
 
     engine().read(_count_key(request, model), work)
 
 
 def _count_key(request: PlayRequest, model: str) -> str:
-    tried = [f"{name} {key_of(request.position, each)}" for name, each in request.variants.items()]
-    return f"lab-count/{json.dumps([request.memory.session_id, model, _kept(request.memory).paid, *tried])}"
+    tried = [f"{name} {key_of(request.position, variant)}" for name, variant in request.variants.items()]
+    return f"lab-count/{json.dumps([request.memory.session_id, model, _cache(request.memory).paid, *tried])}"
 
 
 def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: int) -> Job:
@@ -154,18 +154,18 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
             by.close()
             if isinstance(chat, OpenAIChat):  # made for the drawing that offered the play: nobody else calls it
                 chat.close()
-            _kept(request.memory).paid += len(by.made)
+            _cache(request.memory).paid += len(by.made)
 
     return engine().read(job_key, work)
 
 
 def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
     """Probes that ask for each phrase in every prompt from the turn on in which it was first said."""
-    found: list[Probe] = []
+    probes: list[Probe] = []
     for phrase in phrases:
-        said = [said.turn for said in memory.trace(phrase).said]
-        found.append(InPrompt(phrase=phrase[:300], from_turn=max(1, min(said, default=1))))
-    return found
+        turns = [message.turn for message in memory.trace(phrase).said]
+        probes.append(InPrompt(phrase=phrase[:300], from_turn=max(1, min(turns, default=1))))
+    return probes
 
 
 def limit_job(memory: Memory, position: int, variant: Variant, phrases: Sequence[str]) -> Job | None:
@@ -178,7 +178,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
 
     def work(job: Job) -> None:
         player, probes = player_of(memory), keeping(memory, phrases)
-        found = smallest_limit(
+        smallest = smallest_limit(
             player,
             _script(memory, position, variant),
             variant,
@@ -188,7 +188,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
         )
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
-        job.add_text("" if found is None else str(found))
+        job.add_text("" if smallest is None else str(smallest))
 
     engine().read(_limit_key(memory, position, variant, phrases), work)
 
@@ -203,26 +203,26 @@ def _script(memory: Memory, position: int, variant: Variant) -> Script:
 
 def player_of(memory: Memory) -> Player:
     """The player that all plays of a session share."""
-    kept = _kept(memory)
-    with kept.lock:
-        kept.player = kept.player or Player(memory.session.services, tokenizer_fn=memory.session.tokenizer_fn)
-        return kept.player
+    cache = _cache(memory)
+    with cache.lock:
+        cache.player = cache.player or Player(memory.session.services, tokenizer_fn=memory.session.tokenizer_fn)
+        return cache.player
 
 
 def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
     """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
-    memory, kept, key = request.memory, _kept(request.memory), key_of(request.position, variant, model)
-    found = kept.results.get(key)
-    if found is None:
+    memory, cache, key = request.memory, _cache(request.memory), key_of(request.position, variant, model)
+    result = cache.results.get(key)
+    if result is None:
         if model and by is None:
             raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
-        script, told = _script(memory, request.position, variant), -1
+        script, percent = _script(memory, request.position, variant), -1
         before = len(by.made) if by is not None else 0
 
         def progress(done: int, of: int) -> None:
-            nonlocal told
-            if 100 * done // of != told:  # one line a percent: all lines are kept
-                told = 100 * done // of
+            nonlocal percent
+            if 100 * done // of != percent:  # one line a percent: all lines are kept
+                percent = 100 * done // of
                 turn = f"turn {tokens(script.turns * done // of)} of {tokens(script.turns)}"
                 paid = f" with {model}, {len(by.made)} of {count(by.agreed, 'call')}" if by is not None else ""
                 job.add_progress(f"Playing {variant.name}{paid}: {turn}")
@@ -238,22 +238,22 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
         if played is None:
             raise StoppedError(_stopped(by))
         seconds = time.monotonic() - begun
-        said = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
-        found = Result(played, outcome_of(played.memory), seconds, findings=said)
+        warnings = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
+        result = Result(played, outcome_of(played.memory), seconds, findings=warnings)
         if by is not None:
             made = by.made[before:]
             costs = [call.cost for call in made if call.cost is not None]
-            found.calls_made, found.cost = len(made), sum(costs) if len(costs) == len(made) else None
-            found.outcome = replace(found.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
+            result.calls_made, result.cost = len(made), sum(costs) if len(costs) == len(made) else None
+            result.outcome = replace(result.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
     for phrase in request.phrases:
-        if phrase not in found.presences:
+        if phrase not in result.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")
-            found.presences[phrase] = found.played.memory.trace.presence(phrase)
+            result.presences[phrase] = result.played.memory.trace.presence(phrase)
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
-    for verdict in evaluate(found.played.memory, [probe for probe in request.probes if probe not in found.verdicts]):
-        found.verdicts[verdict.probe] = verdict
-    kept.results.put(key, found)
+    for verdict in evaluate(result.played.memory, [probe for probe in request.probes if probe not in result.verdicts]):
+        result.verdicts[verdict.probe] = verdict
+    cache.results.put(key, result)
 
 
 def _stopped(by: PlayedModel | None) -> str:
@@ -276,5 +276,5 @@ def key_of(position: int, variant: Variant, model: str = "") -> str:
     return json.dumps([position, settings, blocks, variant.struck, model], sort_keys=True, default=str)
 
 
-def _kept(memory: Memory) -> _Kept:
+def _cache(memory: Memory) -> _Kept:
     return engine().services.cached(("lab", memory.session.database.id, memory.session_id), _Kept)

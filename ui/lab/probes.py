@@ -49,7 +49,7 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
             _draw_failures(probe, results)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if example and not probes:
-            prompts = (each.turn for each in view.memory.trace.presence(example).turns if each.state == "prompt")
+            prompts = (at.turn for at in view.memory.trace.presence(example).turns if at.state == "prompt")
             probe = InPrompt(phrase=example, from_turn=next(prompts, 1))
             st.button(
                 f"Add “{plain(example)}”",
@@ -135,15 +135,15 @@ _FIELDS: dict[str, tuple[type[Probe], tuple[str, ...]]] = {
 def _add(session_id: str) -> None:
     """Keep the probe that the form holds at the click: what was typed last may not have been drawn yet."""
     kind, fields = _FIELDS[st.session_state[f"{_FORM}expect"]]
-    given = {name: st.session_state[f"{_FORM}{name}"] for name in fields}
-    if "messages" in given:
-        given["messages"] = (given["messages"],)
+    values = {name: st.session_state[f"{_FORM}{name}"] for name in fields}
+    if "messages" in values:
+        values["messages"] = (values["messages"],)
     try:
-        probe = kind(**given)
+        probe = kind(**values)
         memory = memory_of(session_id)
-        kept = kept_probes(memory)
-        if probe not in kept:
-            keep_probes(memory, (*kept, probe))
+        stored = kept_probes(memory)
+        if probe not in stored:
+            keep_probes(memory, (*stored, probe))
     except ValidationError:
         state.say("error", "Type the phrase that the probe is about.")
     except MemoryInspectorError as error:

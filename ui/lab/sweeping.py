@@ -104,7 +104,7 @@ class _Asked:
 class _Swept:
     """A sweep as far as it is known."""
 
-    found: Sweep
+    sweep: Sweep
     asked: _Asked
     present: tuple[float, float]
     """The values of both settings that the sweep lies around."""
@@ -122,8 +122,8 @@ class _Swept:
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
     """Return the measures that can be chosen, given what is watched."""
     asked = bool(questions) or any(isinstance(probe, EvidenceInPrompt) for probe in probes)
-    there = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
-    return [measure for measure in _MEASURES if there.get(measure, True)]
+    available = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
+    return [measure for measure in _MEASURES if available.get(measure, True)]
 
 
 class _Kept:
@@ -160,14 +160,14 @@ def draw(
     if variant.struck:
         st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
         return
-    own = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
+    own_values = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
     offered, present = _offered(memory, variant), _values(memory, variant)
     with st.expander("Settings and values", key="lab__sweep_form", icon=":material/tune:"):
-        left, right = st.columns(2)
-        with left:
-            x = _draw_axis(memory.session_id, "x", offered, own, "token_limit")
-        with right:
-            y = _draw_axis(memory.session_id, "y", offered, own, "chat_history_token_ratio")
+        first_column, second_column = st.columns(2)
+        with first_column:
+            x = _draw_axis(memory.session_id, "x", offered, own_values, "token_limit")
+        with second_column:
+            y = _draw_axis(memory.session_id, "y", offered, own_values, "chat_history_token_ratio")
         questions = _draw_questions(memory.session_id)
     try:
         check_size((x, y))
@@ -175,12 +175,12 @@ def draw(
         st.error(plain(str(error)))
         return
     # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
-    swept = (Change(axis.setting, None, own[axis.setting]) for axis in (x, y))
+    swept = (Change(axis.setting, None, own_values[axis.setting]) for axis in (x, y))
     variant = variant.with_changes(variant.name, swept)
     asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
     ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
-    kept, key, before = _kept(memory), asked.key, _ASKED.at(memory.session_id)
-    job, missing = kept.jobs.get(key), kept.sweeps.get(key) is None
+    cache, key, before = _cache(memory), asked.key, _ASKED.at(memory.session_id)
+    job, missing = cache.jobs.get(key), cache.sweeps.get(key) is None
     if not before or (key == before and missing and job is None):  # the latter was dropped since
         ask()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
@@ -229,10 +229,10 @@ def _draw_questions(session_id: str) -> tuple[Question, ...]:
             "that name messages of one turn's prompt count too.",
             on_change=lambda: _TYPED.put(session_id, st.session_state[key]),
         )
-        given = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
+        upload = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
         text = _TYPED.at(session_id)
-        if given is not None:
-            text = f"{text}\n{given.getvalue().decode('utf-8', errors='replace')}"
+        if upload is not None:
+            text = f"{text}\n{upload.getvalue().decode('utf-8', errors='replace')}"
         try:
             questions = read_questions(text)
         except MemoryInspectorError as error:
@@ -262,17 +262,17 @@ def _draw_price(memory: Memory) -> float | None:
 def _values(memory: Memory, variant: Variant) -> dict[str, float]:
     """Return the present value of each setting that can be swept."""
     config = variant.config
-    found: dict[str, float] = {
+    values: dict[str, float] = {
         "token_limit": effective_limit(memory, config.token_limit),
         "chat_history_token_ratio": config.chat_history_token_ratio,
         "token_flush_size": config.flush_size,
     }
     for block in variant.blocks:
         values = block_values(block)
-        found[f"{block.name}.priority"] = values.get("priority", 0)
+        values[f"{block.name}.priority"] = values.get("priority", 0)
         if block.type == "vector":
-            found[f"{block.name}.similarity_top_k"] = values.get("similarity_top_k") or MOST_RESULTS
-    return found
+            values[f"{block.name}.similarity_top_k"] = values.get("similarity_top_k") or MOST_RESULTS
+    return values
 
 
 def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
@@ -295,7 +295,7 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
 
 
 def _draw_axis(
-    session_id: str, key: str, offered: dict[str, tuple[float, ...]], own: dict[str, float], first: str
+    session_id: str, key: str, offered: dict[str, tuple[float, ...]], own_values: dict[str, float], first: str
 ) -> Axis:
     """Draw one setting with the values it takes.
 
@@ -305,7 +305,7 @@ def _draw_axis(
     setting: str = _draw_choice(session_id, label, key, list(offered), lambda name: named(*_place(name)), first)
     number: Any = float if setting == "chat_history_token_ratio" else int
     step, values = 0.05 if number is float else 1, offered[setting]
-    place = (session_id, key, setting, own[setting])
+    place = (session_id, key, setting, own_values[setting])
     begin = _CHOSEN.at(place) or (values[0], values[-1], len(values))
     _CHOSEN.put(place, begin)
     names = [f"lab__sweep_{part}_{key}_{setting}" for part in ("from", "to", "n")]
@@ -334,9 +334,9 @@ def _place(setting: str) -> tuple[str, str]:
 
 def _ask(asked: _Asked, present: tuple[float, float]) -> None:
     """Plan every pair in the background; what was planned already is shown again."""
-    memory, key, kept = asked.memory, asked.key, _kept(asked.memory)
+    memory, key, cache = asked.memory, asked.key, _cache(asked.memory)
     _ASKED.put(memory.session_id, key)
-    if kept.sweeps.get(key) is not None:
+    if cache.sweeps.get(key) is not None:
         return
 
     def work(job: Job) -> None:
@@ -348,16 +348,16 @@ def _ask(asked: _Asked, present: tuple[float, float]) -> None:
             if done == of or done % max(1, of // 100) == 0:  # at most one line a percent: all lines are kept
                 job.add_progress(f"Configuration {tokens(done)} of {tokens(of)}")
 
-        found = sweep(
+        result = sweep(
             planner, asked.variant, asked.x, asked.y,
             watched=watched, probes=_with_carriers(memory, asked.probes), questions=len(asked.questions),
             progress=progress, cancelled=job.cancel.is_set,
         )  # fmt: skip
-        if found is None:
+        if result is None:
             raise StoppedError("Cancelled: nothing was kept.")
-        kept.sweeps.put(key, _Swept(found, asked, present))
+        cache.sweeps.put(key, _Swept(result, asked, present))
 
-    kept.begin(key, work)
+    cache.begin(key, work)
 
 
 def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf) -> None:
@@ -365,11 +365,11 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
 
     No other is begun after so many seconds; the first play, which prepares the others, is not counted.
     """
-    kept = _kept(memory)
-    swept = kept.sweeps.get(key)
+    cache = _cache(memory)
+    swept = cache.sweeps.get(key)
     if swept is None:
         return
-    asked, cells = swept.asked, swept.found.nearest_first(_unknown(swept.found, measure), *swept.present)
+    asked, cells = swept.asked, swept.sweep.nearest_first(_unknown(swept.sweep, measure), *swept.present)
 
     def work(job: Job) -> None:
         begun, first = time.monotonic(), 0.0
@@ -381,24 +381,24 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
         for done, cell in enumerate(played, 1):
             passed = time.monotonic() - begun
             first = first or passed
-            each = (passed - first) / (done - 1) if done > 1 else passed
-            kept.change(key, partial(_filled, cell=cell, play_seconds=each))
+            seconds_a_run = (passed - first) / (done - 1) if done > 1 else passed
+            cache.change(key, partial(_filled, cell=cell, play_seconds=seconds_a_run))
             job.add_progress(
-                f"Played {tokens(done)} of {tokens(len(cells))}, {_about(each * (len(cells) - done))} left"
+                f"Played {tokens(done)} of {tokens(len(cells))}, {_about(seconds_a_run * (len(cells) - done))} left"
             )
             if passed - first >= seconds:
                 break
 
-    kept.begin(key, work)
+    cache.begin(key, work)
 
 
 def _filled(swept: _Swept, *, cell: Cell, play_seconds: float) -> _Swept:
-    return replace(swept, found=swept.found.with_cell(cell), play_seconds=play_seconds)
+    return replace(swept, sweep=swept.sweep.with_cell(cell), play_seconds=play_seconds)
 
 
-def _unknown(found: Sweep, measure: Measure) -> tuple[Cell, ...]:
+def _unknown(sweep_result: Sweep, measure: Measure) -> tuple[Cell, ...]:
     """Return the cells whose measure only a play would tell; a cost is known with what is read."""
-    return found.unknown("read" if measure == "cost" else measure)
+    return sweep_result.unknown("read" if measure == "cost" else measure)
 
 
 def _about(duration: float) -> str:
@@ -407,15 +407,15 @@ def _about(duration: float) -> str:
 
 
 def _with_carriers(memory: Memory, probes: Sequence[Probe]) -> list[tuple[Probe, tuple[frozenset[Ref], ...]]]:
-    found = []
+    rows = []
     for probe in probes:
         targets: list[str | Ref] = []
         if isinstance(probe, InPrompt | NeverInPrompt):
             targets = [probe.phrase]
         elif isinstance(probe, EvidenceInPrompt):
             targets = [Ref.of("message", seq) for seq in probe.messages]
-        found.append((probe, tuple(_carriers(memory, target) for target in targets)))
-    return found
+        rows.append((probe, tuple(_carriers(memory, target) for target in targets)))
+    return rows
 
 
 def _carriers(memory: Memory, target: str | Ref) -> frozenset[Ref]:
@@ -427,8 +427,8 @@ def _carriers(memory: Memory, target: str | Ref) -> frozenset[Ref]:
 
 def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None) -> None:
     memory = view.memory
-    key, kept = _ASKED.at(memory.session_id), _kept(memory)
-    swept, job = kept.sweeps.get(key), kept.jobs.get(key)
+    key, cache = _ASKED.at(memory.session_id), _cache(memory)
+    swept, job = cache.sweeps.get(key), cache.jobs.get(key)
     if swept is None:
         if job is not None and not job.done:
             progress.follow([job], CANCEL)
@@ -436,10 +436,10 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
             st.warning(plain(job.error))
         return
     measure = swept.measured(measure)
-    if (job is None or job.done) and measure not in swept.unasked and _unknown(swept.found, measure):
-        kept.change(key, lambda swept: replace(swept, unasked=swept.unasked | {measure}))
+    if (job is None or job.done) and measure not in swept.unasked and _unknown(swept.sweep, measure):
+        cache.change(key, lambda swept: replace(swept, unasked=swept.unasked | {measure}))
         _play(memory, key, measure, PLAYED_UNASKED_SECONDS)
-        job = kept.jobs.get(key)
+        job = cache.jobs.get(key)
     running = job is not None and not job.done
     draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
     draw(view, key, running, tried_variants.desk(memory.session_id), tried, measure, price)
@@ -450,14 +450,14 @@ def _draw_found(
 ) -> None:
     """Draw a sweep as far as it is known, and offer to play what is not; by itself as long as that is on its way."""
     memory = view.memory
-    kept = _kept(memory)
-    swept, job = kept.sweeps.get(key), kept.jobs.get(key)
+    cache = _cache(memory)
+    swept, job = cache.sweeps.get(key), cache.jobs.get(key)
     if swept is None or running is (job is None or job.done) or tried_variants.desk(memory.session_id) != now:
         st.rerun()  # the rest of the page hangs on it
-    found = swept.found if price is None else swept.found.priced(price)
+    result = swept.sweep if price is None else swept.sweep.priced(price)
     if running and job is not None:
         progress.draw([job], CANCEL)
-    elif unknown := found.unknown(measure):
+    elif unknown := result.unknown(measure):
         if job is not None and job.error is not None:
             st.warning(plain(job.error))
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
@@ -471,13 +471,13 @@ def _draw_found(
             if swept.play_seconds is not None:
                 about = f"{_about(swept.play_seconds * len(unknown))}, no model call"
                 st.markdown(f":small[:gray[{about}]]", width="stretch")
-    _draw_map(memory, tried, found, measure)
+    _draw_map(memory, tried, result, measure)
 
 
-def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> None:
-    front = found.front(measured)
-    axes = ([_value(found.x, v) for v in found.x.values], [_value(found.y, v) for v in found.y.values])
-    across, down = (named(*_place(axis.setting)) for axis in (found.x, found.y))
+def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) -> None:
+    front = result.front(measured)
+    axes = ([_value(result.x, v) for v in result.x.values], [_value(result.y, v) for v in result.y.values])
+    across, down = (named(*_place(axis.setting)) for axis in (result.x, result.y))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         title, shown = st.container(width="stretch"), MAP
         if measured != "sent":
@@ -487,21 +487,21 @@ def _draw_map(memory: Memory, tried: Tried, found: Sweep, measured: Measure) -> 
     clicked = f"Click one to try it as {plain(tried.name)}."
     key = f"lab__sweep_{shown.lower()}_{measured}"
     if shown == FRONT:
-        unknown = len(found.unknown(measured))
+        unknown = len(result.unknown(measured))
         left_out = f" {count(unknown, 'cell')} not played yet." if unknown else ""
-        said = f"On the line: best for its tokens.{left_out}"
-        figure = front_figure(found, measured, axes, front, mode())
+        sentence = f"On the line: best for its tokens.{left_out}"
+        figure = front_figure(result, measured, axes, front, mode())
     else:
-        said = f"Outlined: best for its tokens.{' Hatched: not played yet.' if found.unknown(measured) else ''}"
-        figure = sweep_figure(found, measured, axes, (across, down), front, mode())
-    title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{said} {clicked}]]")
+        sentence = f"Outlined: best for its tokens.{' Hatched: not played yet.' if result.unknown(measured) else ''}"
+        figure = sweep_figure(result, measured, axes, (across, down), front, mode())
+    title.markdown(f"**{_MEASURES[measured]}** :small[:gray[{sentence} {clicked}]]")
     st.plotly_chart(
         figure,
         key=key,
         alt=f"{_MEASURES[measured]} for each pair of values",
         config=CONFIG,
         theme=None,
-        on_select=partial(_take, memory.session_id, tried.name, found, key),
+        on_select=partial(_take, memory.session_id, tried.name, result, key),
         selection_mode="points",
     )
 
@@ -510,17 +510,17 @@ def _value(axis: Axis, value: Any) -> str:
     return setting_words(_place(axis.setting)[1], value)
 
 
-def _take(session_id: str, name: str, found: Sweep, key: str) -> None:
+def _take(session_id: str, name: str, result: Sweep, key: str) -> None:
     """Try the cell that was clicked."""
     selection: Any = st.session_state.get(key)
     points = list(selection["selection"]["points"]) if selection else []
     at = points[0].get("customdata") if points else None
-    cell = next((cell for cell in found.cells if at and (cell.x, cell.y) == (int(at[0]), int(at[1]))), None)
+    cell = next((cell for cell in result.cells if at and (cell.x, cell.y) == (int(at[0]), int(at[1]))), None)
     if cell is not None:
         tried_variants.mend(session_id, name, cell.changes)
         tried_variants.ask(session_id)
         open_view(tried_variants.VIEW, "compare")
 
 
-def _kept(memory: Memory) -> _Kept:
+def _cache(memory: Memory) -> _Kept:
     return engine().services.cached(("lab-sweeps", memory.session.database.id, memory.session_id), _Kept)

@@ -49,7 +49,7 @@ class Desk:
 
     @property
     def current(self) -> Tried:
-        return next((each for each in self.tried if each.name == self.shown), self.tried[0])
+        return next((variant for variant in self.tried if variant.name == self.shown), self.tried[0])
 
 
 _BEGUN = Desk()
@@ -72,16 +72,16 @@ def desk(session_id: str) -> Desk:
 def take_address(session_id: str) -> None:
     """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
     asked = st.query_params.get(TRYING)
-    if asked and _DESKS.at(session_id) is _BEGUN and (told := _decoded(asked, session_id)) is not None:
-        _DESKS.put(session_id, told)
+    if asked and _DESKS.at(session_id) is _BEGUN and (restored := _decoded(asked, session_id)) is not None:
+        _DESKS.put(session_id, restored)
 
 
 def write_address(session_id: str) -> None:
     """Keep what is tried in the address; too much for one is kept in this tab alone."""
     now = desk(session_id)
-    told = json.dumps(
+    encoded = json.dumps(
         {
-            "tried": [[each.name, each.recipe, dict(each.knobs), each.struck] for each in now.tried],
+            "tried": [[variant.name, variant.recipe, dict(variant.knobs), variant.struck] for variant in now.tried],
             "session": session_id,
             "shown": now.shown,
             "asked": now.asked,
@@ -90,7 +90,7 @@ def write_address(session_id: str) -> None:
         default=str,
     )
     begun = replace(now, upto=None) == _BEGUN
-    state.write_address(TRYING, told if not begun and len(told) <= MAX_ADDRESS else None)
+    state.write_address(TRYING, encoded if not begun and len(encoded) <= MAX_ADDRESS else None)
 
 
 def hold(session_id: str, newest: int) -> Desk:
@@ -104,8 +104,8 @@ def hold(session_id: str, newest: int) -> Desk:
 def _decoded(asked: str, session_id: str) -> Desk | None:
     """Decode the configurations in an URL; None where it is not valid: people edit URLs."""
     try:
-        told = json.loads(asked)
-        if told["session"] != session_id:  # another session was chosen since
+        decoded = json.loads(asked)
+        if decoded["session"] != session_id:  # another session was chosen since
             return None
         tried = tuple(
             Tried(
@@ -114,13 +114,13 @@ def _decoded(asked: str, session_id: str) -> Desk | None:
                 tuple((knob, _plain(knob, value)) for knob, value in knobs.items()),
                 tuple(int(position) for position in struck)[:MAX_STRUCK],
             )
-            for name, recipe, knobs, struck in told["tried"]
+            for name, recipe, knobs, struck in decoded["tried"]
             if name in NAMES
         )
-        names = [each.name for each in tried]
+        names = [variant.name for variant in tried]
         if not names or len(set(names)) < len(names):
             return None
-        return Desk(tried, told["shown"] if told["shown"] in names else names[0], bool(told["asked"]))
+        return Desk(tried, decoded["shown"] if decoded["shown"] in names else names[0], bool(decoded["asked"]))
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -173,26 +173,26 @@ def show(session_id: str, name: str) -> None:
 def add(session_id: str) -> None:
     """Another configuration, a copy of the one in sight."""
     now = desk(session_id)
-    free = next((name for name in NAMES if name not in {each.name for each in now.tried}), None)
+    free = next((name for name in NAMES if name not in {variant.name for variant in now.tried}), None)
     if free is not None:
         _DESKS.change(session_id, tried=(*now.tried, replace(now.current, name=free)), shown=free)
 
 
 def remove(session_id: str, name: str) -> None:
     now = desk(session_id)
-    left = tuple(each for each in now.tried if each.name != name)
-    _DESKS.change(session_id, tried=left or (Tried(NAMES[0]),), shown=(left or (Tried(NAMES[0]),))[0].name)
+    remaining = tuple(variant for variant in now.tried if variant.name != name)
+    _DESKS.change(session_id, tried=remaining or (Tried(NAMES[0]),), shown=(remaining or (Tried(NAMES[0]),))[0].name)
 
 
-def turn_knob(session_id: str, name: str, knob: str, value: Any, own: Any) -> None:
+def turn_knob(session_id: str, name: str, knob: str, value: Any, own_value: Any) -> None:
     """Set one value; the session's own value is no change."""
     now = desk(session_id)
-    each = next(each for each in now.tried if each.name == name)
-    knobs = dict(each.knobs)
+    chosen = next(chosen for chosen in now.tried if chosen.name == name)
+    knobs = dict(chosen.knobs)
     knobs.pop(knob, None)
-    if value != own:
+    if value != own_value:
         knobs[knob] = value
-    _put(session_id, replace(each, knobs=tuple(knobs.items())))
+    _put(session_id, replace(chosen, knobs=tuple(knobs.items())))
 
 
 def set_limit(memory: Memory, name: str, limit: int) -> None:
@@ -202,18 +202,20 @@ def set_limit(memory: Memory, name: str, limit: int) -> None:
 
 def mend(session_id: str, name: str, mending: Sequence[Change]) -> None:
     """Set what mends a finding; it counts as changed like anything else that is tried."""
-    each = next(each for each in desk(session_id).tried if each.name == name)
-    knobs = {**dict(each.knobs), **{change.setting: change.after for change in mending}}
-    _put(session_id, replace(each, knobs=tuple(knobs.items())))
+    chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
+    knobs = {**dict(chosen.knobs), **{change.setting: change.after for change in mending}}
+    _put(session_id, replace(chosen, knobs=tuple(knobs.items())))
 
 
 def lower_flush_size(session_id: str, name: str, limit: int) -> None:
     """A flush size above the limit is none: it goes down with it, which is a change of its own."""
-    each = next(each for each in desk(session_id).tried if each.name == name)
+    chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
     try:
-        variant(memory_of(session_id), each)
+        variant(memory_of(session_id), chosen)
     except MemoryInspectorError:
-        _put(session_id, replace(each, knobs=(*(k for k in each.knobs if k[0] != _FLUSH_SIZE), (_FLUSH_SIZE, limit))))
+        _put(
+            session_id, replace(chosen, knobs=(*(k for k in chosen.knobs if k[0] != _FLUSH_SIZE), (_FLUSH_SIZE, limit)))
+        )
 
 
 def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
@@ -224,9 +226,9 @@ def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
 def strike(session_id: str, position: int) -> None:
     """Strike an event in the configuration in sight, or take that back."""
     now = desk(session_id)
-    each = now.current
-    left = tuple(struck for struck in each.struck if struck != position)
-    _put(session_id, replace(each, struck=left if position in each.struck else (*each.struck, position)))
+    current = now.current
+    remaining = tuple(struck for struck in current.struck if struck != position)
+    _put(session_id, replace(current, struck=remaining if position in current.struck else (*current.struck, position)))
     if now.upto is not None and position > now.upto:
         go_on(session_id)
 
@@ -250,10 +252,10 @@ def struck_in(memory: Memory, records: Iterable[EventRecord]) -> frozenset[int]:
 
 
 def take_back(session_id: str, name: str, knob: str) -> None:
-    each = next(each for each in desk(session_id).tried if each.name == name)
-    _put(session_id, replace(each, knobs=tuple(pair for pair in each.knobs if pair[0] != knob)))
+    chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
+    _put(session_id, replace(chosen, knobs=tuple(pair for pair in chosen.knobs if pair[0] != knob)))
 
 
 def _put(session_id: str, tried: Tried) -> None:
     now = desk(session_id)
-    _DESKS.change(session_id, tried=tuple(tried if each.name == tried.name else each for each in now.tried))
+    _DESKS.change(session_id, tried=tuple(tried if variant.name == tried.name else variant for variant in now.tried))

@@ -49,7 +49,7 @@ def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
     if job is not None and not job.done:
         progress.follow([job], "lab__model_cancel")
         return None
-    if wanted.model and (results := _found(request, wanted.model)) is not None:
+    if wanted.model and (results := _stored_results(request, wanted.model)) is not None:
         return results
     if job is not None and job.error is not None:
         st.warning(plain(job.error))
@@ -60,14 +60,14 @@ def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
     return None
 
 
-def _found(request: PlayRequest, model: str) -> dict[str, Result] | None:
+def _stored_results(request: PlayRequest, model: str) -> dict[str, Result] | None:
     """The results of a model, if all configurations were played with it; an empty dict while they are looked at."""
-    found = {
+    results = {
         name: playing.result(request.memory, request.position, variant, model)
         for name, variant in request.variants.items()
     }
-    done = {name: result for name, result in found.items() if result is not None}
-    if len(done) < len(found):
+    done = {name: result for name, result in results.items() if result is not None}
+    if len(done) < len(results):
         return None
     jobs = [  # something is watched since: the prompts are read, and nothing is called
         playing.job_of(request.memory, request.position, request.variants[name], request.phrases, request.probes, model)
@@ -86,8 +86,8 @@ def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None
     played = {id(result): result for result in results.values()}.values()  # of equal configurations there is one
     made = sum(result.calls_made for result in played)
     costs = [result.cost for result in played if result.calls_made]
-    known = [cost for cost in costs if cost is not None]
-    price = f", ${sum(known):.4f}" if made and len(known) == len(costs) else ""
+    costs_known = [cost for cost in costs if cost is not None]
+    price = f", ${sum(costs_known):.4f}" if made and len(costs_known) == len(costs) else ""
     calls = f"{count(made, 'call')}{price}" if made else "no call was needed"
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__by_model"):
         st.markdown(f"Learned by **{plain(model)}**: {calls}.", width="content")
@@ -108,9 +108,9 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
             )
             st.button("Count its calls", key="lab__count", on_click=playing.count_calls, args=(request, model.name))
         return
-    counted = {name: CallCount(**each) for name, each in json.loads(job.text).items()}
-    new = sum(each.new for each in counted.values())
-    if not new and not any(each.kept for each in counted.values()):
+    counted = {name: CallCount(**values) for name, values in json.loads(job.text).items()}
+    new = sum(values.new for values in counted.values())
+    if not new and not any(values.kept for values in counted.values()):
         return  # nothing here is learned with a model
     if not new and wanted.model == model.name and not failed:  # a setting was changed that changes no question
         _play(request, model, 0)
@@ -142,13 +142,13 @@ def offer(model: str, counted: dict[str, CallCount]) -> str:
     >>> offer("gpt", {"A": CallCount(0, 0, 4)})
     'Learned by rules. gpt answered all of this before: a play with it calls nothing.'
     """
-    needs = {name: each for name, each in counted.items() if each.new}
+    needs = {name: need for name, need in counted.items() if need.new}
     if not needs:
         return f"Learned by rules. {model} answered all of this before: a play with it calls nothing."
-    calls = ", ".join(f"**{plain(name)}** needs about {count(each.new, 'new call')}" for name, each in needs.items())
-    sent, kept = sum(each.input_tokens for each in needs.values()), sum(each.kept for each in counted.values())
-    known = f" {count(kept, 'answer')} {'is' if kept == 1 else 'are'} kept already." if kept else ""
-    return f"Learned by rules. With {model}, {calls}: {tokens(sent)} tokens in.{known}"
+    calls = ", ".join(f"**{plain(name)}** needs about {count(need.new, 'new call')}" for name, need in needs.items())
+    sent, stored = sum(need.input_tokens for need in needs.values()), sum(need.kept for need in counted.values())
+    already = f" {count(stored, 'answer')} {'is' if stored == 1 else 'are'} kept already." if stored else ""
+    return f"Learned by rules. With {model}, {calls}: {tokens(sent)} tokens in.{already}"
 
 
 def _play(request: PlayRequest, model: ChatModel, calls: int) -> None:

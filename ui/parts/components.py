@@ -188,5 +188,5 @@ def error_inside(draw: Callable[Given, None]) -> Callable[Given, None]:
 def limits(model: type[BaseModel], setting: str, number: type[int] | type[float] = int) -> dict[str, Any]:
     """`min_value` and `max_value` of a number field: the bounds that the engine declares for the setting."""
     within = bounds(model, setting)
-    given = {"min_value": within.least, "max_value": within.most}
-    return {name: None if value is None else number(value) for name, value in given.items()}
+    limits = {"min_value": within.least, "max_value": within.most}
+    return {name: None if value is None else number(value) for name, value in limits.items()}

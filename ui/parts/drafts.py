@@ -26,11 +26,11 @@ class Draft:
     """True if saving it found another revision."""
     saved: bool = False
     """True if it was saved or discarded, so that the drawer closes."""
-    left: bool = False
+    abandoned: bool = False
     """True if its drawer was closed with neither."""
     since: float | None = None
     """Time of the last keystroke, in seconds since 1970, if it was left unsaved and is reopened."""
-    said: str | None = None
+    message: str | None = None
     """Message on an action in the drawer, which stays open."""
     problem: str | None = None
     """Error that prevented saving it."""
@@ -43,15 +43,15 @@ class Draft:
 def draft(key: str, widget: str, begun: Draft) -> Draft:
     """The draft of this key; `begun` if its widget was not drawn since it was last opened."""
     drafts = _drafts()
-    if widget not in st.session_state or key not in drafts or drafts[key].left:
+    if widget not in st.session_state or key not in drafts or drafts[key].abandoned:
         drafts[key] = begun
     return drafts[key]
 
 
-def kept(key: str) -> Draft | None:
+def open_draft(key: str) -> Draft | None:
     """The draft of this key, in a callback of its drawer; None: it was saved or discarded before."""
-    found = _drafts().get(key)
-    return None if found is None or found.saved else found
+    draft = _drafts().get(key)
+    return None if draft is None or draft.saved else draft
 
 
 def keep_draft(key: str, changed: Draft) -> None:
@@ -69,9 +69,9 @@ def forget(key: str, *widgets: str) -> None:
 def leave() -> None:
     """Mark every draft as left, because a drawer was closed."""
     drafts = _drafts()
-    drafts.update({key: replace(each, left=True) for key, each in drafts.items()})
+    drafts.update({key: replace(draft, abandoned=True) for key, draft in drafts.items()})
 
 
 def _drafts() -> dict[str, Draft]:
-    found: dict[str, Draft] = st.session_state.setdefault(_DRAFTS, {})
-    return found
+    drafts: dict[str, Draft] = st.session_state.setdefault(_DRAFTS, {})
+    return drafts

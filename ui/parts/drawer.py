@@ -11,7 +11,7 @@ from memory_inspector.server.unsaved_texts import Place
 from memory_inspector.wording.formatting import ago, plain, tokens
 from ui.parts import toasts
 from ui.parts.components import drawer_actions, give_while_typing
-from ui.parts.drafts import Draft, draft, forget, keep_draft, kept
+from ui.parts.drafts import Draft, draft, forget, keep_draft, open_draft
 from ui.tab.services import engine
 
 Convert = Callable[[str, Any], Any]
@@ -104,7 +104,7 @@ class Drawer:
 
     def keep(self) -> None:
         """Keep the current values beyond the drawer's lifetime. For the callbacks of its widgets."""
-        if opened := kept(self._key):
+        if opened := open_draft(self._key):
             engine().unsaved.keep(self._place, self.chosen(), dict(opened.values))
 
     def set(self, name: str, value: Any) -> None:
@@ -153,14 +153,14 @@ class Drawer:
 
     def _apply(self, save: Callable[[], Done]) -> None:
         try:
-            said, undo = save()
+            sentence, undo = save()
         except ConflictError:
             keep_draft(self._key, Draft(values=self.opened, conflict=True))
         except MemoryInspectorError as error:
             keep_draft(self._key, Draft(values=self.opened, problem=str(error)))
         else:
             self._close()
-            toasts.done(said, undo=undo)
+            toasts.done(sentence, undo=undo)
 
     def _close(self) -> None:
         engine().unsaved.forget(self._place)

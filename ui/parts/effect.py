@@ -39,10 +39,10 @@ def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
     if not after.flush:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
-    said = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
+    sentence = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
     if _leaving(before) == _leaving(after):
-        return f"{said}, as without the change."
-    return f"{said} (so far {_moved(before)})." if before.flush else f"{said} (so far none)."
+        return f"{sentence}, as without the change."
+    return f"{sentence} (so far {_moved(before)})." if before.flush else f"{sentence} (so far none)."
 
 
 def over_line(after: NextPrompt) -> str | None:
@@ -60,18 +60,18 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
     `asked`: the next message is the question being tried.
     """
     if asked:
-        said = "Counted with this question as the next message."
+        sentence = "Counted with this question as the next message."
     elif after.message:
-        said = "Counted with the next message of the recording."
+        sentence = "Counted with the next message of the recording."
     else:
-        said = "Your next message comes on top."
+        sentence = "Your next message comes on top."
     if after.read_elsewhere:
         names = listed([plain(short(name)) for name in after.read_elsewhere])
-        said += f" What the agent's own postprocessors leave of {names} is not known here."
+        sentence += f" What the agent's own postprocessors leave of {names} is not known here."
     if not after.unknown:
-        return said
+        return sentence
     names = listed([plain(short(name)) for name in after.unknown])
-    return f"{said} What {names} will learn before it is not known yet, and may push other parts out."
+    return f"{sentence} What {names} will learn before it is not known yet, and may push other parts out."
 
 
 def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, *, asked: bool = False) -> str:
@@ -162,14 +162,14 @@ def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     change = new.plan.total - old.plan.total
     size = _signed(change) if change else "stays the same size"
     over = [f"{tokens(new.plan.over_by)} over the limit"] if new.plan.over_by else []
-    said = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
+    sentence = "; ".join([*_lost(old, new), *over]) or "nothing more cut"
     if not after.flush:
-        return f"Next prompt {size}, {said}."
+        return f"Next prompt {size}, {sentence}."
     leave = count(len(after.flush.leave), "message")
     unknown = (
         f" What {listed([short(name) for name in after.unknown])} will learn is not in it." if after.unknown else ""
     )
-    return f"Next prompt {size}, {said}. Before it {leave} are flushed.{unknown}"
+    return f"Next prompt {size}, {sentence}. Before it {leave} are flushed.{unknown}"
 
 
 def _numbers(before: Context, after: Context) -> str:

@@ -73,7 +73,7 @@ def announce(view: View) -> None:
     if before is None or position <= before or view.read_only:
         return
     desk = memory.facts.desk(str(getattr(newest[0].event, "block", "")))
-    rewrite = next((each for each in desk.rewrites() if each.position == position), None)
+    rewrite = next((rewrite_made for rewrite_made in desk.rewrites() if rewrite_made.position == position), None)
     if rewrite is not None and rewrite.vanished:
         toasts.done(reduced(rewrite), undo=partial(undo_condensing, desk, rewrite))
 

@@ -64,7 +64,7 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system":
 
 def handed_to(memory: Memory) -> str:
     """The blocks that receive what leaves, as markdown."""
-    names = [plain(short(each.name)) for each in memory.blocks if each.learns and each.deliver_on == "flush"]
+    names = [plain(short(block.name)) for block in memory.blocks if block.learns and block.deliver_on == "flush"]
     if not names:
         return "No block receives them: they stay in the archive, and reach no prompt again."
     return f"They are handed to {' and '.join((', '.join(names[:-1]), names[-1]) if len(names) > 1 else names)}."
@@ -72,10 +72,10 @@ def handed_to(memory: Memory) -> str:
 
 def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
     """Speaker and beginning of each of the first messages that would leave."""
-    seqs = {each.seq for each in plan.leave[:MESSAGES_SHOWN]}
-    going = [each.message for each in memory.session.messages(status="active") if each.seq in seqs]
-    words = [short(" ".join(message_text(each).split()), WORDS_SHOWN) or "no text" for each in going]
-    return [(_SPEAKERS.get(str(each.role), "Other"), text) for each, text in zip(going, words, strict=True)]
+    seqs = {message.seq for message in plan.leave[:MESSAGES_SHOWN]}
+    going = [message.message for message in memory.session.messages(status="active") if message.seq in seqs]
+    words = [short(" ".join(message_text(message).split()), WORDS_SHOWN) or "no text" for message in going]
+    return [(_SPEAKERS.get(str(message.role), "Other"), text) for message, text in zip(going, words, strict=True)]
 
 
 def start_flush(memory: Memory, position: int, model: Chosen) -> None:

@@ -35,23 +35,23 @@ def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
     )
     if not opened.open:
         return
-    found = view.memory.trace.overlooked(upto=view.position)
+    overlooked = view.memory.trace.overlooked(upto=view.position)
     kinds: tuple[RefKind, ...] = ("unit",) if searches_only else ("fact", "unit", "relation")
-    cut = [each for each in found.cut if each[0].kind in kinds]
-    unused = {kind: found.unused[kind] for kind in kinds if found.unused[kind]}
+    cut = [cut_item for cut_item in overlooked.cut if cut_item[0].kind in kinds]
+    unused = {kind: overlooked.unused[kind] for kind in kinds if overlooked.unused[kind]}
     with opened:
-        if not (found.empty_searches or cut or unused or (found.flipped and not searches_only)):
+        if not (overlooked.empty_searches or cut or unused or (overlooked.flipped and not searches_only)):
             st.markdown("Every search found something, everything kept was in a prompt, and nothing found was cut.")
             return
-        _draw_searches(view, found.empty_searches)
+        _draw_searches(view, overlooked.empty_searches)
         for kind, refs in unused.items():
-            _draw_unused(view, kind, refs, found)
-        if not searches_only and found.flipped:
+            _draw_unused(view, kind, refs, overlooked)
+        if not searches_only and overlooked.flipped:
             _draw_rows(
                 "Facts back and forth",
                 "put aside and taken back, or learned again",
                 view,
-                [(ref, f"{count(times, 'time')}") for ref, times in found.flipped],
+                [(ref, f"{count(times, 'time')}") for ref, times in overlooked.flipped],
             )
         if cut:
             _draw_rows(
@@ -66,17 +66,17 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
     if not searches:
         return
     _title("Questions that found nothing", f"{count(len(searches), 'search')}")
-    words = view.memory.log.texts(each.query for each in searches[:SHOWN])
-    for each in searches[:SHOWN]:
-        question = short(words.get(each.query, "(erased)"), LONGEST)
-        label = f":small[Turn {tokens(each.turn)} “{plain(question)}”]"
+    words = view.memory.log.texts(search.query for search in searches[:SHOWN])
+    for search in searches[:SHOWN]:
+        question = short(words.get(search.query, "(erased)"), LONGEST)
+        label = f":small[Turn {tokens(search.turn)} “{plain(question)}”]"
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-            if each.best is None:
-                nav.link("retrieval", label, icon=":material/manage_search:", turn=each.turn)
+            if search.best is None:
+                nav.link("retrieval", label, icon=":material/manage_search:", turn=search.turn)
             else:
                 # the best it had: where that was lost
-                nav.link("trace", label, icon=":material/route:", turn=each.turn, **nav.followed(each.best))
-            st.markdown(f":small[:gray[{plain(_why_nothing(each))}]]", width="content")
+                nav.link("trace", label, icon=":material/route:", turn=search.turn, **nav.followed(search.best))
+            st.markdown(f":small[:gray[{plain(_why_nothing(search))}]]", width="content")
     _more(len(searches))
 
 
@@ -91,11 +91,11 @@ def _why_nothing(search: EmptySearch) -> str:
     return f"{fates}; the best scored {best}, the threshold is {threshold}."
 
 
-def _draw_unused(view: View, kind: RefKind, refs: tuple[Ref, ...], found: Overlooked) -> None:
+def _draw_unused(view: View, kind: RefKind, refs: tuple[Ref, ...], overlooked: Overlooked) -> None:
     noun = {"fact": "fact", "relation": "relation", "unit": stored(2, _unit(view)).split(" ", 1)[1]}[kind]
     nouns = noun if kind == "unit" else plural(noun)
-    share = 100 * len(refs) / found.kept[kind]
-    about = f"{tokens(len(refs))} of {tokens(found.kept[kind])} {nouns}, {share:.0f} %"
+    share = 100 * len(refs) / overlooked.kept[kind]
+    about = f"{tokens(len(refs))} of {tokens(overlooked.kept[kind])} {nouns}, {share:.0f} %"
     _draw_rows(
         "Stored and never brought back" if kind == "unit" else "Never in any prompt",
         about,

@@ -56,11 +56,13 @@ def page_dialog(
     """Offer some turns of a session as one file, with what is followed in each; `turn` is the one that is shown."""
     memory = memory_of(session_id)
     history = memory.log.history()
-    known = sorted(number for number, each in history.turns.items() if upto is None or each.first_position <= upto)
-    if not known:
+    turns = sorted(
+        number for number, turn_record in history.turns.items() if upto is None or turn_record.first_position <= upto
+    )
+    if not turns:
         st.markdown("Nothing was said in this session yet.")
         return
-    shown = turn if turn in known else known[-1]
+    shown = turn if turn in turns else turns[-1]
     st.markdown(
         ":small[:gray[One HTML file: opens in any browser without a network, and steps through the turns with the "
         "arrow keys. Keys and passwords are masked.]]"
@@ -70,7 +72,7 @@ def page_dialog(
     if ready is None or ready.key != key:
         made = partial(memory.trace.page, target, start=shown, upto=upto)
         with place.container():
-            ready = _draw_choices(key, known, shown, made, traced=target is not None)
+            ready = _draw_choices(key, turns, shown, made, traced=target is not None)
         if ready is None:
             return
         st.session_state[_READY] = ready
@@ -79,13 +81,13 @@ def page_dialog(
 
 
 def _draw_choices(
-    key: tuple[object, ...], known: Sequence[int], shown: int, made: Callable[..., Page], *, traced: bool
+    key: tuple[object, ...], numbers: Sequence[int], shown: int, made: Callable[..., Page], *, traced: bool
 ) -> _Ready | None:
     """Ask which turns, and which words are replaced in them; return the page once it is asked for.
 
     While something can be typed there is no file: a download at once would miss the last words.
     """
-    turns = _draw_turns(known, shown, traced=traced)
+    turns = _draw_turns(numbers, shown, traced=traced)
     lines = st.text_area(
         "Replace words, one in a line",
         key=_LINES,
@@ -137,25 +139,25 @@ def _back() -> None:
     st.session_state.update(st.session_state.pop(_READY).fields)
 
 
-def _draw_turns(known: Sequence[int], shown: int, *, traced: bool) -> list[int]:
+def _draw_turns(turns: Sequence[int], shown: int, *, traced: bool) -> list[int]:
     """Ask which turns; return them."""
-    options = [*([TRACE] if traced else []), *([TURNS] if len(known) > 1 else []), SESSION]
+    options = [*([TRACE] if traced else []), *([TURNS] if len(turns) > 1 else []), SESSION]
     what = st.segmented_control("What to save", options, default=options[0] if traced else SESSION, required=True,
                                 key="showing__what", label_visibility="collapsed")  # fmt: skip
     if what == TRACE:
         return [shown]
     if what == SESSION:
-        return list(known)
-    place = known.index(shown)
+        return list(turns)
+    place = turns.index(shown)
     first, last = st.select_slider(
         "Turns",
-        known,
-        (known[max(0, place - BEFORE)], shown),
+        turns,
+        (turns[max(0, place - BEFORE)], shown),
         format_func=tokens,
         key="showing__turns",
         label_visibility="collapsed",
     )
-    return [number for number in known if first <= number <= last]
+    return [number for number in turns if first <= number <= last]
 
 
 def replacements_of(lines: str | None) -> dict[str, str]:

@@ -78,10 +78,10 @@ def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> Non
 
     What was erased since has no words, and no line.
     """
-    said = words([effect.ref for effect in effects[:most]])
+    texts = words([effect.ref for effect in effects[:most]])
     for effect in effects[:most]:
-        if effect.ref in said:
-            line = short(" ".join(said[effect.ref].split()), LONGEST)
+        if effect.ref in texts:
+            line = short(" ".join(texts[effect.ref].split()), LONGEST)
             nav.follow_link(effect.ref, f":small[{struck(line, effect)}]", help=plain(reason(effect)))
     if len(effects) > most:
         st.markdown(f":small[:gray[and {tokens(len(effects) - most)} more]]")

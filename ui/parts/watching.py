@@ -41,11 +41,11 @@ def look(view: View) -> None:
         return
     lost: list[str] = []
     for target in view.memory.trace.watched:
-        before, now = _told(view, target), _presence(view, target)
+        before, now = _last_presence(view, target), _presence(view, target)
         if before is None or now is None or now.position <= before.position:
             continue
-        known = {each.turn: each.state for each in before.turns}
-        dropped = [each for each in now.dropped() if known.get(each.turn) in (None, "none", "prompt")]
+        states = {at.turn: at.state for at in before.turns}
+        dropped = [at for at in now.dropped() if states.get(at.turn) in (None, "none", "prompt")]
         if dropped:
             where = (
                 f"“{short(now.words, LABEL_CHARACTERS)}” dropped out of the prompt of turn {tokens(dropped[-1].turn)}."
@@ -67,7 +67,7 @@ def draw_watched(view: View) -> None:
 
 def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
     """Draw one strip under a name; a click shows that turn."""
-    draw_cells(key, name, [(each.turn, each.state) for each in presence.turns], view)
+    draw_cells(key, name, [(at.turn, at.state) for at in presence.turns], view)
 
 
 def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View) -> None:
@@ -118,7 +118,7 @@ def _draw_row(view: View, target: str | Ref, number: int) -> None:
                     "target": str(target),
                     "first": now.turns[0].turn,
                     "shown": view.shown_turn,
-                    "states": "".join(LETTERS[each.state] for each in now.turns),
+                    "states": "".join(LETTERS[at.state] for at in now.turns),
                 },
                 height=22,
                 on_turn_change=lambda: _take_turn(number, target),
@@ -145,21 +145,21 @@ def _sentence(now: Presence | None, turn: int) -> str:
         return f"In the prompt of turn {tokens(turn)}.{after}"
     last = now.last_in(turn)
     since = f" Last in the prompt of turn {tokens(last.turn)}." if last is not None else ""
-    said = {"none": f"Turn {tokens(turn)} has no prompt.", "before": "Nobody had said it yet."}
-    return f"{said.get(shown.state, shown.sentence)}{since}"
+    sentences = {"none": f"Turn {tokens(turn)} has no prompt.", "before": "Nobody had said it yet."}
+    return f"{sentences.get(shown.state, shown.sentence)}{since}"
 
 
 # -- what is known of it ---------------------------------------------------------------------------
 
 
-def _told(view: View, target: str | Ref) -> Presence | None:
-    known: dict[tuple[str, str], Presence] = st.session_state.get(_TOLD, {})
-    return known.get((view.memory.session_id, str(target)))
+def _last_presence(view: View, target: str | Ref) -> Presence | None:
+    presences: dict[tuple[str, str], Presence] = st.session_state.get(_TOLD, {})
+    return presences.get((view.memory.session_id, str(target)))
 
 
 def _presence(view: View, target: str | Ref) -> Presence | None:
     """Return its presence in all turns up to the latest shown; None if the session no longer has it."""
-    before, upto = _told(view, target), latest_moment(view.history, view.running)
+    before, upto = _last_presence(view, target), latest_moment(view.history, view.running)
     if before is not None and before.position == upto:
         return before
     try:

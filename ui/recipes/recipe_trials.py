@@ -24,7 +24,7 @@ class _Kept:
 
 def result(memory: Memory) -> Tried | None:
     """The last trial result; None before the first, and after a reset."""
-    tried = _kept(memory).tried
+    tried = _cache(memory).tried
     return tried if tried is not None and tried.turns <= memory.session.status().turns else None
 
 
@@ -49,20 +49,20 @@ def begin(session_id: str) -> None:
 def _try(job: Job, memory: Memory) -> None:
     status, keys = memory.session.status(), list(RECIPES)
     now = memory.build_context(record=False)
-    each = -1
+    last_percent = -1
 
     def progress(done: int, of: int) -> None:
-        nonlocal each
+        nonlocal last_percent
         percent = 100 * done // max(1, of)
-        if percent != each:  # one line per percent: all lines are stored
-            each = percent
+        if percent != last_percent:  # one line per percent: all lines are stored
+            last_percent = percent
             number = min(len(keys), 1 + done * len(keys) // max(1, of))
             job.add_progress(f"Recipe {number} of {len(keys)}: {tokens(done)} of {tokens(of)} turns")
 
     trials = compare_recipes(memory, keys, progress=progress, cancelled=job.cancel.is_set)
     stopped = job.cancel.is_set() and len(trials) < len(keys)
     if trials:
-        _kept(memory).tried = Tried(status.position, status.turns, tuple(trials), now, stopped)
+        _cache(memory).tried = Tried(status.position, status.turns, tuple(trials), now, stopped)
 
 
 @st.fragment(run_every=LOOK_SECONDS)
@@ -81,6 +81,6 @@ def _place(session_id: str) -> str:
     return f"\x00recipes-{session_id}"
 
 
-def _kept(memory: Memory) -> _Kept:
+def _cache(memory: Memory) -> _Kept:
     services = engine().services
     return services.cached(("recipes", memory.session.database.id, memory.session_id), _Kept)

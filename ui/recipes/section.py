@@ -176,20 +176,20 @@ def _number_columns(scale: int) -> dict[str, Any]:
 def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | None) -> None:
     refused = None
     with st.container(border=True, gap="small", key="recipes__detail"):
-        left, right = st.columns([0.42, 0.58], gap="medium")
-        with left:
+        list_column, detail_column = st.columns([0.42, 0.58], gap="medium")
+        with list_column:
             heading(plain(recipe.title), f"\n:small[{plain(recipe.when)}]")
             st.markdown(
                 f":small[:material/add_circle: {plain(recipe.strengths)}  \n"
                 f":material/do_not_disturb_on: {plain(recipe.limits)}]"
             )
-        with right:
+        with detail_column:
             if view.read_only:
                 st.markdown(f":small[:gray[{plain(view.read_only.sentence)}]]")
             else:
-                given = _given(view, recipe)
-                plan, refused = plan_for(view.memory, recipe.key, **given)
-                _switch(view, recipe, plan, refused, given, current=current)
+                parameters = _parameters(view, recipe)
+                plan, refused = plan_for(view.memory, recipe.key, **parameters)
+                _switch(view, recipe, plan, refused, parameters, current=current)
     trial = tried.of(recipe.key) if tried is not None else None
     if tried is not None and trial is not None and trial.prompt is not None:
         if trial.error:
@@ -204,7 +204,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         st.markdown(f":small[:gray[{plain(why)}]]")
 
 
-def _given(view: View, recipe: Recipe) -> dict[str, Any]:
+def _parameters(view: View, recipe: Recipe) -> dict[str, Any]:
     """Parameters chosen for the recipe, if it offers a choice that changes what is kept."""
     if "overflow" not in recipe.parameters:
         return {}
@@ -229,7 +229,7 @@ def _switch(
     recipe: Recipe,
     plan: SwitchPlan | None,
     refused: str | None,
-    given: dict[str, Any],
+    parameters: dict[str, Any],
     *,
     current: str | None,
 ) -> None:
@@ -253,15 +253,15 @@ def _switch(
         icon=":material/swap_horiz:",
         disabled=view.running is not None,
     ):
-        switch_dialog(view.memory.session_id, recipe.key, given)
+        switch_dialog(view.memory.session_id, recipe.key, parameters)
 
 
 @st.dialog("Switch recipe", width=440, position="right", icon=":material/swap_horiz:", on_dismiss="rerun")
 @error_inside
-def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
+def switch_dialog(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     """Show what is removed and kept once more before the session is switched."""
     memory = engine().open(session_id)
-    plan, refused = plan_for(memory, key, **given)
+    plan, refused = plan_for(memory, key, **parameters)
     if plan is None:
         st.warning(plain(refused or ""), icon=":material/person_off:")
         return
@@ -275,7 +275,9 @@ def switch_dialog(session_id: str, key: str, given: dict[str, Any]) -> None:
     if plan:
         st.markdown(f":small[{_NO_WAY_BACK}]")
     with drawer_actions("switch"):
-        closing_button(f"Switch to {title}", _do, (session_id, key, given), kind="primary", key="recipes__switch_do")
+        closing_button(
+            f"Switch to {title}", _do, (session_id, key, parameters), kind="primary", key="recipes__switch_do"
+        )
         closing_button("Cancel", key="recipes__switch_cancel")
 
 
@@ -304,10 +306,10 @@ def _learning_calls(plan: SwitchPlan) -> str:
     return f"Filling asks {plain(short(chosen.model.name, 40))} to read {count(sum(fills), 'message')}."
 
 
-def _do(session_id: str, key: str, given: dict[str, Any]) -> None:
+def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     try:
         chosen = chosen_model()
-        plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **given)
+        plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **parameters)
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
@@ -364,10 +366,10 @@ def _prompts(recipe: Recipe, now: Context, then: Context) -> None:
         theme=None,
         alt=f"The next prompt now and with {recipe.title}, part by part",
     )
-    left, right = st.columns(2, gap="medium")
-    with left:
+    first_column, second_column = st.columns(2, gap="medium")
+    with first_column:
         _parts("Now", now, before, "now")
-    with right:
+    with second_column:
         _parts(recipe.title, then, after, "then")
 
 

@@ -51,38 +51,42 @@ LONG_TEXT = 900
 
 def draw_detail(view: View, search: Search, number: int, unit: str, *, sought: str = "") -> None:
     """Draw the selected unit: a turn, message or batch, as the block stores; `sought`: words it was looked up by."""
-    found = search.one(number)
-    if found is None:
+    ranked = search.one(number)
+    if ranked is None:
         st.markdown(f":small[:gray[The {unit} that was picked is not stored any more.]]")
         return
     with st.container(border=True, key="retrieval__detail"):
-        left, right = st.columns([0.55, 0.45], gap="medium")
-        with left:
-            _draw_words(view, search, found, unit, sought)
-        with right:
-            st.markdown(why(found, search))
-            _draw_score(search, found, unit)
+        text_column, score_column = st.columns([0.55, 0.45], gap="medium")
+        with text_column:
+            _draw_words(view, search, ranked, unit, sought)
+        with score_column:
+            st.markdown(why(ranked, search))
+            _draw_score(search, ranked, unit)
             if not view.past:
-                _draw_fix(view, search, found, unit)
-        _draw_questions(view, search, found, unit)
+                _draw_fix(view, search, ranked, unit)
+        _draw_questions(view, search, ranked, unit)
 
 
-def _draw_words(view: View, search: Search, found: RankedTurn, unit: str, sought: str) -> None:
-    if found.turn:
-        heading(beginning(from_turn(unit, found.turn)), f" · {count(found.tokens, 'token')}")
+def _draw_words(view: View, search: Search, ranked: RankedTurn, unit: str, sought: str) -> None:
+    if ranked.turn:
+        heading(beginning(from_turn(unit, ranked.turn)), f" · {count(ranked.tokens, 'token')}")
     else:
         heading(f"A {unit} since erased")
-    _draw_text(found.words, matches(found.words, search.query or "", sought))
-    nav.follow_link(Ref.of("unit", found.number), ":small[Where did it go?]")
+    _draw_text(ranked.words, matches(ranked.words, search.query or "", sought))
+    nav.follow_link(Ref.of("unit", ranked.number), ":small[Where did it go?]")
     if view.past:
         return
-    near = view.memory.retrieval.neighbours(search.block, found.number, limit=NEIGHBOURS)
+    near = view.memory.retrieval.neighbours(search.block, ranked.number, limit=NEIGHBOURS)
     if near:
         st.markdown(f":small[:gray[Nearest {stored_plural(unit)}]]")
         st.dataframe(
             [
-                {"Turn": each.turn, "Text": " ".join(each.words.split())[:200], "Nearness": each.similarity}
-                for each in near
+                {
+                    "Turn": neighbour.turn,
+                    "Text": " ".join(neighbour.words.split())[:200],
+                    "Nearness": neighbour.similarity,
+                }
+                for neighbour in near
             ],
             hide_index=True,
             column_config={
@@ -97,7 +101,7 @@ def _draw_words(view: View, search: Search, found: RankedTurn, unit: str, sought
     if view.read_only:
         return
     if st.button(f"Delete stored {unit}", icon=":material/delete:", key="retrieval__delete", type="tertiary"):
-        delete_dialog(view.memory.session_id, search.block, found.number, found.turn, found.words, unit)
+        delete_dialog(view.memory.session_id, search.block, ranked.number, ranked.turn, ranked.words, unit)
 
 
 def _draw_text(words: str, fits: Sequence[Span]) -> None:
@@ -113,11 +117,11 @@ def _draw_text(words: str, fits: Sequence[Span]) -> None:
             st.text(words)
 
 
-def _draw_fix(view: View, search: Search, found: RankedTurn, unit: str) -> None:
+def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None:
     """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
-    if found.outcome == "cut":
-        _draw_larger_limit(view, search, found)
-    changes = search.settings_to_ask_for(found.number)
+    if ranked.outcome == "cut":
+        _draw_larger_limit(view, search, ranked)
+    changes = search.settings_to_ask_for(ranked.number)
     if not changes:
         return
     session_id = view.memory.session_id
@@ -131,7 +135,7 @@ def _draw_fix(view: View, search: Search, found: RankedTurn, unit: str) -> None:
         args=(session_id, search.block, changes),
         help="Sets the knobs below. Nothing is stored before you apply it.",
     )
-    st.markdown(f":small[Then {changed_sentence(search, after, first=found.number, unit=unit)}.]")
+    st.markdown(f":small[Then {changed_sentence(search, after, first=ranked.number, unit=unit)}.]")
     if search.context is not None and search.query:
         draw_effect(view.memory, blocks={search.block: whole}, ask=search.query)
 
@@ -139,15 +143,15 @@ def _draw_fix(view: View, search: Search, found: RankedTurn, unit: str) -> None:
 _LIMITS_TRIED = 4
 
 
-def _draw_larger_limit(view: View, search: Search, found: RankedTurn) -> None:
+def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
     """Draw a token limit under which the turn would be in the next prompt for this question, with its effect."""
-    limit = limit_to_keep(search, found.number)
+    limit = limit_to_keep(search, ranked.number)
     if limit is None or search.context is None or view.running is not None or view.read_only:
         return
     asked = ChatMessage(role="user", content=search.query or "")
     for _ in range(_LIMITS_TRIED):  # under a larger limit less is flushed before the prompt, so more is requested
         context = view.memory.preview.next_prompt({"token_limit": limit}, message=asked).context
-        if in_prompt(context, found.number):
+        if in_prompt(context, ranked.number):
             break
         limit = max(limit + 1, context.plan.asked)
     else:
@@ -181,26 +185,26 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
     tuning.set_tried(session_id, block, **changes)
 
 
-def _draw_score(search: Search, found: RankedTurn, unit: str) -> None:
+def _draw_score(search: Search, ranked: RankedTurn, unit: str) -> None:
     """Draw the terms of the score, and the resulting rank."""
-    said = score_words(found, search)
-    if said is None or not search.candidates:
+    sentence = score_words(ranked, search)
+    if sentence is None or not search.candidates:
         return
     of = stored(search.stored, unit) if search.stored else count(search.candidates, "candidate")
-    placed = f"It is {place(found)} of {of}."
-    summed = sum_rows(found, search)
+    placed = f"It is {place(ranked)} of {of}."
+    summed = sum_rows(ranked, search)
     if not summed:
-        st.markdown(f":small[Score: {said}. {placed}]")
+        st.markdown(f":small[Score: {sentence}. {placed}]")
         return
     st.table(summed, border=False, hide_header=True, hide_index=True)
-    nothing = nothing_from(found, search)
+    nothing = nothing_from(ranked, search)
     more = f" Nothing from {', '.join(nothing)}." if nothing else ""
     st.markdown(f":small[:gray[{placed}{more}]]")
 
 
-def _draw_questions(view: View, search: Search, found: RankedTurn, unit: str) -> None:
+def _draw_questions(view: View, search: Search, ranked: RankedTurn, unit: str) -> None:
     """Draw the questions that found this turn so far; a selected one opens the recorded search."""
-    asked = view.memory.retrieval.found_by(found.number, block=search.block, upto=view.position)
+    asked = view.memory.retrieval.found_by(ranked.number, block=search.block, upto=view.position)
     if not asked:
         st.markdown(f":small[:gray[No question has found this {unit} yet.]]")
         return
@@ -208,7 +212,7 @@ def _draw_questions(view: View, search: Search, found: RankedTurn, unit: str) ->
         title = f"**Found by {count(len(asked), 'question')}**"
         st.markdown(f":small[{title} :gray[newest first; pick one to see that search]]", width="content")
         all_ = len(asked) > QUESTIONS and st.toggle(f"Show all {tokens(len(asked))}", key="retrieval__all_questions")
-    key = f"retrieval__questions_{found.number}_{view.position}"
+    key = f"retrieval__questions_{ranked.number}_{view.position}"
     listed = asked if all_ else asked[:QUESTIONS]
     words = view.memory.log.texts({one.query for one in listed})
     st.dataframe(
@@ -224,7 +228,7 @@ def _draw_questions(view: View, search: Search, found: RankedTurn, unit: str) ->
             "Outcome": st.column_config.TextColumn(width=150, help=f"What became of this stored {unit} then."),
         },
         key=key,
-        on_select=lambda: _pick_question(view, found.number, listed, words, key),
+        on_select=lambda: _pick_question(view, ranked.number, listed, words, key),
         selection_mode="single-row",
         alt=f"The questions that found this stored {unit}, newest first",
     )

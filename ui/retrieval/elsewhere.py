@@ -22,27 +22,27 @@ def also(search: Search) -> str:
 
 def draw_elsewhere(search: Search, unit: str) -> None:
     """Draw the best of them, below this session's own; nothing where none was found."""
-    found = search.elsewhere
-    if not found:
+    units = search.elsewhere
+    if not units:
         return
-    sent = sum(each.outcome == "granted" for each in found)
-    heading("From other sessions", f" :small[:gray[{tokens(sent)} of {stored(len(found), unit)} in the prompt]]")
-    titles = {each.session_id: each.title for each in list_sessions(engine().database)}
+    sent = sum(other.outcome == "granted" for other in units)
+    heading("From other sessions", f" :small[:gray[{tokens(sent)} of {stored(len(units), unit)} in the prompt]]")
+    titles = {other.session_id: other.title for other in list_sessions(engine().database)}
     with st.container(gap="xsmall", key="retrieval__elsewhere"):
-        for each in found[:SHOWN]:
-            _draw(each, titles)
-    if len(found) > SHOWN:
-        st.markdown(f":small[:gray[and {tokens(len(found) - SHOWN)} more]]")
+        for other in units[:SHOWN]:
+            _draw(other, titles)
+    if len(units) > SHOWN:
+        st.markdown(f":small[:gray[and {tokens(len(units) - SHOWN)} more]]")
 
 
-def _draw(each: Elsewhere, titles: dict[str, str]) -> None:
-    st.markdown(plain(short(" ".join(each.words.split()), WORDS_SHOWN) or "(erased)"))
+def _draw(unit: Elsewhere, titles: dict[str, str]) -> None:
+    st.markdown(plain(short(" ".join(unit.words.split()), WORDS_SHOWN) or "(erased)"))
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        turn = f"Turn {tokens(each.turn)}"
-        if each.session_id in titles:
-            title = session_name(titles[each.session_id], each.session_id)
+        turn = f"Turn {tokens(unit.turn)}"
+        if unit.session_id in titles:
+            title = session_name(titles[unit.session_id], unit.session_id)
             label = f":small[{turn} of {plain(short(title, 40))}]"
-            nav.link("chat", label, icon="", turn=each.turn, **{state.SESSION: each.session_id})
+            nav.link("chat", label, icon="", turn=unit.turn, **{state.SESSION: unit.session_id})
         else:
             st.markdown(f":small[:gray[{turn} of a session that was deleted since]]", width="content")
-        st.markdown(f":small[:gray[score {each.score:.2f} · {THEN[each.outcome]}]]", width="content")
+        st.markdown(f":small[:gray[score {unit.score:.2f} · {THEN[unit.outcome]}]]", width="content")

@@ -67,8 +67,8 @@ def _coming(session_id: str, block: str, unit: str) -> None:
     memory = engine().open(session_id)
     if not memory.retrieval.vectors_pending(block):
         st.rerun()
-    left = memory.retrieval.under_other_embedders(block)
-    st.markdown(f":shimmer[{stored(left, unit)} can be found by keyword only so far: vectors follow]")
+    remaining = memory.retrieval.under_other_embedders(block)
+    st.markdown(f":shimmer[{stored(remaining, unit)} can be found by keyword only so far: vectors follow]")
 
 
 def _tell(job: Job, unit: str) -> None:

@@ -34,8 +34,8 @@ def draw(view: View) -> None:
         empty("No search was reported.", text, icon="manage_search")
         return
     searches = every[-SHOWN:][::-1]
-    unsent = view.memory.trace.omitted_results(searches, upto=view.position)
-    st.markdown(sentence(every, searches, unsent))
+    omitted = view.memory.trace.omitted_results(searches, upto=view.position)
+    st.markdown(sentence(every, searches, omitted))
     texts = view.memory.log.texts(
         key
         for search in searches
@@ -46,7 +46,7 @@ def draw(view: View) -> None:
     # A new search moves the rows: the table then begins without a selection, and what was picked stays.
     table = f"reported__searches_{searches[0].position}"
     st.dataframe(
-        search_rows(searches, unsent, texts),
+        search_rows(searches, omitted, texts),
         hide_index=True,
         height="content" if len(searches) <= ROWS else 35 * (ROWS + 1),
         column_config={
@@ -67,7 +67,7 @@ def draw(view: View) -> None:
     )
     picked = next((search for search in searches if search.position == st.session_state.get(_PICKED)), None)
     if picked is not None:
-        _draw_search(picked, unsent, texts)
+        _draw_search(picked, omitted, texts)
     else:
         st.markdown(":small[:gray[Pick a search for what it found.]]")
 
@@ -79,28 +79,28 @@ def _pick(table: str, positions: Sequence[int]) -> None:
     st.session_state[_PICKED] = positions[rows[0]] if rows and rows[0] < len(positions) else None
 
 
-def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], unsent: Mapping[int, OmittedResults]) -> str:
+def sentence(every: Sequence[EventRecord], listed: Sequence[EventRecord], omitted: Mapping[int, OmittedResults]) -> str:
     """Return how many searches there are, and which deserve a look, as markdown."""
     nothing = sum(found_nothing(search.event) for search in every)
-    missing = sum(len(each.missing) for each in unsent.values())
+    missing = sum(len(results.missing) for results in omitted.values())
     among = "" if len(listed) == len(every) else f" of the last {tokens(len(listed))}"
-    told = [f"**{count(len(every), 'search')}**, as the agent’s spans report them."]
+    parts = [f"**{count(len(every), 'search')}**, as the agent’s spans report them."]
     if nothing:
-        told.append(f"{count(nothing, 'question')} found nothing.")
+        parts.append(f"{count(nothing, 'question')} found nothing.")
     if missing:
         is_not = "is not" if missing == 1 else "are not"
-        told.append(f":red[{count(missing, 'record')} found{among} {is_not} in the prompt that followed.]")
-    return " ".join(told)
+        parts.append(f":red[{count(missing, 'record')} found{among} {is_not} in the prompt that followed.]")
+    return " ".join(parts)
 
 
 def search_rows(
-    searches: Sequence[EventRecord], unsent: Mapping[int, OmittedResults], texts: Mapping[str, str]
+    searches: Sequence[EventRecord], omitted: Mapping[int, OmittedResults], texts: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """Return a row per search."""
     rows = []
     for search in searches:
         event: Any = search.event
-        missing = unsent.get(search.position)
+        missing = omitted.get(search.position)
         rows.append(
             {
                 "Turn": search.turn or None,
@@ -123,21 +123,21 @@ def _words(key: str | None, texts: Mapping[str, str]) -> str:
     return f"({NOT_CAPTURED})" if key is None else " ".join(texts.get(key, "(erased)").split())
 
 
-def _draw_search(search: EventRecord, unsent: Mapping[int, OmittedResults], texts: Mapping[str, str]) -> None:
+def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], texts: Mapping[str, str]) -> None:
     event: Any = search.event
-    missing = unsent.get(search.position)
+    missing = omitted.get(search.position)
     with st.container(border=True, gap="small", key="reported__search"):
         heading(f"“{plain(short(_words(event.query, texts), 120))}”")
         if event.error:
             st.markdown(f":orange[{plain(event.error)}]")
         for place, (id, key, size, score) in enumerate(event.results[:RESULTS]):
             gone = missing is not None and place in missing.missing
-            told = [plain(short(id, 40))] if id is not None else []
-            told += [f"score {score:.2f}"] if score is not None else []
-            told += [count(size, "token")] if key is not None else []
-            said = plain(short(_words(key, texts), 300))
+            parts = [plain(short(id, 40))] if id is not None else []
+            parts += [f"score {score:.2f}"] if score is not None else []
+            parts += [count(size, "token")] if key is not None else []
+            quoted = plain(short(_words(key, texts), 300))
             mark = ":red[:material/cancel: not in the prompt that followed]" if gone else ""
-            st.markdown(f"{said}  \n:small[:gray[{', '.join(told)}] {mark}]")
+            st.markdown(f"{quoted}  \n:small[:gray[{', '.join(parts)}] {mark}]")
             if gone and key in texts:
                 nav.follow_link(" ".join(texts[key].split()), ":small[Where did it go?]")
         if not event.results:

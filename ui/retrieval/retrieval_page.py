@@ -114,14 +114,14 @@ def _unit(view: View, name: str) -> str:
 def _picked(view: View, names: list[str]) -> str:
     """The block to search; a picker is drawn only if there are several."""
     session_id = view.memory.session_id
-    known = search_state.asked(session_id).block
-    name = known if known in names else names[0]
+    asked_block = search_state.asked(session_id).block
+    name = asked_block if asked_block in names else names[0]
     if len(names) > 1:
         chosen = st.segmented_control(
-            "Block", names, default=name, format_func=lambda each: plain(short(each)), required=True
+            "Block", names, default=name, format_func=lambda option: plain(short(option)), required=True
         )
         name = chosen if chosen is not None else name
-        if name != known:
+        if name != asked_block:
             search_state.ask(session_id, block=name, number=None)
     return name
 
@@ -188,8 +188,10 @@ def _search_box(view: View, offline: bool) -> str:
 
 def _latest_question(memory: Memory) -> str:
     """The user's latest question, so that the page shows results at once."""
-    said = [stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER]
-    return message_text(said[-1]).strip() if said else ""
+    messages = [
+        stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER
+    ]
+    return message_text(messages[-1]).strip() if messages else ""
 
 
 def _nothing_stored(view: View, unit: str) -> None:
@@ -206,9 +208,9 @@ def _nothing_stored(view: View, unit: str) -> None:
 
 
 def _warn(search: Search) -> None:
-    said = degraded(search)
-    if said is not None:
-        kind, sentence = said
+    reason = degraded(search)
+    if reason is not None:
+        kind, sentence = reason
         {"warning": st.warning, "error": st.error}[kind](sentence)
 
 
@@ -250,7 +252,7 @@ def _recorded_place(session_id: str, turn: int, searches: int) -> int:
         "Searches of this turn",
         range(searches),
         index=place,
-        format_func=lambda each: f"Search {tokens(each + 1)} of {tokens(searches)} in turn {tokens(turn)}",
+        format_func=lambda number: f"Search {tokens(number + 1)} of {tokens(searches)} in turn {tokens(turn)}",
         label_visibility="collapsed",
         width=230,
     )
@@ -273,7 +275,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             "Stage",
             list(labels),
             key=STAGE,
-            format_func=lambda each: labels.get(each, each),
+            format_func=lambda value: labels.get(value, value),
             required=True,
             label_visibility="collapsed",
             width="content",
@@ -307,35 +309,35 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             each_term = st.toggle(
                 "Score details", key=EACH_TERM, help="The terms of each score, in columns of their own."
             )
-    found = within(search, stage or "candidates")
+    candidates = within(search, stage or "candidates")
     if words:
-        found = holding(search, words)
-        st.markdown(f":small[{missed(found, words, search, unit=unit)}]")
-        if not found:
+        candidates = holding(search, words)
+        st.markdown(f":small[{missed(candidates, words, search, unit=unit)}]")
+        if not candidates:
             _elsewhere(view, words, unit)
     picked = search_state.asked(session_id).number
-    if words and found and picked not in found.numbers:
-        picked = found[0].number  # details are about the turn that was looked up
-    there = picked is not None and (not view.past or search.one(picked) is not None)
-    if words and found and picked is not None:
+    if words and candidates and picked not in candidates.numbers:
+        picked = candidates[0].number  # details are about the turn that was looked up
+    selected = picked is not None and (not view.past or search.one(picked) is not None)
+    if words and candidates and picked is not None:
         draw_detail(view, search, picked, unit, sought=words)
     if shown == "Map":
         _draw_map(view, search, unit, picked)
     else:
-        _draw_list(session_id, search, found, unit, picked, sought=words, each_term=each_term)
-    if picked is not None and there and not (words and found):
+        _draw_list(session_id, search, candidates, unit, picked, sought=words, each_term=each_term)
+    if picked is not None and selected and not (words and candidates):
         draw_detail(view, search, picked, unit)
-    return there
+    return selected
 
 
 def _elsewhere(view: View, words: str, unit: str) -> None:
     """Show where the words occur if no stored turn contains them."""
-    said = search_state.said_elsewhere(view.memory, view.status.position, words)
-    if said is None:
+    message = search_state.said_elsewhere(view.memory, view.status.position, words)
+    if message is None:
         st.markdown(":small[:gray[No message in this session contains it.]]")
         return
-    who = beginning(from_turn(unit, said.turn, "a"))
-    if said.status is MessageStatus.ACTIVE:
+    who = beginning(from_turn(unit, message.turn, "a"))
+    if message.status is MessageStatus.ACTIVE:
         st.markdown(f":small[{who} contains it and is still in the queue, so the prompt has it.]")
     else:
         st.markdown(f":small[{who} contains it and left the queue, but is not stored here.]")
@@ -344,26 +346,26 @@ def _elsewhere(view: View, words: str, unit: str) -> None:
 def _draw_list(
     session_id: str,
     search: Search,
-    found: Ranked,
+    ranked: Ranked,
     unit: str,
     picked: int | None,
     *,
     sought: str,
     each_term: bool,
 ) -> None:
-    if not found:
+    if not ranked:
         if not sought:
             st.markdown(f":small[:gray[No stored {unit} is at this stage.]]")
         return
     page = 0
-    if len(found) > ROWS:
-        pages = -(-len(found) // ROWS)
+    if len(ranked) > ROWS:
+        pages = -(-len(ranked) // ROWS)
         page = (st.pagination(pages, key="retrieval__pages") or 1) - 1
         st.markdown(
-            f":small[:gray[{tokens(page * ROWS + 1)} to {tokens(min(len(found), (page + 1) * ROWS))} "
-            f"of {tokens(len(found))}, best first]]"
+            f":small[:gray[{tokens(page * ROWS + 1)} to {tokens(min(len(ranked), (page + 1) * ROWS))} "
+            f"of {tokens(len(ranked))}, best first]]"
         )
-    part = found[page * ROWS : (page + 1) * ROWS]
+    part = ranked[page * ROWS : (page + 1) * ROWS]
     numbers = [one.number for one in part]
     key = table_key(numbers)
     beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
@@ -411,7 +413,7 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
         COLOURINGS,
         default=COLOURINGS[0],
         key="retrieval__colour",
-        format_func=lambda each: "Colour by outcome" if each == "outcome" else f"Colour by {each}",
+        format_func=lambda value: "Colour by outcome" if value == "outcome" else f"Colour by {value}",
         required=True,
         label_visibility="collapsed",
     )

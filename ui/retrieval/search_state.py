@@ -106,20 +106,20 @@ def search_now(session_id: str) -> None:
 def searched(memory: Memory, position: int, block: str, query: str, settings: Mapping[str, Any]) -> Search:
     """The search result, cached while nothing happens in the session."""
     key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
-    known: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
-    if key not in known:
-        found = memory.retrieval.search(query, block=block, settings=settings)
-        while len(known) >= MAX_RESULTS:
-            del known[next(iter(known))]
-        known[key] = found
-    return known[key]
+    results: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
+    if key not in results:
+        search = memory.retrieval.search(query, block=block, settings=settings)
+        while len(results) >= MAX_RESULTS:
+            del results[next(iter(results))]
+        results[key] = search
+    return results[key]
 
 
 def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage | None:
     """The newest message that contains each of these words, cached while nothing happens in the session."""
     key = (memory.session_id, position, words)
-    known: tuple[Any, StoredMessage | None] = st.session_state.get(_ELSEWHERE, (None, None))
-    if known[0] != key:
+    last: tuple[Any, StoredMessage | None] = st.session_state.get(_ELSEWHERE, (None, None))
+    if last[0] != key:
         wanted = words.casefold().split()
         holding = (
             stored
@@ -127,5 +127,5 @@ def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage |
             if stored.message.role is not MessageRole.SYSTEM
             and all(word in message_text(stored.message).casefold() for word in wanted)
         )
-        known = st.session_state[_ELSEWHERE] = (key, next(holding, None))
-    return known[1]
+        last = st.session_state[_ELSEWHERE] = (key, next(holding, None))
+    return last[1]

@@ -36,8 +36,8 @@ def tried(session_id: str, block: SessionBlock) -> dict[str, Any]:
 
 def set_tried(session_id: str, block: str, **changes: Any) -> None:
     """Change trial settings, keeping the others. For callbacks."""
-    known = search_state.asked(session_id).tried.get(block, {})
-    search_state.try_settings(session_id, block, {**known, **changes})
+    tried = search_state.asked(session_id).tried.get(block, {})
+    search_state.try_settings(session_id, block, {**tried, **changes})
 
 
 def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: str) -> None:
@@ -91,10 +91,14 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
         list(SIGNALS),
         selection_mode="multi",
         key=_key("signals"),
-        format_func=lambda each: SIGNALS[each].label,
+        format_func=lambda signal_name: SIGNALS[signal_name].label,
         help="  \n".join(f"**{signal.label}**: {signal.means}" for signal in SIGNALS.values()),
         on_change=_switched,
-        args=(session_id, name, {each: float(stored[signal.setting]) for each, signal in SIGNALS.items()}),
+        args=(
+            session_id,
+            name,
+            {signal_name: float(stored[signal.setting]) for signal_name, signal in SIGNALS.items()},
+        ),
     )
     if not changes:
         st.markdown(
@@ -116,7 +120,7 @@ def _fill(now: dict[str, Any]) -> None:
     top_k, threshold = now[TOP_K], now[THRESHOLD]
     st.session_state[_key("top_k")] = None if top_k is None else int(top_k)
     st.session_state[_key("threshold")] = None if threshold is None else float(threshold)
-    st.session_state[_key("signals")] = [each for each, signal in SIGNALS.items() if now[signal.setting]]
+    st.session_state[_key("signals")] = [name for name, signal in SIGNALS.items() if now[signal.setting]]
 
 
 def _moved(session_id: str, name: str, setting: str, knob: str) -> None:
@@ -133,7 +137,7 @@ def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
 
 def switched(on: Collection[str], stored: Mapping[str, float]) -> dict[str, float]:
     """Weights by setting: the block's own for enabled signals, the usual one if that is 0; 0 for disabled signals."""
-    return {signal.setting: (stored[each] or signal.usual) if each in on else 0.0 for each, signal in SIGNALS.items()}
+    return {signal.setting: (stored[name] or signal.usual) if name in on else 0.0 for name, signal in SIGNALS.items()}
 
 
 def _back(session_id: str, name: str) -> None:

@@ -42,14 +42,14 @@ def needed_files(parts: Iterable[str], page: str, folder: Path = _FILES) -> tupl
     """
     asked = set(re.findall(r"/js/([\w.-]+\.js)", page))
     named = {path.name.split(".", 1)[0]: path.name for path in sorted(folder.glob("*.js"))}
-    found: dict[str, None] = {}
+    hashes: dict[str, None] = {}
     due = [named[part] for part in parts if part in named]
     while due:
         name = due.pop()
-        if name not in found and name not in asked and (folder / name).is_file():
-            found[name] = None
+        if name not in hashes and name not in asked and (folder / name).is_file():
+            hashes[name] = None
             due += _IMPORTED.findall((folder / name).read_text(encoding="utf-8"))
-    return tuple(found)
+    return tuple(hashes)
 
 
 def head() -> str:

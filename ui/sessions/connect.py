@@ -201,7 +201,11 @@ def _live_elsewhere(session_id: str) -> dict[str, str]:
     database = engine().database
     live = live_sessions(database) - {session_id}
     statuses = list_sessions(database) if live else ()
-    return {each.session_id: session_name(each.title, each.session_id) for each in statuses if each.session_id in live}
+    return {
+        status.session_id: session_name(status.title, status.session_id)
+        for status in statuses
+        if status.session_id in live
+    }
 
 
 def listen(session_id: str) -> Heard:

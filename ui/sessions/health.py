@@ -93,8 +93,8 @@ class Watch:
     def look(self, key: str, check: Callable[[], Health], *, older_than: float = 0.0) -> None:
         """Start a check in the background, unless one is running or the result is younger than `older_than` seconds."""
         with self._lock:
-            known = self._results.get(key)
-            if key in self._looking or (known is not None and time.time() - known.at < older_than):
+            result = self._results.get(key)
+            if key in self._looking or (result is not None and time.time() - result.at < older_than):
                 return
             thread = threading.Thread(target=self._look, args=(key, check), name="health", daemon=True)
             self._looking[key] = thread
@@ -121,12 +121,12 @@ class Watch:
 
     def _look(self, key: str, check: Callable[[], Health]) -> None:
         try:
-            found = check()
+            result = check()
             if self.latest(key) is None:
                 keep_loaded()  # models and index have just been loaded
             with self._lock:
                 self._results.pop(key, None)
-                self._results[key] = found
+                self._results[key] = result
                 while len(self._results) > MAX_KEPT:
                     self._results.popitem(last=False)
         finally:
@@ -168,8 +168,8 @@ def latest() -> Health | None:
 def model_answered() -> None:
     """Discard a result that calls this browser's chat model unreachable, since the model has just answered."""
     key, _ = _look()
-    known = watch().latest(key)
-    if known is not None and any(check.part == "chat" for check in known.problems):
+    latest = watch().latest(key)
+    if latest is not None and any(check.part == "chat" for check in latest.problems):
         watch().forget(key)
 
 
@@ -279,8 +279,8 @@ def _maintenance(running: Job | None) -> None:
             st.error(plain(str(error)))
             return
         if free >= MIN_FREE_BYTES:
-            said = f"{size(free)} of it were freed by erasing. Nothing can be written while they are reclaimed."
-            st.markdown(f":small[:gray[{said}]]")
+            sentence = f"{size(free)} of it were freed by erasing. Nothing can be written while they are reclaimed."
+            st.markdown(f":small[:gray[{sentence}]]")
             st.button("Make the file smaller", key="sessions__compact", on_click=_compact, disabled=running is not None)
         st.markdown(f"Vectors: {plain(index.name)}")
         if can_be_rebuilt(index):

@@ -49,7 +49,7 @@ class Reading(Generic[Found]):
     """A file being read or already read: the job, and its result if it succeeded."""
 
     job: Job
-    found: Found | None = None
+    result: Found | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
 
     def run(job: Job) -> None:
         ready.wait()
-        reading.found = work(job)
+        reading.result = work(job)
 
     reading = Reading(engine().start(key, key, run))
     ready.set()
@@ -148,7 +148,7 @@ def _follow(reading: Reading[Found], says: str) -> Found | None:
     elif job.cancel.is_set():  # even if it was read completely meanwhile
         st.markdown(":gray[Reading was cancelled. Choose the file again to read it.]")
         return None
-    return reading.found
+    return reading.result
 
 
 def _watch(job: Job, says: str) -> None:
@@ -183,7 +183,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
     if sized.sizes or sized.conversation.skipped:
         st.markdown(plain(conversation_sentence(sized)))
     if conversation.has_memory_state:
-        _standing(conversation, preview.name)
+        _shown_state(conversation, preview.name)
         return
     _notes(conversation)
     cost = play_cost(conversation.messages, sized.sizes, new_config())
@@ -207,7 +207,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
     )
 
 
-def _standing(conversation: Conversation, source: str) -> None:
+def _shown_state(conversation: Conversation, source: str) -> None:
     """Offer a conversation that comes with a state of memory as it stands, or its messages to be played."""
     shared, chosen = engine(), model.chosen_model()
     st.markdown(plain(standing_sentence(conversation)))
@@ -243,38 +243,38 @@ def _standing(conversation: Conversation, source: str) -> None:
 def standing_sentence(conversation: Conversation) -> str:
     """The state that comes: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
     queued = len(conversation.messages) - len(conversation.archived)
-    said = []
+    sentences = []
     if conversation.messages:
-        said.append(f"{count(queued, 'message')} in the queue, {tokens(len(conversation.archived))} archived.")
+        sentences.append(f"{count(queued, 'message')} in the queue, {tokens(len(conversation.archived))} archived.")
     if conversation.blocks:
         names = [short(block.name) for block in conversation.blocks]
         more = f" and {len(names) - SHOWN_BLOCKS} more" if len(names) > SHOWN_BLOCKS else ""
-        said.append(f"{count(len(names), 'memory block')}: {', '.join(names[:SHOWN_BLOCKS])}{more}.")
+        sentences.append(f"{count(len(names), 'memory block')}: {', '.join(names[:SHOWN_BLOCKS])}{more}.")
         versions = sum(len(block.versions) for block in conversation.blocks)
         if versions > len(names):
-            said.append(f"{count(versions, 'version')} of their texts.")
-    told = "" if conversation.token_limit is not None else ", the default"
-    return " ".join([*said, f"Token limit {tokens(token_limit(conversation))}{told}."])
+            sentences.append(f"{count(versions, 'version')} of their texts.")
+    note = "" if conversation.token_limit is not None else ", the default"
+    return " ".join([*sentences, f"Token limit {tokens(token_limit(conversation))}{note}."])
 
 
 def conversation_sentence(sized: Sized) -> str:
     """A summary: `400 messages, 212 turns, about 18,300 tokens. 3 will be skipped: lines 17, 44, 90 have no text.`"""
     conversation = sized.conversation
-    said = (
+    sentence = (
         f"{count(len(sized.sizes), 'message')}, {count(conversation.turns, 'turn')}, "
         f"about {count(sum(sized.sizes), 'token')}."
     )
-    return " ".join([said, *skipped_sentences(conversation.skipped)])
+    return " ".join([sentence, *skipped_sentences(conversation.skipped)])
 
 
 def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
     """Return a sentence per reason for skipping, with the first few line or message numbers."""
     sentences = []
-    for reason, number in Counter(each.reason for each in skipped).most_common():
-        found = [each for each in skipped if each.reason == reason]
-        lines = [each.line for each in found if each.line is not None]
-        noun = "line" if len(lines) == len(found) else "message"
-        numbers = lines if noun == "line" else [each.index + 1 for each in found]
+    for reason, number in Counter(entry.reason for entry in skipped).most_common():
+        entries = [entry for entry in skipped if entry.reason == reason]
+        lines = [entry.line for entry in entries if entry.line is not None]
+        noun = "line" if len(lines) == len(entries) else "message"
+        numbers = lines if noun == "line" else [entry.index + 1 for entry in entries]
         places = [tokens(place) for place in numbers[:SHOWN_SKIPPED]]
         where = ", ".join(places) + (", …" if number > SHOWN_SKIPPED else "")
         verb = "has" if number == 1 else "have"

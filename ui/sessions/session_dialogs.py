@@ -35,7 +35,7 @@ _DELETED = "sessions__deleted"
 
 
 def _all() -> dict[str, Overview]:
-    return {found.status.session_id: found for found in overview(engine().database)}
+    return {session.status.session_id: session for session in overview(engine().database)}
 
 
 def one(session_id: str) -> Overview:
@@ -44,10 +44,10 @@ def one(session_id: str) -> Overview:
     Raises:
         NotFoundError: it was deleted meanwhile.
     """
-    found = _all().get(session_id)
-    if found is None:
+    session = _all().get(session_id)
+    if session is None:
         raise NotFoundError("This session was deleted elsewhere.")
-    return found
+    return session
 
 
 # -- a new one -----------------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
     sessions = _all()
     if session_id not in sessions:
         raise NotFoundError("This session was deleted elsewhere.")
-    found = sessions[session_id]
-    latest = found.status.turns
+    session = sessions[session_id]
+    latest = session.status.turns
     if latest == 0:
         st.markdown("There is no turn to branch from yet.")
         return
@@ -176,12 +176,12 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
     )
     title = st.text_input(
         "Title",
-        value=branch_title(named(found), {named(each) for each in sessions.values()}),
+        value=branch_title(named(session), {named(other) for other in sessions.values()}),
         max_chars=TITLE_CHARACTERS,
         key=f"branch__title_{session_id}",
     ).strip()
     st.markdown(plain(branch_effect(session_id, chosen, latest)))
-    st.markdown(plain(f"“{short(named(found))}” stays as it is."))
+    st.markdown(plain(f"“{short(named(session))}” stays as it is."))
     shared = engine()
 
     def work(job: Job) -> str:
@@ -196,11 +196,15 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
     memory = engine().open(session_id)
     messages = memory.session.messages()
     taken = [message for message in messages if message.turn <= turn]
-    said = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
-    left = len(messages) - len(taken)
-    rest = f"; {count(left, 'message')} said later {'is' if left == 1 else 'are'} not in it" if turn < latest else ""
-    kept = stored_plural(common(units(memory).values()))
-    return f"{said}, with the facts, {kept} and settings of that moment{rest}."
+    sentence = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
+    remaining = len(messages) - len(taken)
+    rest = (
+        f"; {count(remaining, 'message')} said later {'is' if remaining == 1 else 'are'} not in it"
+        if turn < latest
+        else ""
+    )
+    units_kept = stored_plural(common(units(memory).values()))
+    return f"{sentence}, with the facts, {units_kept} and settings of that moment{rest}."
 
 
 # -- reset and delete ----------------------------------------------------------------------------
@@ -210,27 +214,27 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
 @error_inside
 def reset_dialog(session_id: str) -> None:
     """Ask before deleting all messages and what was learned from them."""
-    found = one(session_id)
-    for line in reset_question(found):
+    session = one(session_id)
+    for line in reset_question(session):
         st.markdown(plain(line))
     _sure("Reset demo" if session_id == DEMO_SESSION else "Reset session", _reset, session_id)
 
 
-def reset_question(found: Overview) -> tuple[str, ...]:
+def reset_question(session: Overview) -> tuple[str, ...]:
     """Paragraphs on what a reset deletes and what it keeps."""
-    asked = f'Reset "{short(named(found), 60)}"?'
-    held_facts = count(found.facts, "fact")
-    held = f"{count(found.messages, 'message')} and {held_facts}"
-    if found.status.session_id != DEMO_SESSION:
+    asked = f'Reset "{short(named(session), 60)}"?'
+    held_facts = count(session.facts, "fact")
+    held = f"{count(session.messages, 'message')} and {held_facts}"
+    if session.status.session_id != DEMO_SESSION:
         return (
-            f"{asked} Removes {count(found.messages, 'message')} and what was learned from them alone"
-            f"{f', of {held_facts}' if found.facts else ''}. "
+            f"{asked} Removes {count(session.messages, 'message')} and what was learned from them alone"
+            f"{f', of {held_facts}' if session.facts else ''}. "
             "Blocks, their texts and the settings stay. This cannot be undone.",
         )
-    kept = f" Facts that belong to {short(found.status.user_id)} stay." if found.status.user_id else ""
+    note = f" Facts that belong to {short(session.status.user_id)} stay." if session.status.user_id else ""
     return (
         f"{asked} Deletes everything in it: {held}, its log, and all changes to its limits, blocks, texts and "
-        f"priorities. This cannot be undone.{kept if found.user_facts else ''}",
+        f"priorities. This cannot be undone.{note if session.user_facts else ''}",
         f"It becomes the demo as shipped, at turn {RECORDED_TURNS} of {TURNS}.",
     )
 
@@ -282,15 +286,15 @@ def _delete(session_id: str) -> None:
     if not _stopped(session_id):
         return
     try:
-        found = one(session_id)
+        session = one(session_id)
         delete_session(engine().database, session_id)
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
-    gone = f"{count(found.messages, 'message')} and {count(found.facts, 'fact')}"
-    toasts.done(f'Deleted "{short(named(found), 60)}" with {gone}.', session_id=None)
+    gone = f"{count(session.messages, 'message')} and {count(session.facts, 'fact')}"
+    toasts.done(f'Deleted "{short(named(session), 60)}" with {gone}.', session_id=None)
     st.session_state[_DELETED] = session_id
     if state.selected_session() == session_id:
         state.select_session(DEMO_SESSION)

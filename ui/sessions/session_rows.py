@@ -24,7 +24,7 @@ def named(overview: Overview) -> str:
 
 
 def rows(
-    found: Sequence[Overview],
+    sessions: Sequence[Overview],
     now: float,
     agents: Collection[str] = (),
 ) -> list[dict[str, object]]:
@@ -33,25 +33,25 @@ def rows(
     Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: the sessions in which an
     agent works.
     """
-    users = any(each.status.user_id for each in found)
+    users = any(session.status.user_id for session in sessions)
     return [
         {
-            "Session": named(each),
-            "Last activity": LIVE if each.status.session_id in agents else ago(each.status.updated_at, now),
-            **_numbers(each),
-            "From": origin(each),
-            **({"User": each.status.user_id or ""} if users else {}),
+            "Session": named(session),
+            "Last activity": LIVE if session.status.session_id in agents else ago(session.status.updated_at, now),
+            **_numbers(session),
+            "From": origin(session),
+            **({"User": session.status.user_id or ""} if users else {}),
         }
-        for each in found
+        for session in sessions
     ]
 
 
-def _numbers(each: Overview) -> dict[str, int]:
+def _numbers(session: Overview) -> dict[str, int]:
     return {
-        "Turns": each.status.turns,
-        "Facts": each.facts + (each.user_facts if each.reads_user_facts else 0),
-        "All tokens": each.tokens,
-        "Flushes": each.status.flushes,
+        "Turns": session.status.turns,
+        "Facts": session.facts + (session.user_facts if session.reads_user_facts else 0),
+        "All tokens": session.tokens,
+        "Flushes": session.status.flushes,
     }
 
 
@@ -70,10 +70,13 @@ def origin_in_words(overview: Overview, titles: Mapping[str, str]) -> str:
         return "The demo."
     source, turn = overview.origin.source, overview.origin.turn
     if overview.origin.kind == "branch" and turn is not None:
-        left = f"“{short(titles[source])}”" if source in titles else "a session that was deleted since"
-        return f"Branched from {left} at turn {tokens(turn)}."
-    told = {"import": f"Imported from “{short(source, 40)}”.", "opened": f"Opened from {short(source, 40)}, read only."}
-    return told.get(overview.origin.kind, "")
+        source_title = f"“{short(titles[source])}”" if source in titles else "a session that was deleted since"
+        return f"Branched from {source_title} at turn {tokens(turn)}."
+    sentences = {
+        "import": f"Imported from “{short(source, 40)}”.",
+        "opened": f"Opened from {short(source, 40)}, read only.",
+    }
+    return sentences.get(overview.origin.kind, "")
 
 
 def totals(overview: Overview) -> str:
@@ -90,16 +93,16 @@ def totals(overview: Overview) -> str:
     return text
 
 
-def users(found: Sequence[Overview]) -> list[str]:
+def users(sessions: Sequence[Overview]) -> list[str]:
     """Names of all users with a session."""
-    return sorted({each.status.user_id for each in found if each.status.user_id})
+    return sorted({session.status.user_id for session in sessions if session.status.user_id})
 
 
-def of_user(found: Sequence[Overview], user: str) -> list[Overview]:
+def of_user(sessions: Sequence[Overview], user: str) -> list[Overview]:
     """The sessions that match a filter: `EVERYONE`, `NOBODY` or a user's name."""
     if user == EVERYONE:
-        return list(found)
-    return [each for each in found if (each.status.user_id or NOBODY) == user]
+        return list(sessions)
+    return [session for session in sessions if (session.status.user_id or NOBODY) == user]
 
 
 def branch_title(title: str, taken: Collection[str]) -> str:

@@ -46,22 +46,24 @@ def draw() -> None:
     try:
         shared = engine()
         seen, agents = _news(), live_sessions(shared.database)
-        found = overview(shared.database)
+        sessions = overview(shared.database)
     except StoreError as error:
         st.error(f"{plain(str(error))} Messages you already sent are safe. Check that it runs, then reload.")
         if shared is not None:
             draw_health(follow=True)
         return
-    st.markdown(_sentence(found, latest()))
-    draw_live_links({each.status.session_id: named(each) for each in found if each.status.session_id in agents})
+    st.markdown(_sentence(sessions, latest()))
+    draw_live_links(
+        {session.status.session_id: named(session) for session in sessions if session.status.session_id in agents}
+    )
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="bottom"):
         dialog_open = _begin()
-        shown = of_user(found, _filter(found))
-    picked = _picked(found)
+        shown = of_user(sessions, _filter(sessions))
+    picked = _picked(sessions)
     _table(shown, picked, agents)
     if picked is not None:
-        dialog_open = _selected(picked, found) or dialog_open
-        _connect(picked.status.session_id, folded=len(found) > 1)
+        dialog_open = _selected(picked, sessions) or dialog_open
+        _connect(picked.status.session_id, folded=len(sessions) > 1)
     else:
         st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
     st.space("small")
@@ -73,7 +75,9 @@ def draw() -> None:
 def _news() -> object:
     """Values on which the list depends, except health: a difference triggers a redraw."""
     database = engine().database
-    return [(each.session_id, each.title, each.updated_at) for each in list_sessions(database)], live_sessions(database)
+    return [(status.session_id, status.title, status.updated_at) for status in list_sessions(database)], live_sessions(
+        database
+    )
 
 
 def _connect(session_id: str, *, folded: bool) -> None:
@@ -84,8 +88,8 @@ def _connect(session_id: str, *, folded: bool) -> None:
             draw_card(session_id, framed=False)
 
 
-def _sentence(found: Sequence[Overview], health: Health | None) -> str:
-    counted = count(len(found), "session")
+def _sentence(sessions: Sequence[Overview], health: Health | None) -> str:
+    counted = count(len(sessions), "session")
     if health is None:
         return counted
     if not health.problems:
@@ -107,12 +111,12 @@ def _begin() -> bool:
     return imports or new
 
 
-def _filter(found: Sequence[Overview]) -> str:
+def _filter(sessions: Sequence[Overview]) -> str:
     """Draw the user filter; return the chosen user."""
-    names = users(found)
+    names = users(sessions)
     if not names:
         return EVERYONE
-    options = [EVERYONE, *names, *([NOBODY] if any(each.status.user_id is None for each in found) else [])]
+    options = [EVERYONE, *names, *([NOBODY] if any(session.status.user_id is None for session in sessions) else [])]
     with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
         st.markdown("User", width="content")
         user = st.selectbox(
@@ -132,7 +136,7 @@ def _user(user: str) -> str:
 
 
 def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
-    ids = [each.status.session_id for each in shown]
+    ids = [session.status.session_id for session in shown]
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
     number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
@@ -161,9 +165,9 @@ def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
     st.session_state[_PICKED] = (state.selected_session(), chosen)
 
 
-def _picked(found: Sequence[Overview]) -> Overview | None:
+def _picked(sessions: Sequence[Overview]) -> Overview | None:
     """The session whose row is selected; initially, and after another one was opened, the open session."""
-    by_id = {each.status.session_id: each for each in found}
+    by_id = {session.status.session_id: session for session in sessions}
     open_one = state.selected_session()
     while_open, chosen = st.session_state.get(_PICKED, (open_one, open_one))
     if while_open != open_one:
@@ -175,10 +179,10 @@ def _picked(found: Sequence[Overview]) -> Overview | None:
     return by_id.get(chosen) if chosen is not None else None
 
 
-def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
+def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
     """Draw the selected session's contents and actions; return whether a dialog was opened."""
     session_id = picked.status.session_id
-    titles = {each.status.session_id: named(each) for each in found}
+    titles = {session.status.session_id: named(session) for session in sessions}
     about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))
     heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
     last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog)
@@ -191,7 +195,7 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
         ("Save as page", "ios_share", page_dialog),
         last,
     ]
-    left = left_to_agent(engine().database, session_id)
+    waiting = left_to_agent(engine().database, session_id)
     with st.container(horizontal=True, gap="small", key="sessions__actions"):
         opens = st.button(
             "Open",
@@ -209,8 +213,8 @@ def _selected(picked: Overview, found: Sequence[Overview]) -> bool:
                 icon=f":material/{icon}:",
                 key=f"sessions__{dialog.__name__.removesuffix('_dialog')}",
                 disabled=(dialog in (session_dialogs.branch_dialog, page_dialog) and picked.status.turns == 0)
-                or (left is not None and dialog is last[2]),
-                help=left.sentence if left is not None and dialog is last[2] else None,
+                or (waiting is not None and dialog is last[2]),
+                help=waiting.sentence if waiting is not None and dialog is last[2] else None,
             )
         ]
     if opens:

@@ -123,8 +123,8 @@ class _Held:
             self._kept.clear()
 
     def send(self) -> None:
-        kept, self._kept, self._until = self._kept, [], 0.0
-        same, changed = by_change(kept, self._before or {})
+        waiting, self._kept, self._until = self._kept, [], 0.0
+        same, changed = by_change(waiting, self._before or {})
         for message in same:
             self._send(message)
         if same and changed:

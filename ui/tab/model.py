@@ -45,9 +45,9 @@ def chosen_model() -> Chosen:
             secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""), secrets.get("OPENAI_MODEL", "")
         )
         return Chosen(client, "From Streamlit's secrets.")
-    found = OpenAIChat.from_environment()
-    if found is not None:
-        return Chosen(found, "From the environment.")
+    chat = OpenAIChat.from_environment()
+    if chat is not None:
+        return Chosen(chat, "From the environment.")
     return Chosen(OfflineResponder(), "No key is set.")
 
 

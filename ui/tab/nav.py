@@ -146,11 +146,11 @@ def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = Ma
     session_id = state.selected_session() or st.query_params.get(state.SESSION)
     step = state.selected_step() if turn is ... else None
     moment = {state.TURN: shown, state.STEP: step}
-    kept = {
+    parameters = {
         state.SESSION: session_id,
         **{name: None if at is None else str(at) for name, at in moment.items()},
     }
-    return {name: value for name, value in {**kept, **query}.items() if value is not None}
+    return {name: value for name, value in {**parameters, **query}.items() if value is not None}
 
 
 def _file(stem: str) -> str:

@@ -53,7 +53,7 @@ class Written:
         before = {old: until for old, until in self.before.items() if until > now}
         return Written(link, {**before, self.link: now + BEHIND_SECONDS})
 
-    def left(self, now: float) -> frozenset[Link]:
+    def earlier(self, now: float) -> frozenset[Link]:
         """Return the earlier addresses that the browser may still report."""
         return frozenset(old for old, until in self.before.items() if now < until)
 
@@ -64,19 +64,19 @@ def decide(
     cause: Cause,
     *,
     written: Link,
-    left: Collection[Link],
+    earlier: Collection[Link],
     existing: Sequence[str],
 ) -> Link:
     """Return what a tab shows in this run.
 
     `shown` is what it showed before, or what its picker or a button has just selected; None in its first run. `asked`
-    is the browser's address, `written` the address the app wrote last, `left` the earlier ones. A session that does not
-    exist is not shown: the one before stays, otherwise the first of `existing` is shown.
+    is the browser's address, `written` the address the app wrote last, `earlier` those it wrote before. A session that
+    does not exist is not shown: the one before stays, otherwise the first of `existing` is shown.
     """
     wanted = shown or asked
     if shown is not None and asked.session is not None and asked != written:
         selected_now = shown != written  # so the browser's address is older
-        if cause == "history" or (cause == "person" and not selected_now and asked not in left):
+        if cause == "history" or (cause == "person" and not selected_now and asked not in earlier):
             wanted = asked
     if wanted.session in existing:
         return wanted
@@ -94,7 +94,7 @@ def take(existing: Sequence[str]) -> None:
     written: Written = st.session_state.get(_WRITTEN, Written())
     asked = Link(*(st.query_params.get(name) for name in (state.SESSION, state.TURN, state.STEP)))
     now = time.monotonic()
-    link = decide(shown, asked, _cause(), written=written.link, left=written.left(now), existing=existing)
+    link = decide(shown, asked, _cause(), written=written.link, earlier=written.earlier(now), existing=existing)
     missing = shown.session if shown is not None and shown.session not in existing else asked.session
     if missing is not None and missing not in existing:
         state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")

@@ -41,8 +41,8 @@ class ByPlace(Generic[State]):
         self._name, self._begun = name, begun
 
     def at(self, place: Hashable) -> State:
-        known: dict[Hashable, State] = st.session_state.get(self._name, {})
-        return known.get(place, self._begun)
+        states: dict[Hashable, State] = st.session_state.get(self._name, {})
+        return states.get(place, self._begun)
 
     def put(self, place: Hashable, value: State) -> None:
         st.session_state[self._name] = {**st.session_state.get(self._name, {}), place: value}
@@ -109,8 +109,8 @@ def has_graph() -> bool:
     return bool(st.session_state.get(_GRAPH))
 
 
-def saw_graph(there: bool) -> None:
-    st.session_state[_GRAPH] = there
+def saw_graph(exists: bool) -> None:
+    st.session_state[_GRAPH] = exists
 
 
 def earlier_messages() -> int:

@@ -200,7 +200,7 @@ def news(session_id: str) -> tuple[object, ...]:
     """
     shared = engine()
     running = shared.running(session_id)
-    waiting = tuple(each.job_id for each in shared.waiting(session_id))
+    waiting = tuple(job.job_id for job in shared.waiting(session_id))
     if running is None:
         problem, agent = shared.store_problem(session_id), running_agent(shared.database, session_id)
         return last_position(shared.database, session_id), waiting, problem, agent

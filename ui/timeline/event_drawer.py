@@ -35,10 +35,10 @@ from memory_inspector.wording.event_sentences import (
     Line,
     Words,
     describe,
+    omitted_words,
     one_cut,
     seconds,
     stored_as,
-    unsent_words,
 )
 from memory_inspector.wording.event_sentences.event_words import words_in_log
 from memory_inspector.wording.formatting import ago, count, plain, short, tokens
@@ -81,7 +81,7 @@ def event_drawer(view: View, position: int) -> None:
     when = ago(record.at, time.time(), zone())
     turn = f"Turn {tokens(record.turn)}" if record.turn else "Before the first turn"
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
-    _unsent(view, record)
+    _draw_omitted(view, record)
     _in_full(event, words)
     if rows := number_rows(event, stored_as(event, words)):
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
@@ -101,19 +101,19 @@ def event_drawer(view: View, position: int) -> None:
 
 
 def _sentence(line: Line, about: str, names: Iterable[str]) -> None:
-    told = marked(line.text, names=names)
-    coloured = {"plain": told, "loss": f":red[{told}]", "waiting": f":orange[{told}]"}[line.tone]
+    sentence = marked(line.text, names=names)
+    coloured = {"plain": sentence, "loss": f":red[{sentence}]", "waiting": f":orange[{sentence}]"}[line.tone]
     st.markdown(f":material/{line.icon}: **{coloured}**  \n:small[:gray[{plain(about)}]]")
     _listed(line.details)
     _listed(line.more)
 
 
-def _unsent(view: View, record: EventRecord) -> None:
+def _draw_omitted(view: View, record: EventRecord) -> None:
     """Draw what a search of an attached agent found and the prompt that followed has not."""
-    for each in view.memory.trace.omitted_results([record] if view.attached else ()).values():
-        st.markdown(f":red[{plain(unsent_words(each).strip())}]")
-        nav.link("context", f":small[The prompt of turn {tokens(each.prompt.turn)}]", icon=":material/stacks:",
-                 turn=each.prompt.turn)  # fmt: skip
+    for omitted in view.memory.trace.omitted_results([record] if view.attached else ()).values():
+        st.markdown(f":red[{plain(omitted_words(omitted).strip())}]")
+        nav.link("context", f":small[The prompt of turn {tokens(omitted.prompt.turn)}]", icon=":material/stacks:",
+                 turn=omitted.prompt.turn)  # fmt: skip
 
 
 def _listed(items: Sequence[str]) -> None:
@@ -129,9 +129,9 @@ def _in_full(event: Event, words: Words) -> None:
     """Show texts that the sentence had to shorten."""
     quoted: list[str] = []
     if isinstance(event, MessageAdded):
-        quoted = [words.said.get(event.content, "")]
+        quoted = [words.texts.get(event.content, "")]
     elif isinstance(event, Retrieved):
-        asked = words.said.get(event.query)
+        asked = words.texts.get(event.query)
         quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
     elif not isinstance(event, ContextBuilt | FactsCondensed):
         quoted = list(words.facts.values())
@@ -144,18 +144,18 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
     """Show the flushed messages, and the outcome at every block up to an event."""
     seqs = expand(outcome.event.seqs)
     heading("What left", level=3)
-    found = (
+    candidates = (
         {message.seq: message for message in memory.session.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
     )
     rows = []
     for seq in seqs:
-        message = found.get(seq)
-        said = "erased since" if message is None else " ".join(message_text(message.message).split())
+        message = candidates.get(seq)
+        text = "erased since" if message is None else " ".join(message_text(message.message).split())
         rows.append(
             {
                 "Turn": message.turn if message else None,
                 "Role": str(message.message.role) if message else "",
-                "Message": short(said, 200) or "(without text)",
+                "Message": short(text, 200) or "(without text)",
                 "Tokens": message.tokens.content if message else None,
             }
         )
@@ -175,43 +175,43 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
     heading("Where it went", f"\n:small[:gray[{into}]]", level=3)
     if not outcome.given:
         st.markdown(":small[No block learns from flushes.]")
-    learned = [fact for given in outcome.given for fact in (*given.learned, *given.confirmed)]
-    related = [relation for given in outcome.given for relation in given.related]
+    learned = [fact for of_block in outcome.given for fact in (*of_block.learned, *of_block.confirmed)]
+    related = [relation for of_block in outcome.given for relation in of_block.related]
     words = words_in_log(memory).named(memory, now, facts=learned, relations=related)
-    for given in outcome.given:
+    for of_block in outcome.given:
         with st.container(gap="xxsmall"):
-            _given(given, words)
+            _draw_outcome(of_block, words)
 
 
-def _given(given: Given, words: Words) -> None:
-    outcome = _outcome(given, words.units.get(given.block, TURN))
-    st.markdown(f":material/outbox: **{plain(short(given.block))}**: {plain(outcome)}")
-    if given.error and given.state != "done":
-        st.text(given.error)
-    _listed([words.facts.get(fact, "a fact that was erased since") for fact in given.learned])
-    _listed([words.relations.get(relation, "a relation that was erased since") for relation in given.related])
+def _draw_outcome(outcome: Given, words: Words) -> None:
+    effect = _outcome(outcome, words.units.get(outcome.block, TURN))
+    st.markdown(f":material/outbox: **{plain(short(outcome.block))}**: {plain(effect)}")
+    if outcome.error and outcome.state != "done":
+        st.text(outcome.error)
+    _listed([words.facts.get(fact, "a fact that was erased since") for fact in outcome.learned])
+    _listed([words.relations.get(relation, "a relation that was erased since") for relation in outcome.related])
 
 
-def _outcome(given: Given, unit: str) -> str:
+def _outcome(outcome: Given, unit: str) -> str:
     """Outcome of a flush at one block, in words; `unit`: the noun for what it stores as one."""
-    if given.state == "pending":
-        return "waiting" if not given.attempts else f"waiting, {count(given.attempts, 'try')} failed"
-    if given.state == "parked":
-        return f"given up after {count(given.attempts, 'try')}"
-    if given.state == "skipped":
+    if outcome.state == "pending":
+        return "waiting" if not outcome.attempts else f"waiting, {count(outcome.attempts, 'try')} failed"
+    if outcome.state == "parked":
+        return f"given up after {count(outcome.attempts, 'try')}"
+    if outcome.state == "skipped":
         return "skipped"
     made = []
-    if given.learned:
-        made.append(f"learned {count(len(given.learned), 'fact')}")
-    if given.related:
-        made.append(f"learned {count(len(given.related), 'relation')}")
-    if given.confirmed:
-        made.append(f"{count(len(given.confirmed), 'fact')} already known")
-    if given.stored:
-        made.append(f"stored {count(len(given.stored), unit)}")
-    if given.summarised:
-        made.append(f"took {count(given.summarised, 'message')} into its text")
-    took = f", in {seconds(given.seconds)}" if given.seconds is not None else ""
+    if outcome.learned:
+        made.append(f"learned {count(len(outcome.learned), 'fact')}")
+    if outcome.related:
+        made.append(f"learned {count(len(outcome.related), 'relation')}")
+    if outcome.confirmed:
+        made.append(f"{count(len(outcome.confirmed), 'fact')} already known")
+    if outcome.stored:
+        made.append(f"stored {count(len(outcome.stored), unit)}")
+    if outcome.summarised:
+        made.append(f"took {count(outcome.summarised, 'message')} into its text")
+    took = f", in {seconds(outcome.seconds)}" if outcome.seconds is not None else ""
     return f"{', '.join(made) or 'nothing new'}{took}"
 
 
@@ -246,9 +246,9 @@ def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
 def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
     if st.button(says, icon=nav.icon("trace"), type="tertiary", key=f"timeline__follow_{target.replace('.', '_')}"):
         close()
-        there = record.turn in view.history.turns and record.turn < view.status.turns
+        in_history = record.turn in view.history.turns and record.turn < view.status.turns
         query: dict[str, Any] = nav.followed(target)
-        nav.go("trace", turn=record.turn if there else None, **query)
+        nav.go("trace", turn=record.turn if in_history else None, **query)
 
 
 def _strike(memory: Memory, record: EventRecord) -> None:
@@ -292,8 +292,8 @@ def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Ch
 def _ways_on(view: View, record: EventRecord) -> None:
     """Draw the time travel button, and links to pages that show that turn."""
     turns = view.history.turns
-    known = turns.get(record.turn)
-    if known is None or record.position < known.first_position:
+    turn_record = turns.get(record.turn)
+    if turn_record is None or record.position < turn_record.first_position:
         return  # from before a full reset: that turn no longer exists
     turn = record.turn if record.turn < view.status.turns else None
     if turn != view.turn:
@@ -302,14 +302,14 @@ def _ways_on(view: View, record: EventRecord) -> None:
             st.rerun()
     with st.container(horizontal=True, gap="small"):
         for page in GROUPS[record.event.family].pages:
-            if page == "context" and not known.contexts:
+            if page == "context" and not turn_record.contexts:
                 continue  # no prompt was built in that turn
             says = f"{page.capitalize()} of turn {tokens(record.turn)}"
             if st.button(says, icon=nav.icon(page), type="tertiary", key=f"timeline__to_{page}"):
                 close()
                 nav.go(page, turn=turn)
         if isinstance(record.event, ContextBuilt) and any(
-            earlier < record.turn and each.contexts for earlier, each in turns.items()
+            earlier < record.turn and turn_record.contexts for earlier, turn_record in turns.items()
         ):
             says = "Changes since the previous prompt"
             if st.button(says, icon=":material/difference:", type="tertiary", key="timeline__to_changes"):

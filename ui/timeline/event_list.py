@@ -10,7 +10,7 @@ import streamlit as st
 from memory_core.events import EventRecord
 from memory_inspector.reading.event_rows import ACTORS, Filter, chosen, ledger, totals
 from memory_inspector.reading.timeline_cache import Timeline
-from memory_inspector.wording.event_sentences import seconds, unsent_words
+from memory_inspector.wording.event_sentences import omitted_words, seconds
 from memory_inspector.wording.formatting import ago, count, short, tokens
 from ui.lab.tried_variants import struck_in
 from ui.parts.components import filled, filled_rows, unseen_heading
@@ -58,21 +58,21 @@ def draw_events(view: View, timeline: Timeline) -> None:
 
 def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     wanted = _filters(timeline)
-    found = chosen(records, wanted)
+    matching = chosen(records, wanted)
     if wanted.text.strip():
-        found = timeline.matching(found, wanted.text, view.memory)
-    if not found:
+        matching = timeline.matching(matching, wanted.text, view.memory)
+    if not matching:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.markdown("No event matches.", width="content")
             st.button("Clear filters", on_click=_clear_filters, key="timeline__clear")
         return
-    pages = -(-len(found) // PAGE_ROWS)
+    pages = -(-len(matching) // PAGE_ROWS)
     key = _page_key(view, wanted)
     page = min(int(st.session_state.get(key, 1)), pages)
-    on_page = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    on_page = matching[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
     _table(view, timeline, on_page)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        total = count(len(found), "event")
+        total = count(len(matching), "event")
         if wanted.decisions_only and (hidden := sum(record.event.bookkeeping for record in records)):
             total += f", {tokens(hidden)} routine ones hidden"
         which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
@@ -84,7 +84,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
-    unsent = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}
+    omitted = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}
     struck = struck_in(view.memory, records)
     rows = [
         {
@@ -92,7 +92,7 @@ def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> No
             "By": ACTORS.get(record.actor, record.actor).lower(),
             "What happened": crossed_out(line.text)
             if record.position in struck
-            else f"{unsent_words(unsent.get(record.position))}{line.text}",
+            else f"{omitted_words(omitted.get(record.position))}{line.text}",
             "When": ago(record.at, now, clock),
         }
         for record, line in zip(records, lines, strict=True)
@@ -177,17 +177,17 @@ def _calls(records: Sequence[EventRecord]) -> None:
         st.markdown(":gray[No model was called: recorded replies are used as they are, and rules learn without one.]")
         return
     sums = totals(rows)
-    told = [
+    parts = [
         count(sums.calls, "call"),
         f"{tokens(sums.input_tokens or 0)} tokens in",
         f"{tokens(sums.output_tokens or 0)} out",
         seconds(sums.seconds),
     ]
     if sums.cost is not None:
-        told.append(f"about ${sums.cost:,.4f}")
+        parts.append(f"about ${sums.cost:,.4f}")
     if sums.failed:
-        told.append(f"{tokens(sums.failed)} failed")
-    st.markdown(f"{', '.join(told)}.")
+        parts.append(f"{tokens(sums.failed)} failed")
+    st.markdown(f"{', '.join(parts)}.")
     filled_rows("timeline__called_in_sight", len(rows), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         [
             {

@@ -59,8 +59,8 @@ def take_row(positions: Sequence[int]) -> None:
 
 def take_mark(key: str) -> None:
     """Handle a click on a mark of the figure, or on a turn's bar, which opens its prompt."""
-    given = [point.get("customdata") for point in _points(key)]
-    positions = [value[0] if isinstance(value, list) else value for value in given]
+    selected = [point.get("customdata") for point in _points(key)]
+    positions = [value[0] if isinstance(value, list) else value for value in selected]
     if positions and positions[0]:
         open_event(int(positions[0]))
 

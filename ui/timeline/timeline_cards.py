@@ -73,8 +73,8 @@ def _legend(drawn: Course, appearance: Mode) -> str:
 
 def _entry(name: str, paint: str) -> str:
     """A coloured square and its label, with non-breaking spaces."""
-    told = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
-    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{told}'
+    label = plain(name).replace(" ", "\N{NO-BREAK SPACE}")
+    return f':color[■]{{foreground="{paint}"}}\N{NO-BREAK SPACE}{label}'
 
 
 def draw_outcomes(view: View, timeline: Timeline) -> None:

@@ -32,11 +32,11 @@ def draw(view: View) -> None:
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
         nav.link("chat", "Write the first message", icon=":material/forum:")
         return
-    st.markdown(_sentence(view, timeline.index.groups[OPERATIONS]) if view.history.turns else _kept(timeline.index))
+    st.markdown(_sentence(view, timeline.index.groups[OPERATIONS]) if view.history.turns else _cache(timeline.index))
     if unknown := timeline.index.groups[NEWER]:
         was, are = ("was", "is") if unknown == 1 else ("were", "are")
-        told = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
-        st.warning(told)
+        sentence = f"{count(unknown, 'event')} {was} written by a newer version and {are} shown without details."
+        st.warning(sentence)
     draw_watched(view)
     if view.history.turns:
         draw_tokens(view, timeline)
@@ -67,27 +67,27 @@ def _sentence(view: View, operations: int) -> str:
         prompts = sum(len(turn.contexts) for turn in turns.values())
         did = f" and {count(operations, 'memory operation')}" if operations else ""
         return f"{count(prompts, 'prompt')} in {count(len(turns), 'turn')}{did}, from an agent that is attached."
-    told = f"{everything} in {count(len(turns), 'turn')}."
+    sentence = f"{everything} in {count(len(turns), 'turn')}."
     if not view.past:
-        return told
+        return sentence
     before = [turn for number, turn in turns.items() if number < view.shown_turn]
     until = [*before, view.then] if view.then is not None else before
-    return f"{told} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
+    return f"{sentence} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."
 
 
-def _kept(index: Index) -> str:
+def _cache(index: Index) -> str:
     """The same of a session without a conversation: `9 events about facts, kept by a program.`"""
     named: tuple[Family, ...] = ("facts", "relations")
     sizes = {family: index.groups[GROUPS[family].name] for family in named}
-    told = " and ".join(f"{count(size, 'event')} about {what}" for what, size in sizes.items() if size)
-    return f"{told}, kept by a program: no conversation yet."
+    sentence = " and ".join(f"{count(size, 'event')} about {what}" for what, size in sizes.items() if size)
+    return f"{sentence}, kept by a program: no conversation yet."
 
 
 def _sums(turns: Sequence[TurnRecord]) -> str:
     cuts = sum(bool(turn.cut_tokens) for turn in turns)
     flushes, facts = sum(len(turn.flushes) for turn in turns), sum(turn.facts_added for turn in turns)
     relations = sum(turn.relations_added for turn in turns)
-    told = [count(flushes, "flush"), count(cuts, "cut"), count(facts, "fact")]
+    parts = [count(flushes, "flush"), count(cuts, "cut"), count(facts, "fact")]
     if relations:
-        told.append(count(relations, "relation"))
-    return ", ".join(told)
+        parts.append(count(relations, "relation"))
+    return ", ".join(parts)

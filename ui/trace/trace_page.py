@@ -133,7 +133,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
 def _probes(view: View, trace: Trace) -> list[Probe]:
     """Probes of what is followed, from the shown turn on, and of the newest message that says it."""
     turn = max(1, view.shown_turn)
-    return [*probing.of_words(trace.asked, turn), *probing.of_messages([said.seq for said in trace.said[:1]], turn)]
+    return [*probing.of_words(trace.asked, turn), *probing.of_messages([m.seq for m in trace.said[:1]], turn)]
 
 
 def _draw_entries(view: View, cut: CutTrace) -> None:
@@ -279,8 +279,8 @@ def _draw_start(view: View) -> None:
     _draw_watched(view)
 
 
-def _draw_links(found: list[tuple[Ref, str, str]], place: str) -> None:
-    for number, (ref, why, words) in enumerate(found):
+def _draw_links(links: list[tuple[Ref, str, str]], place: str) -> None:
+    for number, (ref, why, words) in enumerate(links):
         key = f"trace__start_{place}_{number}"
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=key):
             nav.follow_link(ref, f"“{plain(short(words, 90))}”")
@@ -289,18 +289,18 @@ def _draw_links(found: list[tuple[Ref, str, str]], place: str) -> None:
 
 def _newest(view: View) -> list[tuple[Ref, str, str]]:
     """The user's last messages."""
-    said = [each for each in view.memory.session.messages(last=40) if each.seq <= view.last_seq]
-    users = [each for each in reversed(said) if each.message.role is MessageRole.USER][:NEWEST]
+    messages = [message for message in view.memory.session.messages(last=40) if message.seq <= view.last_seq]
+    users = [message for message in reversed(messages) if message.message.role is MessageRole.USER][:NEWEST]
     return [(Ref.of("message", m.seq), f"turn {tokens(m.turn)}", message_text(m.message)) for m in users]
 
 
 def _lost(view: View) -> list[tuple[Ref, str, str]]:
     """Draw what the last prompt cut, and what its searches found and left out."""
     prompt = view.memory.log.prompt(view.contexts[-1])
-    found: list[tuple[Ref, str, str]] = []
+    links: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:
         name = "the queue" if cut.part.priority is None else cut.part.name
-        found += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
+        links += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
     searches = [record.event for record in view.history.recorded_with(prompt.record)[0].values()]
     left_out = [
         (Ref.of("unit", number), f"{why} of {event.block}, {score:.2f}")
@@ -310,7 +310,7 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
         if (why := _LEFT_OUT.get(outcome)) is not None
     ]
     words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
-    return found + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
+    return links + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
 
 
 _LEFT_OUT = {

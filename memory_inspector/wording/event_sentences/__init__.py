@@ -28,7 +28,7 @@ from memory_inspector.wording.event_sentences.line import (
 )
 from memory_inspector.wording.event_sentences.queue_events import still_learning
 from memory_inspector.wording.event_sentences.setting_values import SETTINGS, setting_words, value_words
-from memory_inspector.wording.event_sentences.store_events import unsent_words
+from memory_inspector.wording.event_sentences.store_events import omitted_words
 
 SENTENCES = (block_events, context_events, fact_events, graph_events, queue_events, store_events)
 """The modules that hold the sentences: importing them makes `describe` know every kind of event."""
@@ -49,12 +49,12 @@ __all__ = [
     "Words",
     "contradiction",
     "describe",
+    "omitted_words",
     "one_cut",
     "seconds",
     "setting_words",
     "still_learning",
     "stored_as",
     "too_large",
-    "unsent_words",
     "value_words",
 ]

@@ -44,7 +44,7 @@ def _(event: BlockEdited, words: Words) -> Line:
         return Line("settings_backup_restore", f"Brought back {again}")
     if event.after is not None and event.after != event.before:
         began = event.before is None
-        note = words.said.get(event.note) if event.note else None
+        note = words.texts.get(event.note) if event.note else None
         why = f": {short(note)}" if note else ""
         return Line("edit_note", f"{'Wrote' if began else 'Edited'} the text of {block}, version {event.revision}{why}")
     lost = "text" if event.ignored else "settings"
@@ -59,8 +59,8 @@ def _(event: RecipeChosen, words: Words) -> Line:
         for says, names in (("kept", event.kept), ("added", event.added), ("removed", event.removed))
         if names
     ]
-    told = f": {', '.join(done)}" if done else ""
-    return Line("swap_horiz", f"Switched to {recipe_title(event.recipe)}{former}{told}")
+    effects = f": {', '.join(done)}" if done else ""
+    return Line("swap_horiz", f"Switched to {recipe_title(event.recipe)}{former}{effects}")
 
 
 @describe.register
@@ -78,6 +78,6 @@ def _(event: BlockFailed, words: Words) -> Line:
 
 @describe.register
 def _(event: ToolCalled, words: Words) -> Line:
-    arguments, result = arguments_of(words.said.get(event.arguments)), words.said.get(event.result)
-    told = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")
-    return Line(told.icon, told.text, "waiting" if told.refused else "plain")
+    arguments, result = arguments_of(words.texts.get(event.arguments)), words.texts.get(event.result)
+    sentence = log_line(event.tool, event.block, arguments, result, refused=event.outcome == "refused")
+    return Line(sentence.icon, sentence.text, "waiting" if sentence.refused else "plain")

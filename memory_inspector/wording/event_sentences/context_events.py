@@ -98,9 +98,9 @@ def _(event: Retrieved, words: Words) -> Line:
     else:
         line = Line("search_off", f"Recalled nothing: {_why_nothing(event)}")
     if event.elsewhere:
-        there = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
+        others = f"{stored(len(event.elsewhere), unit)} of the user's other sessions"
         highest = f", best {max(score for _, score in event.elsewhere):.2f}"
-        also = f"{line.text}, and {there}" if granted else f"Recalled {there}{highest}"
+        also = f"{line.text}, and {others}" if granted else f"Recalled {others}{highest}"
         line = Line("search", also, more=line.more)
     if event.degraded:
         return Line("warning", f"{line.text}. {clause(event.degraded)}", "waiting", more=line.more)
@@ -144,18 +144,18 @@ def _cuts(event: ContextBuilt) -> str:
     """`Cut 56 of 335 tokens from Earlier turns: priority 2 goes first`."""
     parts = {str(part["name"]): part for part in event.parts}
     blocks = [cut for cut in event.cuts if cut["part"] != QUEUE]
-    said = []
+    sentences = []
     for index, cut in enumerate(blocks):
         part = parts.get(str(cut["part"]), {})
         asked = f" of {tokens(int(part['asked']))}" if "asked" in part else ""
-        said.append(f"{tokens(int(cut['tokens']))}{asked}{' tokens' * (not index)} from {short(str(cut['part']))}")
-    left = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
-    if not said:
-        return f"Left {listed(left)} out of the prompt: what is never cut is over the limit"
+        sentences.append(f"{tokens(int(cut['tokens']))}{asked}{' tokens' * (not index)} from {short(str(cut['part']))}")
+    left_out = [_left_out(cut) for cut in event.cuts if cut["part"] == QUEUE]
+    if not sentences:
+        return f"Left {listed(left_out)} out of the prompt: what is never cut is over the limit"
     first = parts.get(str(blocks[0]["part"]), {}).get("priority", "?")
     which = "largest" if event.truncation_order == "largest_first" else "smallest"
-    why = f"priority {first} goes first" if len(said) == 1 else f"the {which} priority number goes first"
-    return f"Cut {listed(said)}: {why}" + (f". Left {listed(left)} out as well" if left else "")
+    why = f"priority {first} goes first" if len(sentences) == 1 else f"the {which} priority number goes first"
+    return f"Cut {listed(sentences)}: {why}" + (f". Left {listed(left_out)} out as well" if left_out else "")
 
 
 def _left_out(cut: Mapping[str, Any]) -> str:
@@ -169,9 +169,11 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     why = f"The prompt was {count(int(cut['over_before']), 'token')} over, so"
     if part == QUEUE:
         what = f"its {count(len(refs), 'oldest turn')} ({size})" if len(refs) > 1 else f"its oldest turn ({size})"
-        return Line("content_cut", f"{why} {what} {_left(len(refs))}", "loss")
+        return Line("content_cut", f"{why} {what} {_queue_cut(len(refs))}", "loss")
     if cut["rule"] == "dropped":
-        return Line("content_cut", f"{why} all of {short(part)} ({size}) {_left(1)}", "loss", _cut_words(refs, words))
+        return Line(
+            "content_cut", f"{why} all of {short(part)} ({size}) {_queue_cut(1)}", "loss", _cut_words(refs, words)
+        )
     scores = {number: score for event in recalled for number, _, _, score, _ in event.candidates}
     gone = sorted(numbers(refs, "unit"), key=lambda number: scores.get(number, 0))
     if not gone:
@@ -181,13 +183,13 @@ def one_cut(cut: Mapping[str, Any], recalled: Sequence[Retrieved], words: Words)
     names = [from_turn(unit, turn_words(number, words)) for number in gone[:MAX_NAMED]]
     if len(gone) == 1:
         score = f", lowest score {scores[gone[0]]:.2f}" if gone[0] in scores else ""
-        return Line("content_cut", f"{why} {names[0]} ({size}{score}) {_left(1)}", "loss")
+        return Line("content_cut", f"{why} {names[0]} ({size}{score}) {_queue_cut(1)}", "loss")
     more = f" and {tokens(len(gone) - MAX_NAMED)} more" if len(gone) > MAX_NAMED else ""
     scored = by_score([(name, scores.get(number)) for name, number in zip(names, gone, strict=False)])
-    return Line("content_cut", f"{why} {size} {_left(2)}, lowest score first: {scored}{more}", "loss")
+    return Line("content_cut", f"{why} {size} {_queue_cut(2)}, lowest score first: {scored}{more}", "loss")
 
 
-def _left(many: int) -> str:
+def _queue_cut(many: int) -> str:
     return f"{'was' if many == 1 else 'were'} left out"
 
 
@@ -214,8 +216,8 @@ def _(event: ModelCalled, words: Words) -> Line:
         return Line("error", f"Asked {short(event.model)} {purpose}, and it failed: {clause(event.error)}", "waiting")
     counted = ((event.input_tokens, "in"), (event.output_tokens, "out"))
     sizes = [f"{count(number, 'token')} {way}" for number, way in counted if number is not None]
-    told = [*sizes, seconds(event.seconds), *([] if event.captured else [NOT_CAPTURED])]
-    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(told)}")
+    parts = [*sizes, seconds(event.seconds), *([] if event.captured else [NOT_CAPTURED])]
+    return Line("smart_toy", f"Asked {short(event.model)} {purpose}: {', '.join(parts)}")
 
 
 PURPOSES = {

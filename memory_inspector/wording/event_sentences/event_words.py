@@ -68,9 +68,10 @@ class WordsInLog:
             self._catch_up(history)
             places = [_Places.of(self._pieces, named, record.position) for named, record in asked]
         _from_other_sessions(places, memory, at=max((record.at for _, record in asked), default=0))
-        texts = memory.log.texts({key for each in places for key in each.hashes()})
+        texts = memory.log.texts({key for event_words in places for key in event_words.hashes()})
         return [
-            each.words(texts, _units(history, record.position)) for each, (_, record) in zip(places, asked, strict=True)
+            event_words.words(texts, _units(history, record.position))
+            for event_words, (_, record) in zip(places, asked, strict=True)
         ]
 
     def _catch_up(self, history: History) -> None:
@@ -110,7 +111,7 @@ class _Named:
                 facts=_Noted(self.facts),
                 turns=_Noted(self.units),
                 previews=_Noted(self.quoted_units if previews else {}),
-                said=_Noted(self.messages if isinstance(event, MessageAdded) else self.texts),
+                texts=_Noted(self.messages if isinstance(event, MessageAdded) else self.texts),
                 relations=_Noted(self.relations),
                 entities=_Noted(self.entities),
             ),
@@ -159,60 +160,60 @@ class _Places:
     @classmethod
     def of(cls, pieces: Pieces, named: _Named, position: int) -> "_Places":
         # What takes the place of something may be stored after the event that names it.
-        facts = {each: pieces.fact(each, position) or pieces.fact(each, maxsize) for each in named.facts}
-        entities = {each: pieces.entity(each, position) or pieces.entity(each, maxsize) for each in named.entities}
-        relations = {
-            each: pieces.relation(each, position) or pieces.relation(each, maxsize) for each in named.relations
-        }
-        units = {each: expand(unit.seqs) for each in named.units if (unit := pieces.unit(each)) is not None}
-        turns = {each: pieces.turn_of(seqs[0]) for each, seqs in units.items() if seqs}
-        begun = {each: pieces.added(units[each][0]) for each in named.quoted_units if units.get(each)}
+        facts = {id: pieces.fact(id, position) or pieces.fact(id, maxsize) for id in named.facts}
+        entities = {id: pieces.entity(id, position) or pieces.entity(id, maxsize) for id in named.entities}
+        relations = {id: pieces.relation(id, position) or pieces.relation(id, maxsize) for id in named.relations}
+        units = {id: expand(unit.seqs) for id in named.units if (unit := pieces.unit(id)) is not None}
+        turns = {id: pieces.turn_of(seqs[0]) for id, seqs in units.items() if seqs}
+        begun = {id: pieces.added(units[id][0]) for id in named.quoted_units if units.get(id)}
         return cls(
-            facts={each: words.content for each, words in facts.items() if words is not None},
-            unknown_facts={each for each, words in facts.items() if words is None},
-            entities={each: name for each, name in entities.items() if name is not None},
-            relations={each: (r.subject, r.predicate, r.object) for each, r in relations.items() if r is not None},
-            turns={each: turn for each, turn in turns.items() if turn is not None},
-            quoted={each: added.content for each, added in begun.items() if added is not None},
+            facts={id: words.content for id, words in facts.items() if words is not None},
+            unknown_facts={id for id, words in facts.items() if words is None},
+            entities={id: name for id, name in entities.items() if name is not None},
+            relations={id: (r.subject, r.predicate, r.object) for id, r in relations.items() if r is not None},
+            turns={id: turn for id, turn in turns.items() if turn is not None},
+            quoted={id: added.content for id, added in begun.items() if added is not None},
             texts=set(named.texts),
             messages=set(named.messages),
         )
 
     def hashes(self) -> set[str]:
-        found = {*self.facts.values(), *self.entities.values(), *self.quoted.values(), *self.texts, *self.messages}
-        return found.union(*self.relations.values())
+        keys = {*self.facts.values(), *self.entities.values(), *self.quoted.values(), *self.texts, *self.messages}
+        return keys.union(*self.relations.values())
 
     def words(self, texts: dict[str, str], units: dict[str, str]) -> Words:
-        said = {key: texts[key] for key in self.texts if key in texts}
-        said |= {key: said_text(texts[key]) for key in self.messages if key in texts}
+        quoted = {key: texts[key] for key in self.texts if key in texts}
+        quoted |= {key: said_text(texts[key]) for key in self.messages if key in texts}
         return Words(
-            facts={each: texts[key] for each, key in self.facts.items() if key in texts},
+            facts={id: texts[key] for id, key in self.facts.items() if key in texts},
             turns=self.turns,
-            previews={each: _preview(texts[key]) for each, key in self.quoted.items() if key in texts},
-            said=said,
+            previews={id: _preview(texts[key]) for id, key in self.quoted.items() if key in texts},
+            texts=quoted,
             relations={
-                each: " → ".join(texts[key] for key in keys)
-                for each, keys in self.relations.items()
+                id: " → ".join(texts[key] for key in keys)
+                for id, keys in self.relations.items()
                 if all(key in texts for key in keys)
             },
-            entities={each: texts[key] for each, key in self.entities.items() if key in texts},
+            entities={id: texts[key] for id, key in self.entities.items() if key in texts},
             units=units,
         )
 
 
 def _from_other_sessions(places: Iterable[_Places], memory: Memory, *, at: float) -> None:
     """Fill in the facts of the user that this session's log does not tell of, as they were at a time."""
-    lacking = [each for each in places if each.unknown_facts]
+    lacking = [incomplete for incomplete in places if incomplete.unknown_facts]
     if lacking:
-        found = fact_words_at(memory.session.database, set[int]().union(*(each.unknown_facts for each in lacking)), at)
-        for each in lacking:
-            each.facts |= {fact: found[fact] for fact in each.unknown_facts if fact in found}
+        wordings = fact_words_at(
+            memory.session.database, set[int]().union(*(incomplete.unknown_facts for incomplete in lacking)), at
+        )
+        for incomplete in lacking:
+            incomplete.facts |= {fact: wordings[fact] for fact in incomplete.unknown_facts if fact in wordings}
 
 
 def _units(history: History, position: int) -> dict[str, str]:
     """Return the stored unit of each vector block by name, removed blocks included."""
-    known = history.blocks_ever(position).values()
-    return {block.name: unit_of(block.settings) for block in known if block.kind == "vector"}
+    blocks = history.blocks_ever(position).values()
+    return {block.name: unit_of(block.settings) for block in blocks if block.kind == "vector"}
 
 
 def said_text(stored: str) -> str:

@@ -44,20 +44,20 @@ def _(event: FactsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     held = f", {tokens(event.held_back)} held back as rejected before" if event.held_back else ""
     held += f", {tokens(event.recalled)} only repeated from memory" if event.recalled else ""
-    found = f"{count(event.found, 'fact')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{held}"
-    return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
+    numbers = f"{count(event.found, 'fact')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{held}"
+    return Line("manage_search", f"{short(event.block)} read {heard} and found {numbers}")
 
 
 @describe.register
 def _(event: FactDecided, words: Words) -> Line:
-    found = f"“{short(words.said.get(event.content, ERASED), QUOTED)}”"
-    known = "what was found with it" if event.fact is None else f"“{fact_words(event.fact, words)}”"
-    known = "a known fact" if known == found else known  # it was updated to these words
+    quoted = f"“{short(words.texts.get(event.content, ERASED), QUOTED)}”"
+    target = "what was found with it" if event.fact is None else f"“{fact_words(event.fact, words)}”"
+    target = "a known fact" if target == quoted else target  # it was updated to these words
     decided = {
-        "add": f"Took {found} as new",
-        "update": f"Took {found} as an update of {known}",
-        "delete": f"Took {found} as the end of {known}",
-        "none": f"Found nothing new in {found} beside {known}",
+        "add": f"Took {quoted} as new",
+        "update": f"Took {quoted} as an update of {target}",
+        "delete": f"Took {quoted} as the end of {target}",
+        "none": f"Found nothing new in {quoted} beside {target}",
     }[event.decision]
     return Line("balance", f"{decided}, {decided_by(event)}; {compared(event)}")
 
@@ -97,7 +97,7 @@ def _(event: FactConfirmed, words: Words) -> Line:
 
 @describe.register
 def _(event: FactChanged, words: Words) -> Line:
-    before, after = (words.said.get(key, ERASED) for key in (event.before, event.after))
+    before, after = (words.texts.get(key, ERASED) for key in (event.before, event.after))
     return Line("edit", f"Changed “{short(before, QUOTED)}” to “{short(after, QUOTED)}”")
 
 
@@ -141,14 +141,14 @@ def _(event: FactProposed, words: Words) -> Line:
 
 @describe.register
 def _(event: FactHeldBack, words: Words) -> Line:
-    found, near = words.said.get(event.content, ERASED), fact_words(event.near, words)
+    text, near = words.texts.get(event.content, ERASED), fact_words(event.near, words)
     alike = f"{event.similarity:.2f} like “{near}”, which was rejected"
-    return Line("block", f"Held back “{short(found, QUOTED)}”: {alike}", "waiting")
+    return Line("block", f"Held back “{short(text, QUOTED)}”: {alike}", "waiting")
 
 
 @describe.register
 def _(event: FactsRead, words: Words) -> Line:
-    key, query = (None if text is None else words.said.get(text, "…") for text in (event.key, event.query))
+    key, query = (None if text is None else words.texts.get(text, "…") for text in (event.key, event.query))
     by = f" for “{short(query, QUOTED)}”" if query is not None else ""
     by += f" under {short(key, QUOTED)}" if key else ""
     asked = f"{short(event.block)} was asked{by or ' for everything'}"

@@ -34,8 +34,8 @@ def _(event: RelationsExtracted, words: Words) -> Line:
     heard = count(len(expand(event.seqs)), "message")
     more = f", {tokens(event.ended)} ended" if event.ended else ""
     more += f", {tokens(event.refused)} left out" if event.refused else ""
-    found = f"{count(event.found, 'relation')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{more}"
-    return Line("manage_search", f"{short(event.block)} read {heard} and found {found}")
+    numbers = f"{count(event.found, 'relation')}, {tokens(event.added)} new, {tokens(event.confirmed)} known{more}"
+    return Line("manage_search", f"{short(event.block)} read {heard} and found {numbers}")
 
 
 @describe.register
@@ -55,12 +55,12 @@ def _(event: EntityChanged, words: Words) -> Line:
     if after.get("state") == "active":
         return Line("unarchive", f"Brought “{name}” back to {short(event.block)}")
     if "name" in after:
-        old, new = (words.said.get(str(values.get("name")), ERASED_NAME) for values in (event.before, after))
+        old, new = (words.texts.get(str(values.get("name")), ERASED_NAME) for values in (event.before, after))
         return Line("edit", f"Renamed “{short(old, QUOTED)}” to “{short(new, QUOTED)}”")
     if "type" in after:
         was = short(str(event.before.get("type", "other")))
         return Line("edit", f"Changed what “{name}” is: {was}, now {short(str(after['type']))}")
-    others = [f"“{short(words.said.get(str(alias), ERASED_NAME))}”" for alias in after.get("aliases", ())]
+    others = [f"“{short(words.texts.get(str(alias), ERASED_NAME))}”" for alias in after.get("aliases", ())]
     return Line("edit", f"“{name}” is also called {listed(others)}" if others else f"“{name}” has no other name now")
 
 
@@ -88,21 +88,21 @@ def _(event: RelationEnded, words: Words) -> Line:
 
 @describe.register
 def _(event: RelationChanged, words: Words) -> Line:
-    said, after = relation_words(event.relation, words), event.after
+    sentence, after = relation_words(event.relation, words), event.after
     if after.get("state") == "retired":
-        return Line("archive", f"Removed “{said}” from {short(event.block)}")
+        return Line("archive", f"Removed “{sentence}” from {short(event.block)}")
     if after.get("state") == "active":
-        return Line("unarchive", f"“{said}” holds again")
+        return Line("unarchive", f"“{sentence}” holds again")
     if after.get("state") == "ended":
-        return Line("history", f"Ended “{said}”")
+        return Line("history", f"Ended “{sentence}”")
     was = [_part(name, event.before, words) for name in ("subject", "predicate", "object") if name in event.before]
-    return Line("edit", f"Changed “{said}”" + (f": before, {listed(was)}" if was else ""))
+    return Line("edit", f"Changed “{sentence}”" + (f": before, {listed(was)}" if was else ""))
 
 
 def _part(name: str, before: Mapping[str, Any], words: Words) -> str:
     """Return the text of one of the three parts of a relation."""
     if name == "predicate":
-        return f"it was called “{short(words.said.get(str(before[name]), ERASED_NAME), QUOTED)}”"
+        return f"it was called “{short(words.texts.get(str(before[name]), ERASED_NAME), QUOTED)}”"
     return f"it {'began' if name == 'subject' else 'ended'} at “{entity_words(int(before[name]), words)}”"
 
 

@@ -55,7 +55,7 @@ class Words:
     """Beginning of each stored turn."""
     due: frozenset[int] = frozenset()
     """Deliveries that are not done yet; one may be done in a later turn than it was queued in."""
-    said: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
     """Texts by hash in the content store: a message's text, a fact's former words, a question."""
     relations: Mapping[int, str] = field(default_factory=dict)
     """Relations by id: `Ana → lives in → Lisbon`, as it reads now."""

@@ -126,9 +126,9 @@ def _(event: ConfigurationChanged, words: Words) -> Line:
 
 @describe.register
 def _(event: MessageAdded, words: Words) -> Line:
-    said = words.said.get(event.content)
-    quoted = "something that was erased since" if said is None else f"“{short(said, SAID)}”"
-    if said == "":
+    text = words.texts.get(event.content)
+    quoted = "something that was erased since" if text is None else f"“{short(text, SAID)}”"
+    if text == "":
         quoted = "something without text"
     who = {"user": "The user said", "assistant": "The assistant said", "tool": "A tool answered"}
     pinned = ", pinned: it never leaves the queue" if event.pinned else ""
@@ -232,11 +232,11 @@ def _(event: NothingLearned, words: Words) -> Line:
         messages[code] = messages.get(code, 0) + len(expand(seqs))
     why = ", ".join(_nothing(code, number) for code, number in messages.items())
     text = f"{short(event.block)} learned nothing from {count(sum(messages.values()), 'message')}: {why}"
-    known = dict.fromkeys(fact for _, _, fact, _ in event.reasons if fact is not None)
-    own_words = dict.fromkeys(said for _, _, _, said in event.reasons if said)
+    facts = dict.fromkeys(fact for _, _, fact, _ in event.reasons if fact is not None)
+    own_words = dict.fromkeys(reason_text for _, _, _, reason_text in event.reasons if reason_text)
     details = [
-        *(fact_words(fact, words) for fact in known),
-        *(words.said.get(said, "erased words") for said in own_words),
+        *(fact_words(fact, words) for fact in facts),
+        *(words.texts.get(reason_text, "erased words") for reason_text in own_words),
     ]
     return Line("do_not_disturb_on", text, details=tuple(details))
 

@@ -107,9 +107,9 @@ _MISSING = object()
 
 def setting_words(name: str, value: object, before: object = _MISSING, *, begun: bool = False) -> str:
     """`the token limit to 1,240`, with `begun` `the token limit from 1,200 to 1,240`."""
-    known = SETTINGS.get(name, name.replace("_", " "))
+    label = SETTINGS.get(name, name.replace("_", " "))
     former = f" from {value_words(name, before)}" if begun and before is not _MISSING else ""
-    return f"{known}{former} to {value_words(name, value)}"
+    return f"{label}{former} to {value_words(name, value)}"
 
 
 def value_words(name: str, value: object) -> str:
@@ -141,5 +141,5 @@ def value_words(name: str, value: object) -> str:
 
 def recipe_title(key: str) -> str:
     """A recipe as it is called on screen; one that this version does not know by its name."""
-    known = RECIPES.get(key)
-    return known.title if known is not None else short(key.replace("_", " "))
+    recipe_named = RECIPES.get(key)
+    return recipe_named.title if recipe_named is not None else short(key.replace("_", " "))

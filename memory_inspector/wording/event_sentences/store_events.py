@@ -25,30 +25,30 @@ def _(event: MemoryWritten, words: Words) -> Line:
     what = count(number, "record") if number else "records"
     if event.error:
         return Line("error", f"Could not write {what} into {store}: {event.error}", "waiting")
-    said = [words.said.get(key, ERASED_RECORD) for _, key, _ in event.records if key is not None]
-    if not said:
+    texts = [words.texts.get(key, ERASED_RECORD) for _, key, _ in event.records if key is not None]
+    if not texts:
         ids = [short(id) for id, _, _ in event.records[:MAX_NAMED] if id is not None]
         named = f" {listed(ids)}" if ids else ""
         return Line("edit_note", f"{_WROTE[event.how]} {what}{named} in {store}, {NOT_CAPTURED}")
-    first = f"“{short(said[0], QUOTED)}”"
-    more = f" and {tokens(len(said) - 1)} more" if len(said) > 1 else ""
-    return Line("edit_note", f"{_WROTE[event.how]} {what} in {store}: {first}{more}", details=tuple(said))
+    first = f"“{short(texts[0], QUOTED)}”"
+    more = f" and {tokens(len(texts) - 1)} more" if len(texts) > 1 else ""
+    return Line("edit_note", f"{_WROTE[event.how]} {what} in {store}: {first}{more}", details=tuple(texts))
 
 
 @describe.register
 def _(event: MemorySearched, words: Words) -> Line:
-    question = f" for “{short(words.said.get(event.query, 'an erased question'), QUOTED)}”" if event.query else ""
+    question = f" for “{short(words.texts.get(event.query, 'an erased question'), QUOTED)}”" if event.query else ""
     asked = f"Searched {short(store_name(event))}{question}"
     if event.error:
         return Line("error", f"{asked}: {event.error}", "waiting")
-    said = [words.said.get(key, ERASED_RECORD) for _, key, _, _ in event.results if key is not None]
+    texts = [words.texts.get(key, ERASED_RECORD) for _, key, _, _ in event.results if key is not None]
     if event.count is None:
-        return Line("search", f"{asked}: how much was found is not reported", details=tuple(said))
+        return Line("search", f"{asked}: how much was found is not reported", details=tuple(texts))
     if event.count == 0:
         return Line("search_off", f"{asked}: found nothing")
     best = f", best {event.best:.2f}" if event.best is not None else ""
-    unseen = "" if said else f", {NOT_CAPTURED}"
-    return Line("search", f"{asked}: {count(event.count, 'record')} found{best}{unseen}", details=tuple(said))
+    unseen = "" if texts else f", {NOT_CAPTURED}"
+    return Line("search", f"{asked}: {count(event.count, 'record')} found{best}{unseen}", details=tuple(texts))
 
 
 @describe.register
@@ -74,10 +74,10 @@ def _(event: MemoryStoreChanged, words: Words) -> Line:
     )
 
 
-def unsent_words(unsent: OmittedResults | None) -> str:
+def omitted_words(omitted: OmittedResults | None) -> str:
     """Return how many results of a search are missing from the prompt, as a prefix; empty for none."""
-    if unsent is None:
+    if omitted is None:
         return ""
-    event = unsent.search.event
-    found = len(event.results) if isinstance(event, MemorySearched) else 0
-    return f"Found, not in the prompt: {tokens(len(unsent.missing))} of {tokens(found)}. "
+    event = omitted.search.event
+    number = len(event.results) if isinstance(event, MemorySearched) else 0
+    return f"Found, not in the prompt: {tokens(len(omitted.missing))} of {tokens(number)}. "
