@@ -92,13 +92,13 @@ def _has(value: Any, name: str) -> bool:
     return hasattr(type(value), "__getattr__") and getattr(value, name, None) is not None
 
 
-def nearest(name: str, known: Collection[str]) -> str:
+def nearest(name: str, names: Collection[str]) -> str:
     """`: did you mean "priority"?` for a misspelt name; nothing where none is near.
 
     >>> nearest("priorty", ["name", "priority"]), nearest("colour", ["name", "priority"])
     (': did you mean "priority"?', '')
     """
-    near = get_close_matches(name, known, n=1, cutoff=0.7)
+    near = get_close_matches(name, names, n=1, cutoff=0.7)
     return f': did you mean "{near[0]}"?' if near else ""
 
 
@@ -112,16 +112,16 @@ class Bounds:
     most: float | None
 
     def __str__(self) -> str:
-        said = (("at least", self.least), ("above", self.above), ("at most", self.most))
-        return " and ".join(f"{word} {value:,}" for word, value in said if value is not None)
+        limits = (("at least", self.least), ("above", self.above), ("at most", self.most))
+        return " and ".join(f"{word} {value:,}" for word, value in limits if value is not None)
 
 
 def bounds(model: type[BaseModel], field: str) -> Bounds:
     """Return the bounds of a model's field; each None where the field declares none."""
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for rule in model.model_fields[field].metadata:
-        found |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}
-    return Bounds(found.get("ge"), found.get("gt"), found.get("le"))
+        values |= {name: value for name in ("ge", "gt", "le") if (value := getattr(rule, name, None)) is not None}
+    return Bounds(values.get("ge"), values.get("gt"), values.get("le"))
 
 
 def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:

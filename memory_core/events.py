@@ -230,13 +230,13 @@ def ranges(numbers: Iterable[int]) -> Ranges:
     >>> ranges([3, 1, 2, 9])
     ((1, 3), (9, 9))
     """
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for number in sorted(set(numbers)):
-        if found and number == found[-1][1] + 1:
-            found[-1] = (found[-1][0], number)
+        if spans and number == spans[-1][1] + 1:
+            spans[-1] = (spans[-1][0], number)
         else:
-            found.append((number, number))
-    return tuple(found)
+            spans.append((number, number))
+    return tuple(spans)
 
 
 def expand(spans: Ranges) -> list[int]:
@@ -335,26 +335,28 @@ def numbers(refs: Iterable[str], kind: RefKind) -> list[int]:
     >>> numbers(["f1-f3", "v9"], "fact")
     [1, 2, 3]
     """
-    return [number for found, first, last in runs(refs) if found == kind for number in range(first, last + 1)]
+    return [
+        number for kind_of_run, first, last in runs(refs) if kind_of_run == kind for number in range(first, last + 1)
+    ]
 
 
 def compact(refs: Iterable[str]) -> tuple[str, ...]:
     """Join runs of consecutive refs: `f1-f9`. Reversed by `spread`."""
-    found: list[tuple[str, int, int] | str] = []
+    joined: list[tuple[str, int, int] | str] = []
     for ref in refs:
         match = _REF.fullmatch(ref)
         if match is None or not match[1]:
-            found.append(ref)
+            joined.append(ref)
             continue
         letter, first, last = match[1], int(match[2]), int(match[3] or match[2])
-        before = found[-1] if found else None
+        before = joined[-1] if joined else None
         if isinstance(before, tuple) and before[0] == letter and before[2] + 1 == first:
-            found[-1] = (letter, before[1], last)
+            joined[-1] = (letter, before[1], last)
         else:
-            found.append((letter, first, last))
+            joined.append((letter, first, last))
     return tuple(
-        each if isinstance(each, str) else f"{each[0]}{each[1]}" + (f"-{each[0]}{each[2]}" if each[2] > each[1] else "")
-        for each in found
+        part if isinstance(part, str) else f"{part[0]}{part[1]}" + (f"-{part[0]}{part[2]}" if part[2] > part[1] else "")
+        for part in joined
     )
 
 
@@ -364,13 +366,13 @@ def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
     >>> spread(compact(["f1", "f2", "f3", "v9"]))
     ('f1', 'f2', 'f3', 'v9')
     """
-    found: list[Ref] = []
+    refs_spread: list[Ref] = []
     for ref in refs:
         if "-" in ref:
-            found += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
+            refs_spread += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
         else:
-            found.append(Ref(ref))
-    return tuple(found)
+            refs_spread.append(Ref(ref))
+    return tuple(refs_spread)
 
 
 def _tuples(values: list[Any]) -> tuple[Any, ...]:
@@ -559,9 +561,9 @@ class NothingLearned(Event, family="deliveries", bookkeeping=True):
 
     def reason_for(self, seq: int) -> tuple[NothingReason, int | None, str] | None:
         """Reason, fact and hash of the model's words for a message; None if it is not among them."""
-        for code, seqs, fact, said in self.reasons:
+        for code, seqs, fact, model_words in self.reasons:
             if any(first <= seq <= last for first, last in seqs):
-                return code, fact, said
+                return code, fact, model_words
         return None
 
 

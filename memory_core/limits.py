@@ -85,5 +85,5 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
 def check_size(size: int, max_bytes: int = MAX_FILE_BYTES) -> None:
     """Raise `FormatError`, with both sizes, if a file of `size` bytes is too large."""
     if size > max_bytes:  # a tenth is rounded up, so that a file just above the limit does not read as equal to it
-        given, most = (f"{math.ceil(each * 10 / _BYTES_PER_MB) / 10:g} MB" for each in (size, max_bytes))
-        raise FormatError(f"File is {given}. The most is {most}. Nothing was imported.")
+        size_words, most = (f"{math.ceil(bytes_ * 10 / _BYTES_PER_MB) / 10:g} MB" for bytes_ in (size, max_bytes))
+        raise FormatError(f"File is {size_words}. The most is {most}. Nothing was imported.")

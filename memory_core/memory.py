@@ -149,17 +149,17 @@ class Memory:
             MessageError: one of `chat_history` is not a message, or cannot be stored.
             StoreError: the database cannot be reached.
         """
-        given = {
+        arguments = {
             "token_limit": token_limit,
             "chat_history_token_ratio": chat_history_token_ratio,
             "token_flush_size": token_flush_size,
             "insert_method": insert_method,
             **settings,
         }
-        given = {name: value for name, value in given.items() if value is not None}
-        MemoryConfig(**given)
+        arguments = {name: value for name, value in arguments.items() if value is not None}
+        MemoryConfig(**arguments)
         environment = Settings.from_environment()
-        history = [message for given in chat_history or () for message in as_messages(given)]
+        history = [message for arguments in chat_history or () for message in as_messages(arguments)]
         for message in history:
             message.to_json()  # refused before anything is stored
         with ExitStack() as owned:
@@ -182,7 +182,7 @@ class Memory:
                 session,
                 title=title,
                 user_id=user_id,
-                config=given,
+                config=arguments,
                 blocks=memory_blocks,
                 without_messages=bool(history),
             )
@@ -201,7 +201,7 @@ class Memory:
         *,
         chat: ChatModel | None = None,
         services: Services | None = None,
-        **given: Any,
+        **settings: Any,
     ) -> "Memory":
         """Return a memory as one of `memory_core.recipes.RECIPES`: `buffer`, `window`, `blocks`, `vector`, `summary`,
         `hybrid`, `graph`, `user_memories`, `consolidating` or `self_editing`.
@@ -213,14 +213,14 @@ class Memory:
             ConfigError: there is no such recipe, or a value is impossible.
         """
         chosen = recipes.recipe(recipe)
-        made = chosen.made(**{name: value for name, value in given.items() if name in chosen.parameters})
-        given = {name: value for name, value in given.items() if name not in chosen.parameters}
+        made = chosen.made(**{name: value for name, value in settings.items() if name in chosen.parameters})
+        settings = {name: value for name, value in settings.items() if name not in chosen.parameters}
         with ExitStack() as owned:
             if chat is not None:
                 services = services or owned.enter_context(Services(index=Settings.from_environment().index))
                 services = services.with_chat(chat)
             memory = cls.from_defaults(
-                session_id, user_id, memory_blocks=made.blocks, services=services, **{**made.settings, **given}
+                session_id, user_id, memory_blocks=made.blocks, services=services, **{**made.settings, **settings}
             )
             memory._owned.push(owned.pop_all())
         return memory
@@ -291,12 +291,12 @@ class Memory:
             raise MessageError("give each message an id of its own, as many ids as messages")
         prepared = queue.prepare(self._session, messages, ids)
         with self._session.changing() as w:
-            known = (
+            stored = (
                 known_ids(w.connection, self.session_id, [new.id for new in prepared])
                 if message_ids is not None
                 else {}
             )
-            seqs = queue.append(self._session, w, prepared, known)
+            seqs = queue.append(self._session, w, prepared, stored)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w, closing=end_turn)
             queue_tokens = w.session.queue(self._session.config.accounting).tokens

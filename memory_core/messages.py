@@ -125,15 +125,15 @@ class ChatMessage(BaseModel):
         blocks: Sequence[Any] | None = None,
         additional_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
-        given = [value for value in (content, parts, blocks) if value is not None]
-        if len(given) > 1:
+        contents = [value for value in (content, parts, blocks) if value is not None]
+        if len(contents) > 1:
             raise MessageError("give one of content, parts or blocks, not several")
         try:
             known_role = MessageRole(role)
         except ValueError:
             names = ", ".join(MessageRole)
             raise MessageError(f'role "{role}" is not known: use {names}') from None
-        value: Any = given[0] if given else ()
+        value: Any = contents[0] if contents else ()
         if isinstance(value, str):
             value = (TextPart(text=value),)
         try:

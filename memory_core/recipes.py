@@ -72,9 +72,9 @@ class Recipe:
             takes = f"it takes {', '.join(self.parameters)}" if self.parameters else "it takes none"
             raise ConfigError(f'the recipe "{self.key}" has no parameter called {unknown[0]!r}: {takes}')
         made = self.make(**{**self.parameters, **parameters})
-        own = {name: _as_json(value) for name, value in parameters.items() if name not in _TEXTS}
-        own = {name: value for name, value in own.items() if value != _as_json(self.parameters[name])}
-        settings = {**_PLAIN, **made.settings, "recipe": self.key, "recipe_parameters": own}
+        changed = {name: _as_json(value) for name, value in parameters.items() if name not in _TEXTS}
+        changed = {name: value for name, value in changed.items() if value != _as_json(self.parameters[name])}
+        settings = {**_PLAIN, **made.settings, "recipe": self.key, "recipe_parameters": changed}
         MemoryConfig(**settings)
         return RecipeSpec(settings, made.blocks)
 
@@ -209,8 +209,8 @@ _SHARED: dict[str, Any] = {"chat_history_token_ratio": 0.7, "token_flush_size": 
 """The queue leaves room for blocks: LlamaIndex's share of the limit, flushing a tenth of the limit at a time."""
 
 RECIPES: dict[str, Recipe] = {
-    each.key: each
-    for each in (
+    listed.key: listed
+    for listed in (
         Recipe(
             key="buffer",
             title="Conversation buffer",

@@ -261,8 +261,8 @@ class Characters:
 
 def listed(words: Iterable[str]) -> str:
     """`a, b and c`."""
-    found = list(words)
-    return " and ".join([", ".join(found[:-1]), found[-1]] if len(found) > 1 else found)
+    result = list(words)
+    return " and ".join([", ".join(result[:-1]), result[-1]] if len(result) > 1 else result)
 
 
 def shortened(text: str, most: int) -> str:

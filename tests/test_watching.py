@@ -122,7 +122,7 @@ def test_it_goes_on_from_an_earlier_one_and_ends_the_same():
     known = memory.trace.presence("nuts")
     for number in range(5):
         said(memory, f"Something else, number {number}, at some length for the queue")
-        known = memory.trace.presence("nuts", known=known)
+        known = memory.trace.presence("nuts", earlier=known)
         assert known == memory.trace.presence("nuts")
     memory.reset()
-    assert memory.trace.presence("nuts", known=known).turns == ()
+    assert memory.trace.presence("nuts", earlier=known).turns == ()

@@ -191,10 +191,10 @@ def _recorded(model: type[Model], record: Record) -> type[Model]:
 class _Call:
     """A model call in progress: its prompt and the answer so far. An error or cancellation ends it."""
 
-    def __init__(self, model: Model, given: dict[str, Any], record: Record) -> None:
-        self._model, self._run, self._record = str(model.id), given.get("run_response"), record
-        self._sent = list(given.get("messages") or ())  # Agno adds the answer to its list
-        self._compressed = bool(given.get("compress_tool_results"))
+    def __init__(self, model: Model, arguments: dict[str, Any], record: Record) -> None:
+        self._model, self._run, self._record = str(model.id), arguments.get("run_response"), record
+        self._sent = list(arguments.get("messages") or ())  # Agno adds the answer to its list
+        self._compressed = bool(arguments.get("compress_tool_results"))
         self._began = time.perf_counter()
         self._said: list[Any] = []
         self._calls_tools = False

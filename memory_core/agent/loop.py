@@ -72,14 +72,14 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
         context = memory.build_context()
         offered = tools.specs() if number < MAX_ROUNDS else []
         watch.step("Waiting for the model")
-        said = _stream(memory, model, context.messages, offered, watch)
-        if watch.stopped() or not said.calls or not offered:
-            if said.text.strip():
+        reply = _stream(memory, model, context.messages, offered, watch)
+        if watch.stopped() or not reply.calls or not offered:
+            if reply.text.strip():
                 watch.step("Storing the reply")
-                put(memory, [ChatMessage(role="assistant", content=said.text)], [f"{reply_id}-reply"])
-            return AgentReply(said.text, watch.stopped(), tuple(made.results))
+                put(memory, [ChatMessage(role="assistant", content=reply.text)], [f"{reply_id}-reply"])
+            return AgentReply(reply.text, watch.stopped(), tuple(made.results))
         watch.step("Editing memory")
-        messages = made.round(number, said.text, said.calls, model)
+        messages = made.round(number, reply.text, reply.calls, model)
         put(memory, messages, [f"{reply_id}{STEP}{number}-{place}" for place in range(len(messages))])
     return AgentReply("", True, tuple(made.results))
 
@@ -97,9 +97,9 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
     made = _Made(tools, reply_id)
     searched = [attached.name for attached in memory.blocks if attached.kind != "static"]
     context = memory.preview.context(without=searched)
-    said = _stream(memory, model, context.messages, tools.specs(), Watch(), recorded=not model.offline)
-    if said.calls:
-        messages = made.round(0, "", said.calls, model)
+    reply = _stream(memory, model, context.messages, tools.specs(), Watch(), recorded=not model.offline)
+    if reply.calls:
+        messages = made.round(0, "", reply.calls, model)
         put(memory, messages, [f"{reply_id}{STEP}0-{place}" for place in range(len(messages))])
     return tuple(made.results)
 
@@ -165,12 +165,14 @@ class _Made:
         taken = calls[: MAX_CALLS + 1]
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
         results = [self._make(call) for call in named[:MAX_CALLS]]
-        if left := len(calls) - len(results):
-            too_many = f"{len(calls)} calls at once are too many: this one and all after it, {left}, were not made."
+        if unanswered := len(calls) - len(results):
+            too_many = (
+                f"{len(calls)} calls at once are too many: this one and all after it, {unanswered}, were not made."
+            )
             results.append(self._tools.refuse(named[-1], too_many))
         self.results += results
         parts: list[Part] = [*([TextPart(text=text)] if text.strip() else []), *named]
-        told = [
+        answers = [
             ChatMessage(
                 role=MessageRole.TOOL,
                 content=result.text,
@@ -179,7 +181,7 @@ class _Made:
             )
             for call, result in zip(named, results, strict=True)
         ]
-        return [ChatMessage(role=MessageRole.ASSISTANT, parts=parts, additional_kwargs={"model": model.name}), *told]
+        return [ChatMessage(role=MessageRole.ASSISTANT, parts=parts, additional_kwargs={"model": model.name}), *answers]
 
     def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
         """Return the call with an id unique in the reply: not every endpoint gives one."""

@@ -154,14 +154,14 @@ class MemoryTools:
     @property
     def archive(self) -> SessionBlock | None:
         """The facts block that is the archive: the first that learns nothing by itself."""
-        found = (
+        results = (
             attached
             for attached in self._memory.blocks
             if isinstance(attached.block, FactExtractionMemoryBlock)
             and attached.settings["enabled"]
             and not attached.settings["accept_short_term_memory"]
         )
-        return next(found, None)
+        return next(results, None)
 
     def call(self, call: ToolCallPart | str, /, **arguments: Any) -> ToolResult:
         """Execute a model's call, or a tool by name and arguments.
@@ -176,13 +176,13 @@ class MemoryTools:
             call = ToolCallPart(tool_name=call, tool_kwargs=arguments)
         call = storable(call)
         try:
-            given = _read_arguments(call)
-            if isinstance(given, _ArchivalSearch):
-                return self._record_result(call, self._search_archive(given))
-            if isinstance(given, _ConversationSearch):
-                return self._record_result(call, self._search_conversation(given))
+            parsed = _read_arguments(call)
+            if isinstance(parsed, _ArchivalSearch):
+                return self._record_result(call, self._search_archive(parsed))
+            if isinstance(parsed, _ConversationSearch):
+                return self._record_result(call, self._search_conversation(parsed))
             with self._session.changing() as w:
-                result = self._insert(w, given) if isinstance(given, _ArchivalInsert) else self._edit(w, given)
+                result = self._insert(w, parsed) if isinstance(parsed, _ArchivalInsert) else self._edit(w, parsed)
                 _note(w, call, result)
             return result
         except REFUSED as error:
@@ -197,10 +197,10 @@ class MemoryTools:
 
     # -- what each does ---------------------------------------------------------------------------
 
-    def _edit(self, w: Writing, given: _Arguments) -> ToolResult:
+    def _edit(self, w: Writing, arguments: _Arguments) -> ToolResult:
         change: Callable[[str], str]
-        label = self._core(getattr(given, "label", ""))
-        match given:
+        label = self._core(getattr(arguments, "label", ""))
+        match arguments:
             case _Append(content=content):
                 did, change = "Appended to", lambda text: append(label, text, content)
             case _Replace(old_content=old, new_content=new):
@@ -210,16 +210,16 @@ class MemoryTools:
             case _Rethink(new_memory=new):
                 did, change = "Rewrote", lambda text: rethink(label, text, new)
             case _:
-                raise AssertionError(given)
+                raise AssertionError(arguments)
         _, after = edit_text(self._session, w, label, change, "agent")
         limit = self._session.block(label).settings["limit"]
         return ToolResult(f"{did} {label}. It has {_characters(len(after), limit)}.", done=True, block=label)
 
-    def _insert(self, w: Writing, given: _ArchivalInsert) -> ToolResult:
+    def _insert(self, w: Writing, arguments: _ArchivalInsert) -> ToolResult:
         archive = self._archive()
         block = archive.block
         assert isinstance(block, FactExtractionMemoryBlock)
-        content = " ".join(given.content.split())
+        content = " ".join(arguments.content.split())
         if not content:
             raise ConfigError("There is no content to archive. Nothing was changed.")
         if len(content) > ARCHIVED_CHARACTERS:
@@ -227,7 +227,7 @@ class MemoryTools:
                 f"The content has {len(content):,} characters; at most {ARCHIVED_CHARACTERS:,} are archived at once. "
                 "Nothing was changed. Split it."
             )
-        tags = tuple(dict.fromkeys(tag for given_tag in given.tags if (tag := " ".join(given_tag.split()))))
+        tags = tuple(dict.fromkeys(tag for given_tag in arguments.tags if (tag := " ".join(given_tag.split()))))
         asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
         new = New(content, state="proposed" if block.approval else "active", topics=tags, sources=sources)
@@ -237,15 +237,15 @@ class MemoryTools:
         waits = " A person has to accept it first." if block.approval else ""
         return ToolResult(f"Archived in {archive.name}.{waits}", done=True, block=archive.name)
 
-    def _search_archive(self, given: _ArchivalSearch) -> ToolResult:
+    def _search_archive(self, arguments: _ArchivalSearch) -> ToolResult:
         archive = self._archive()
-        query = _asked(given.query)
-        hits = self._memory.facts.search(query, block=archive.name, top_k=given.top_k, topics=given.tags)
+        query = _asked(arguments.query)
+        hits = self._memory.facts.search(query, block=archive.name, top_k=arguments.top_k, topics=arguments.tags)
         lines = [f"{hit.fact.text}{_tags(hit.fact.topics)}" for hit in hits]
         return ToolResult(_listed(lines, "entry", "entries"), done=True, block=archive.name)
 
-    def _search_conversation(self, given: _ConversationSearch) -> ToolResult:
-        messages = self._conversation(_asked(given.query), given.limit)
+    def _search_conversation(self, arguments: _ConversationSearch) -> ToolResult:
+        messages = self._conversation(_asked(arguments.query), arguments.limit)
         lines = [f"Turn {m.turn}, {m.message.role}: {short(_spoken(m), SHOWN_CHARACTERS)}" for m in messages]
         return ToolResult(_listed(lines, "message", "messages"), done=True)
 
@@ -253,29 +253,29 @@ class MemoryTools:
         """Return the messages of earlier turns that say something like it, best first."""
         memory = self._memory
         turn = memory.session.status().turns
-        said = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
+        spoken = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
         index = memory.session.services.cached(
             ("conversation", memory.session.database.id, memory.session_id), KeywordIndex
         )
-        for seq in set(index.numbers()) - said.keys():
+        for seq in set(index.numbers()) - spoken.keys():
             index.remove(seq)
-        for seq, message in said.items():
+        for seq, message in spoken.items():
             if seq not in index:
                 index.add(seq, _spoken(message))
         rankings = [[hit.number for hit in index.search(query, MAX_RESULTS)]]
         for attached in memory.blocks:
             if attached.kind == "vector" and attached.block is not None and attached.settings["enabled"]:
-                rankings.append(self._recalled(query, attached.name, said))
-        return [said[seq] for seq in fused(rankings)[:limit]]
+                rankings.append(self._recalled(query, attached.name, spoken))
+        return [spoken[seq] for seq in fused(rankings)[:limit]]
 
-    def _recalled(self, query: str, block: str, said: Mapping[int, StoredMessage]) -> list[int]:
+    def _recalled(self, query: str, block: str, spoken: Mapping[int, StoredMessage]) -> list[int]:
         """Results of a vector block: the first message of each stored turn that is above its threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
         found_turns = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
         best = [one.number for one in found_turns[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
-        seqs = [[m.seq for m in turns[number].messages if m.seq in said] for number in best if number in turns]
+        seqs = [[m.seq for m in turns[number].messages if m.seq in spoken] for number in best if number in turns]
         return [unit[0] for unit in seqs if unit]
 
     # -- who is meant -----------------------------------------------------------------------------
@@ -326,8 +326,8 @@ def tool_specs(core: Sequence[tuple[str, Mapping[str, Any], str]], *, archive: b
 
 def definition_tokens(specs: Sequence[ToolSpec], count: Callable[[str], int]) -> int:
     """About what definitions of tools cost beside every prompt, written as JSON. No token limit counts them."""
-    told = [[spec.name, spec.description, dict(spec.parameters)] for spec in specs]
-    return count(json.dumps(told, ensure_ascii=False)) if told else 0
+    listed = [[spec.name, spec.description, dict(spec.parameters)] for spec in specs]
+    return count(json.dumps(listed, ensure_ascii=False)) if listed else 0
 
 
 def storable(call: ToolCallPart) -> ToolCallPart:

@@ -347,9 +347,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         Raises:
             ConfigError: a value is impossible.
         """
-        known = {name: value for name, value in settings.items() if name != "name" and name in type(self).model_fields}
+        present = {
+            name: value for name, value in settings.items() if name != "name" and name in type(self).model_fields
+        }
         try:
-            self.mirror(known)
+            self.mirror(present)
         except ValidationError as error:
             raise _impossible(type(self), error, self.name) from error
 
@@ -418,8 +420,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     @property
     def shortens(self) -> bool:
         """True if the block has its own truncation."""
-        own = type(self)
-        return own.atruncate is not BaseMemoryBlock.atruncate or own.truncate is not BaseMemoryBlock.truncate
+        cls = type(self)
+        return cls.atruncate is not BaseMemoryBlock.atruncate or cls.truncate is not BaseMemoryBlock.truncate
 
     def shorten(self, content: Content, tokens: int, reading: ReadContext, state: str | None) -> Content:
         """Apply the block's own truncation; empty content drops it."""
@@ -477,11 +479,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def _made_now(self) -> dict[str, str]:
         """Values the program gave each field, as JSON: those the engine has not set."""
         now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
-        kept = {name: text for name, text in now.items() if text is not None}
+        stored = {name: text for name, text in now.items() if text is not None}
         by_engine = {
-            name: self._made[name] for name in kept if name in self._made and self._shown.get(name) == now[name]
+            name: self._made[name] for name in stored if name in self._made and self._shown.get(name) == now[name]
         }
-        return {**kept, **by_engine}
+        return {**stored, **by_engine}
 
     # -- state ------------------------------------------------------------------------------------
 
@@ -504,8 +506,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
             self.mirror({name: value for name, value in json.loads(state).items() if name in type(self).model_fields})
 
     def _declared(self) -> list[str]:
-        own = set(type(self).model_fields) - set(BaseMemoryBlock.model_fields)
-        return sorted(name for name in own if not type(self).model_fields[name].exclude)
+        fields_of_kind = set(type(self).model_fields) - set(BaseMemoryBlock.model_fields)
+        return sorted(name for name in fields_of_kind if not type(self).model_fields[name].exclude)
 
     def _with_state(self, state: str | None) -> "BaseMemoryBlock[T]":
         copy = self.model_copy()

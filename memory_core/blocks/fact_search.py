@@ -66,17 +66,17 @@ class WordVectors:
         """
         hashes = {text: content_hash(text) for text in texts}
         with self._lock:
-            found = {key: self._known[key] for key in hashes.values() if key in self._known}
-        if missing := set(hashes.values()) - found.keys():
+            vectors = {key: self._known[key] for key in hashes.values() if key in self._known}
+        if missing := set(hashes.values()) - vectors.keys():
             with database.read() as connection:
-                found |= read_word_vectors(connection, scope, missing, embedder.id)
-        if new := [text for text, key in hashes.items() if key not in found]:
-            found |= {hashes[text]: vector for text, vector in zip(new, embedded(embedder, new), strict=True)}
+                vectors |= read_word_vectors(connection, scope, missing, embedder.id)
+        if new := [text for text, key in hashes.items() if key not in vectors]:
+            vectors |= {hashes[text]: vector for text, vector in zip(new, embedded(embedder, new), strict=True)}
         with self._lock:
-            if len(self._known) > 1_000 + 4 * len(found):  # most entries belong to deleted facts
+            if len(self._known) > 1_000 + 4 * len(vectors):  # most entries belong to deleted facts
                 self._known = {}
-            self._known |= found
-        return {text: found[key] for text, key in hashes.items()}
+            self._known |= vectors
+        return {text: vectors[key] for text, key in hashes.items()}
 
 
 class Keywords:
@@ -202,14 +202,14 @@ def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Se
     try:
         embedder = services.embedder
         asked = embedded(embedder, [query])[0]
-        found: dict[int, float] = {}
+        scores: dict[int, float] = {}
         for scope, group in scopes.items():
             vectors = word_vectors(services, database, scope, {fact.text for fact in group}, embedder)
             rows = np.stack([vectors[fact.text] for fact in group])
-            found |= {fact.id: float(score) for fact, score in zip(group, rows @ asked, strict=True)}
+            scores |= {fact.id: float(score) for fact, score in zip(group, rows @ asked, strict=True)}
     except EmbedderError:
         return None
-    return found
+    return scores
 
 
 def _values(fact: Fact, name: str) -> tuple[Any, ...]:

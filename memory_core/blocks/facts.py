@@ -145,8 +145,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return Imagined(self.imagining(learned.after(numbers)), batch.state)
 
     def _check_together(self) -> None:
-        own = isinstance(self.llm, FactExtractor) and not isinstance(self.llm, Promptable)
-        if self._prompted and own:
+        own_extractor = isinstance(self.llm, FactExtractor) and not isinstance(self.llm, Promptable)
+        if self._prompted and own_extractor:
             raise ConfigError(f"{type(self).__name__}: {self._prompted} is for a chat model, and llm takes no prompt")
 
     def check_services(self, services: Services) -> None:
@@ -234,9 +234,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             stored = read_facts(connection, scope, self.name, states=COMPARED)
-            known = self._compared_with(stored)
+            compared_with = self._compared_with(stored)
             # Facts of a preview that are not stored yet are a person's, who is about to add them.
-            protected = read_protected(connection, scope, self.name) | ({f.id for f in known} - {f.id for f in stored})
+            protected = read_protected(connection, scope, self.name) | (
+                {f.id for f in compared_with} - {f.id for f in stored}
+            )
             refused = read_events(
                 connection,
                 batch.session_id,
@@ -246,21 +248,21 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
                 newest_first=True,
             )
             remembered = self._remembered(connection, batch, heard)
-        ids = {fact.text: fact.id for fact in known if fact.state != "rejected"}
-        everything, given, calls = _extract(extractor, heard, known=self.not_to_repeat(known), ids=ids)
+        ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
+        everything, reasons, calls = _extract(extractor, heard, known=self.not_to_repeat(compared_with), ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
-        finding = self.weigh(known, facts, batch.database, batch.services, scope, protected)
+        finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
-        said = [(fact.text, sources_of(fact, seqs)) for fact in facts]
-        outcomes += fact_outcomes(said, finding.steps, finding.held_back, known)
-        given |= unread_among(batch.messages, heard)
+        statements = [(fact.text, sources_of(fact, seqs)) for fact in facts]
+        outcomes += fact_outcomes(statements, finding.steps, finding.held_back, compared_with)
+        reasons |= unread_among(batch.messages, heard)
         learned = LearnedFacts(
             place=WriteTarget(
                 block=self.name,
                 scope=scope,
                 revision=before,
-                known=tuple(known),
+                known=tuple(compared_with),
                 protected=frozenset(protected),
                 max_facts=self.max_facts,
                 approval=self.approval,
@@ -273,7 +275,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             found=tuple(facts),
             finding=finding,
             recalled=len(repeats),
-            reasons=plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor)),
+            reasons=plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor)),
             calls=(*calls, *finding.calls),
         )
         self._condense(learned, extractor, refused)
@@ -439,8 +441,8 @@ def _first_hand(
 ) -> tuple[list[ExtractedFact], list[ExtractedFact]]:
     """Separate finds stated first-hand from those that a speaker other than the user only repeats from memory."""
     users = [message.message.role is MessageRole.USER for message in heard]
-    said = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
-    gone = set(recalled([fact.text for fact in found], said, remembered)) if remembered else set()
+    by_user = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
+    gone = set(recalled([fact.text for fact in found], by_user, remembered)) if remembered else set()
     kept_facts = [fact for index, fact in enumerate(found) if index not in gone]
     return kept_facts, [found[index] for index in sorted(gone)]
 

@@ -126,19 +126,19 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         graph = stored if self._imagined is None else self._imagined
         learned = _LearnedRelations(self.name, scope, extractor.name, before, graph)
         learned.seqs = tuple(message.seq for message in heard)
-        known = _known_names(graph)
-        given = unread_among(batch.messages, heard)
+        names_known = _known_names(graph)
+        reasons = unread_among(batch.messages, heard)
         for piece in call_pieces(heard):
-            found = extractor.relations([message.message for message in piece], known=known)
-            learned.calls += found.calls
-            learned.refused.update(found.refused)
-            given |= reasons_given(found.nothing, piece, {})
-            learned.found += [_to_named_relation(relation, piece, batch.session_id) for relation in found.relations]
-            new = (name for each in found.relations for name in (each.subject, each.object))
-            known = list(dict.fromkeys([*known, *new]))[-MAX_KNOWN:]
+            relations = extractor.relations([message.message for message in piece], known=names_known)
+            learned.calls += relations.calls
+            learned.refused.update(relations.refused)
+            reasons |= reasons_given(relations.nothing, piece, {})
+            learned.found += [_to_named_relation(relation, piece, batch.session_id) for relation in relations.relations]
+            new = (name for one in relations.relations for name in (one.subject, one.object))
+            names_known = list(dict.fromkeys([*names_known, *new]))[-MAX_KNOWN:]
         learned.decide()
         outcomes = relation_outcomes(graph, learned.found, learned.plan)
-        learned.reasons = plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(extractor))
+        learned.reasons = plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor))
         return learned
 
 
@@ -196,9 +196,9 @@ class _LearnedRelations:
 
 def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tuple[int, ...]:
     """Return the entities mentioned in a question; if there are none, those mentioned last in the queue."""
-    found = names.mentioned(question)
-    if found:
-        return found
+    entities = names.mentioned(question)
+    if entities:
+        return entities
     lately = [message for message in queue if message_text(message)][-LATELY:]
     return tuple(
         dict.fromkeys(
@@ -242,8 +242,8 @@ def _known_names(graph: Graph) -> list[str]:
 
 def _to_named_relation(found: FoundRelation, heard: Sequence[StoredMessage], session_id: str) -> NamedRelation:
     """Return a found relation with its source message, or with all messages if the extractor named none."""
-    known = found.source is not None and 0 <= found.source < len(heard)
-    messages = [heard[found.source]] if known and found.source is not None else heard
+    sourced = found.source is not None and 0 <= found.source < len(heard)
+    messages = [heard[found.source]] if sourced and found.source is not None else heard
     return NamedRelation(
         subject=found.subject,
         predicate=found.predicate,

@@ -170,7 +170,7 @@ class LearnedFacts:
         place = self.place
         if scope_revision(w.connection, place.scope, place.block) != place.revision:
             raise ConflictError("The facts were changed while new ones were being extracted. They are compared again.")
-        known = {fact.id: fact for fact in place.known}
+        by_id = {fact.id: fact for fact in place.known}
         steps = self.finding.steps
         extracted = FactsExtracted(
             block=place.block,
@@ -187,7 +187,7 @@ class LearnedFacts:
         self._hold_back(w)
         ids: dict[int, int] = {}
         for step in steps:
-            id = self._take(w, step, known, ids)
+            id = self._take(w, step, by_id, ids)
             if id is not None:
                 ids[-1 - step.index] = id
         if self.condense is not None:
@@ -201,7 +201,7 @@ class LearnedFacts:
     def committed(self) -> None:
         self.place.shows.mirror({"facts": self.texts})
 
-    def _take(self, w: Writing, step: Settled, known: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
+    def _take(self, w: Writing, step: Settled, by_id: Mapping[int, Fact], ids: Mapping[int, int]) -> int | None:
         """Apply the decision on one find; return the id of the added fact, if any."""
         fact = self.found[step.index]
         sources = sources_of(fact, self.seqs)
@@ -209,14 +209,14 @@ class LearnedFacts:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
             if step.target is not None:
-                confirm_fact(w, known[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
+                confirm_fact(w, by_id[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
             return None
         if step.act == "update":
-            self._update(w, known[step.target or 0], step, fact, sources)
+            self._update(w, by_id[step.target or 0], step, fact, sources)
             return None
         id = None if step.text is None else self._add(w, step.text, step, fact, sources)
         if step.act == "delete":
-            revise(w, known[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
+            revise(w, by_id[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
         return id
 
     def _add(self, w: Writing, text: str, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> int:
@@ -301,11 +301,11 @@ class LearnedFacts:
         def real(id: int) -> int:
             return new_ids.get(id, id)
 
-        kept = tuple(real(id) for id in plan.kept)
+        unchanged = tuple(real(id) for id in plan.kept)
         merged = []
         for sources, index in plan.merged:
             ids = tuple(real(id) for id in sources)
-            into = ids[0] if ids[0] in kept else self._add_condensed(w, index, [facts[id] for id in ids])
+            into = ids[0] if ids[0] in unchanged else self._add_condensed(w, index, [facts[id] for id in ids])
             hand_on_sources(w, [facts[id] for id in ids], into)
             for id in ids:
                 if id != into:
@@ -323,8 +323,8 @@ class LearnedFacts:
                 block=block,
                 extractor=self.extractor,
                 before=len(facts),
-                after=len(set(kept) | {into for _, into in merged}) + len(added),
-                kept=kept,
+                after=len(set(unchanged) | {into for _, into in merged}) + len(added),
+                kept=unchanged,
                 merged=tuple(merged),
                 vanished=vanished,
                 new=added,

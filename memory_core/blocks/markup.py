@@ -51,10 +51,10 @@ def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """
     lines = []
     for message in messages:
-        said = parse_message(message)
-        if said.words:
-            label = safe(said.speaker) if said.speaker else str(message.role)
-            lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(said.words))}")
+        parsed = parse_message(message)
+        if parsed.words:
+            label = safe(parsed.speaker) if parsed.speaker else str(message.role)
+            lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(parsed.words))}")
     return (TextPart(text="\n".join(lines)),)
 
 
@@ -69,5 +69,5 @@ def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> t
 
 def day_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
     """Return the parts of a date line: the day of the first message with a time."""
-    dated = next((said for message in messages if (said := parse_message(message)).when), None)
+    dated = next((parsed for message in messages if (parsed := parse_message(message)).when), None)
     return (TextPart(text=safe(date_line(dated)) if dated is not None else UNDATED),)

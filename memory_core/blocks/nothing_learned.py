@@ -29,11 +29,11 @@ class NothingRead:
 def record_reasons(w: Writing, block: str, learner: str, reasons: Mapping[int, Reason]) -> None:
     """Record the reasons by message number. A model's remarks go to the session's content store."""
     if reasons:
-        found = [
+        empty = [
             (reason.code, seqs, reason.fact, w.store_text(reason.said) if reason.said else "")
             for reason, seqs in grouped(reasons)
         ]
-        w.record(NothingLearned(block, learner, tuple(found)))
+        w.record(NothingLearned(block, learner, tuple(empty)))
 
 
 def unread_among(messages: Iterable[StoredMessage], read: Iterable[StoredMessage]) -> dict[int, Reason]:

@@ -112,8 +112,8 @@ class Plugin:
 
 def load(points: Iterable[EntryPoint]) -> tuple[Plugin, ...]:
     """Load the plug-ins of these entry points, broken ones included, sorted by name."""
-    found = {(point.name, point.value): _loaded(point) for point in points}
-    return tuple(found[key] for key in sorted(found))
+    plugins = {(point.name, point.value): _loaded(point) for point in points}
+    return tuple(plugins[key] for key in sorted(plugins))
 
 
 @cache
@@ -139,15 +139,15 @@ def made(block_type: str, name: str) -> Block | None:
 def _loaded(point: EntryPoint) -> Plugin:
     package = f"{point.dist.name} {point.dist.version}" if point.dist is not None else ""
     try:
-        found = point.load()
+        loaded = point.load()
     except (Exception, SystemExit) as error:  # importing a foreign module may raise anything; it is shown
         reason = user_message(error) if isinstance(error, Exception) else "it ended the process when it was imported"
         missing = (getattr(error, "name", None) or "").removeprefix("memory_core.")
         if isinstance(error, ImportError) and (present := _present_module(missing)):
             reason = f"it was written for an earlier version: memory_core.{missing} is now memory_core.{present}"
         return Plugin(point.name, package, point.value, None, reason)
-    problem = _problem(found)
-    return Plugin(point.name, package, point.value, None if problem else found, problem)
+    problem = _problem(loaded)
+    return Plugin(point.name, package, point.value, None if problem else loaded, problem)
 
 
 def _present_module(former: str) -> str | None:
@@ -159,15 +159,15 @@ def _present_module(former: str) -> str | None:
     return ".".join(moved[0].relative_to(package).with_suffix("").parts) if moved else None
 
 
-def _problem(found: object) -> str | None:
+def _problem(loaded: object) -> str | None:
     """Reason why an object cannot be a plug-in; None if it can."""
-    if not isinstance(found, type) or not issubclass(found, BaseMemoryBlock):
+    if not isinstance(loaded, type) or not issubclass(loaded, BaseMemoryBlock):
         return "it is no subclass of BaseMemoryBlock"
-    if found.kind_is_built_in or found.kind != BaseMemoryBlock.kind:
+    if loaded.kind_is_built_in or loaded.kind != BaseMemoryBlock.kind:
         return "it is a built-in kind of block under another name"
-    if renamed := _renamed(found):
+    if renamed := _renamed(loaded):
         return f"it was written for an earlier version: {renamed}"
-    needed = [name for name, field in found.model_fields.items() if field.is_required() and name != "name"]
+    needed = [name for name, field in loaded.model_fields.items() if field.is_required() and name != "name"]
     if needed:
         return f"it cannot be made from a name alone: {needed[0]!r} has no default"
     return None
@@ -175,8 +175,10 @@ def _problem(found: object) -> str | None:
 
 def _renamed(block: type[Block]) -> str:
     """Former names that a class defines, each with its present one; names of its own fields are not checked."""
-    own = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
-    if own & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
-        own.discard("learn")
-    found = [f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in own and name not in own]
-    return ", ".join(found)
+    defined = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
+    if defined & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
+        defined.discard("learn")
+    renamed = [
+        f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in defined and name not in defined
+    ]
+    return ", ".join(renamed)

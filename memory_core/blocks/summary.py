@@ -116,8 +116,8 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         written = self.write(before.text, heard, summariser, batch.counter)
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
-        given = {**unread_among(batch.messages, heard), **written.reasons}
-        reasons = plan_reasons([m.seq for m in batch.messages], outcomes, given, without_reason(summariser))
+        reasons_given = {**unread_among(batch.messages, heard), **written.reasons}
+        reasons = plan_reasons([m.seq for m in batch.messages], outcomes, reasons_given, without_reason(summariser))
         return _LearnedSummary(self, before, heard, summariser.name, written, reasons, batch.counter)
 
     def write(

@@ -213,8 +213,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return BoostWeights(**{term: getattr(self, field) for term, field in BOOST_FIELDS.items()})
 
     def settings(self) -> dict[str, Any]:
-        own = set(VectorMemoryBlock.model_fields) - set(BaseMemoryBlock.model_fields)
-        return super().settings() | self.model_dump(mode="json", include=own)
+        settings_of_kind = set(VectorMemoryBlock.model_fields) - set(BaseMemoryBlock.model_fields)
+        return super().settings() | self.model_dump(mode="json", include=settings_of_kind)
 
     def apply(self, settings: dict[str, Any]) -> None:
         super().apply(self.legacy_defaults(settings) | settings)
@@ -355,14 +355,14 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
 
         A branch repeats its original; and a text said in many sessions is worth its tokens once.
         """
-        known = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
-        known |= _queued(reading.queue, self.unit)
+        positions = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
+        positions |= _queued(reading.queue, self.unit)
         found_signals = []
         for signal in sorted(signals, key=lambda signal: signal.number):
-            own, said = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
-            if own or said not in known:
+            of_session, position = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
+            if of_session or position not in positions:
                 found_signals.append(signal)
-            known.add(said)
+            positions.add(position)
         return found_signals
 
     def read_ahead(self, reading: ReadContext) -> None:
@@ -432,18 +432,18 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if self.vector_weight > 0:
             try:
                 query = self._query_vector(reading, embedder, meant.words)
-                kept = [number for number in best if number not in unsaved]
-                vector, degraded = self._by_meaning(reading, index, query, also=kept)
+                saved = [number for number in best if number not in unsaved]
+                vector, degraded = self._by_meaning(reading, index, query, also=saved)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
             except (EmbedderError, VectorIndexError) as error:
                 degraded = f"{KEYWORD_ONLY if self.keyword_weight > 0 else NOTHING_SEARCHED} {user_message(error)}"
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
-        found = dict.fromkeys([*vector, *best, *unsaved])
+        candidates = dict.fromkeys([*vector, *best, *unsaved])
         if not vector and self._lends:  # without it only units sharing a word with the question could be lent any
-            found |= dict.fromkeys(stored.around(best, NEIGHBOURS))
-        signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in found]
+            candidates |= dict.fromkeys(stored.around(best, NEIGHBOURS))
+        signals = [Signals(n, vector.get(n), keyword.get(n, 0.0) if on else None) for n in candidates]
         return _Searched(signals, keyword, weights, query, degraded)
 
     def _by_meaning(
@@ -475,8 +475,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         self, reading: ReadContext, embedder: Embedder, query: Vector, unsaved: Mapping[int, "_NotStored"]
     ) -> dict[int, float]:
         """Cosine of the unsaved units, by id."""
-        kept = self._not_stored(reading.services, reading.database, reading.session_id)
-        vectors = kept.of([one.words for one in unsaved.values()], embedder)
+        pending = self._not_stored(reading.services, reading.database, reading.session_id)
+        vectors = pending.of([one.words for one in unsaved.values()], embedder)
         return {number: float(vector @ query) for number, vector in zip(unsaved, vectors, strict=True)}
 
     def evict(self, services: Services, database: Database, session_id: str) -> None:

@@ -79,23 +79,23 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def apply(self, change: ChangeSet) -> AppliedChangeSet:
         """See `Curation.apply`."""
-        known = self.read()
+        present = self.read()
         plan = settle(change)
         for after in plan.changed:
-            current = known.get(after.before.id)
+            current = present.get(after.before.id)
             if current is None or current.version != after.before.version:
                 raise changed_elsewhere(after.before)
-        clash = find_clash(plan, known.values())
+        clash = find_clash(plan, present.values())
         if clash is not None:
             raise MessageError(f"{clash.sentence} already, word for word. Merge the two instead?")
-        return self.store(known, plan, change.action, change.reason)
+        return self.store(present, plan, change.action, change.reason)
 
     def put(self, kept: Mapping[str, Kept | None]) -> AppliedChangeSet | None:
         """See `Curation.put`."""
-        known = read_keyed(self.w.connection, self.scope, self.block, kept)
+        existing = read_keyed(self.w.connection, self.scope, self.block, kept)
         steps: list[Step] = []
         for key, new in kept.items():
-            fact = known.get(key)
+            fact = existing.get(key)
             if new is not None:
                 step = put(key, new, fact)
                 if fact is not None and settle(ChangeSet("put", (step,))).changed[0].same:
@@ -107,16 +107,16 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         if not steps:
             return None
         # No other active fact has one of these keys, so nothing can clash: the rest of the block need not be read.
-        return self.store({fact.id: fact for fact in known.values()}, settle(ChangeSet("put", tuple(steps))), "put")
+        return self.store({fact.id: fact for fact in existing.values()}, settle(ChangeSet("put", tuple(steps))), "put")
 
     def erase(self, facts: Sequence[Fact]) -> None:
         """See `Curation.erase`."""
-        known = self.read()
+        present = self.read()
         for fact in facts:
-            if fact.id not in known:
+            if fact.id not in present:
                 raise changed_elsewhere(fact)
             lock_row(self.w, fact)
-        erase_facts(self.w, [known[id] for id in dict.fromkeys(fact.id for fact in facts)], actor=self.actor)
+        erase_facts(self.w, [present[id] for id in dict.fromkeys(fact.id for fact in facts)], actor=self.actor)
 
     # -- the hooks
 
@@ -132,20 +132,22 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
-        given = [(id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)]
+        given_sources = [
+            (id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)
+        ]
         for after in plan.changed:
             fact = held[after.before.id]
             version = fact.version if plan.undoes and after.same else self._change(after, added, plan.reason)
             rows.append((fact.id, fact.version, version))
-            given.append((fact.id, [source for source in after.sources if source not in fact.sources]))
+            given_sources.append((fact.id, [source for source in after.sources if source not in fact.sources]))
             remove_support(self.w, fact.id, after.lost)
-        for id, sources in given:
+        for id, sources in given_sources:
             add_support(self.w, id, sources)
         if plan.removed:
             erase_facts(self.w, plan.removed, undone=True, actor=self.actor)
             rows += [(fact.id, fact.version, 0) for fact in plan.removed]
         lost = [(after.before.id, after.lost) for after in plan.changed]
-        return rows, [row for id, sources in (*given, *lost) for row in self._by_session(id, sources)]
+        return rows, [row for id, sources in (*given_sources, *lost) for row in self._by_session(id, sources)]
 
     def record(self, written: Written, action: str, reason: str, back: AppliedChangeSet | None) -> Curated:
         rows, support = written
@@ -202,10 +204,10 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
 
     def _by_session(self, id: int, sources: Iterable[tuple[str, int]]) -> list[tuple[int, str, Ranges]]:
         """Sources in the form of the event: this session is left unnamed, so that the event is valid in a copy."""
-        found: dict[str, list[int]] = {}
+        ids: dict[str, list[int]] = {}
         for session, seq in sources:
-            found.setdefault("" if session == self.w.session.id else session, []).append(seq)
-        return [(id, session, ranges(seqs)) for session, seqs in found.items()]
+            ids.setdefault("" if session == self.w.session.id else session, []).append(seq)
+        return [(id, session, ranges(seqs)) for session, seqs in ids.items()]
 
     def _add_all(self, held: Known, added: Sequence[New]) -> list[int]:
         """Store new facts; a written one is marked with the facts it contradicts, as a learned one is."""

@@ -104,8 +104,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         self._session.open()  # another process, or another tab, may have changed the limit
         facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
         more = sum(new.state == "active" and new.key is None for new in added)
-        kept = sum(fact.id in protected for fact in facts)
-        return LimitEffect(len(facts) + more, kept + more, self._facts_block.max_facts)
+        protected_count = sum(fact.id in protected for fact in facts)
+        return LimitEffect(len(facts) + more, protected_count + more, self._facts_block.max_facts)
 
     # -- changing ---------------------------------------------------------------------------------
 
@@ -187,21 +187,23 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         if not text.strip():
             raise MessageError("There is no text to extract facts from.")
         block = self._facts_block
-        known = self.facts(COMPARED)
+        compared = self.facts(COMPARED)
         protected = self.protected()
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
-        facts = [block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(known)).facts]
+        facts = [
+            block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(compared)).facts
+        ]
         services = services or self._session.services
-        finding = block.weigh(known, facts, self._session.database, services, self.scope, protected)
-        by_id = {fact.id: fact for fact in known}
+        finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
+        by_id = {fact.id: fact for fact in compared}
         tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
             tried[held.index] = replace(tried[held.index], outcome="held_back", fact=fact, similarity=held.similarity)
         for step in finding.steps:
             if step.act == "add":
-                near = nearest(facts[step.index].text, known)
+                near = nearest(facts[step.index].text, compared)
                 tried[step.index] = replace(
                     tried[step.index],
                     outcome="proposed" if block.approval or facts[step.index].doubtful else "added",

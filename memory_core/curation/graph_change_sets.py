@@ -32,7 +32,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
-    former = {e.number: past.former_names(e) for each in sets if isinstance(e := each.event, GraphCurated)}
+    former = {e.number: past.former_names(e) for change in sets if isinstance(e := change.event, GraphCurated)}
     words = read_texts(connection, scope, {key for names in former.values() for key in names.values()})
 
     def name(thing: Thing) -> str:
@@ -109,14 +109,14 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
         if "sources" in was and isinstance(now, Relation):
             here = self.w.session.id
             others = {source for source in now.sources if source[0] != here}
-            own = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
-            values["sources"] = tuple(sorted(others | own))
+            of_session = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
+            values["sources"] = tuple(sorted(others | of_session))
         return replace(now, **values)
 
 
 def _hashes(values: Iterable[Values]) -> set[str]:
     result: set[str] = set()
-    for each in values:
-        result |= {each[name] for name in WORDS if name in each}
-        result.update(each.get("aliases", ()))
+    for value in values:
+        result |= {value[name] for name in WORDS if name in value}
+        result.update(value.get("aliases", ()))
     return result

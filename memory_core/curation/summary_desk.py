@@ -111,7 +111,9 @@ class SummaryDesk:
     def revisions(self) -> list[SummaryRevision]:
         """Return all versions of the summary, oldest first, each with what it lost of the one before."""
         with self._session.database.read() as connection:
-            texts = {each.revision: each for each in read_revisions(connection, self._session.id, self.block)}
+            texts = {
+                revision.revision: revision for revision in read_revisions(connection, self._session.id, self.block)
+            }
         found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
             if logged.revision not in texts:
@@ -233,8 +235,8 @@ class SummaryDesk:
             archived = read_messages(
                 connection, self._session.id, self._session.services.messages, status=MessageStatus.ARCHIVED
             )
-            given = given_seqs(connection, self._session.id, self.block)
+            delivered = given_seqs(connection, self._session.id, self.block)
             held = undelivered_seqs(connection, self._session.id, self.block)
-            seqs = sorted(({message.seq for message in archived} | given) - held)
+            seqs = sorted(({message.seq for message in archived} | delivered) - held)
             messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
         return [message for message in messages if not message.pinned]

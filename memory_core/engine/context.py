@@ -378,8 +378,8 @@ def _laid_out(
     token_budgets: Mapping[str, int],
 ) -> tuple[Context, str | None]:
     names = layout.reading.names
-    kept = {message.seq for message in plan.queue}
-    rows = sorted([*pinned, *(row for row in queue if row.sized.seq in kept)], key=lambda row: row.sized.seq)
+    in_queue = {message.seq for message in plan.queue}
+    rows = sorted([*pinned, *(row for row in queue if row.sized.seq in in_queue)], key=lambda row: row.sized.seq)
     safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
     changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
     # Stored messages are shared between contexts, so mutable ones are copied.

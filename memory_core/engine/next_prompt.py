@@ -60,12 +60,12 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
     if message is None:
         queued.append(newest)
     plan = _planned(session, queued, "over_budget")
-    left = {gone.seq for gone in plan.leave}
-    after = session.with_queue([row for row in rows if row.sized.seq not in left])
+    flushed = {gone.seq for gone in plan.leave}
+    after = session.with_queue([row for row in rows if row.sized.seq not in flushed])
     unknown: tuple[str, ...] = ()
     if state is not None:
-        after, unknown = _learned(after, state, newest, left)
-    tokens_queued = sum(each.tokens for each in queued)
+        after, unknown = _learned(after, state, newest, flushed)
+    tokens_queued = sum(sized.tokens for sized in queued)
     elsewhere = tuple(block.name for block in session.blocks if block.block is not None and block.block.read_elsewhere)
     return NextPrompt(message, tokens_queued, plan, build_context(after, record=False), unknown, elsewhere)
 
@@ -78,13 +78,13 @@ def flush_now(session: Session) -> FlushPlan:
 
 
 def _learned(
-    session: Session, state: SessionState, newest: SizedMessage, left: Collection[int]
+    session: Session, state: SessionState, newest: SizedMessage, flushed: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
     """Return the session with its blocks as after learning from that message, and the names of unpredictable ones."""
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
-        due = {block.name: _due(session, connection, state, block, newest, left) for block in session.blocks}
+        due = {block.name: _due(session, connection, state, block, newest, flushed) for block in session.blocks}
     for attached in session.blocks:
         seqs = due[attached.name]
         waits = attached.learns and attached.name in waiting
@@ -103,7 +103,7 @@ def _due(
     state: SessionState,
     attached: SessionBlock,
     newest: SizedMessage,
-    left: Collection[int],
+    flushed: Collection[int],
 ) -> list[int]:
     """Return the numbers of the messages that will be due to a block, by the rules of `engine.queue`."""
     if not attached.learns:
@@ -111,10 +111,10 @@ def _due(
     if attached.deliver_on == "turn":
         unheard = sizes_between(connection, session.id, after=state.turn_delivered)
         return [message.seq for message in complete_turns([*unheard, newest])]
-    if attached.deliver_on != "flush" or not left:
+    if attached.deliver_on != "flush" or not flushed:
         return []
     heard = last_turn_heard(connection, session.id, attached.name) if state.turn_delivered else 0
-    return sorted(seq for seq in left if seq > heard)
+    return sorted(seq for seq in flushed if seq > heard)
 
 
 def _imagined(session: Session, attached: SessionBlock, seqs: Sequence[int], numbers: Iterator[int]) -> Imagined | None:

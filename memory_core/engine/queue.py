@@ -36,16 +36,16 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
     counter = session.counter
     return [
         NewMessage(id if number == 1 else f"{id}:{number}", message, message.to_json(), counter.message(message))
-        for id, given in zip(ids, messages, strict=True)
-        for number, message in enumerate(as_messages(given), 1)
+        for id, new_message in zip(ids, messages, strict=True)
+        for number, message in enumerate(as_messages(new_message), 1)
     ]
 
 
-def append(session: Session, w: Writing, prepared: Sequence[NewMessage], known: dict[str, int]) -> list[int]:
+def append(session: Session, w: Writing, prepared: Sequence[NewMessage], by_id: dict[str, int]) -> list[int]:
     """Store the messages with new ids; return the sequence numbers of all of them."""
-    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in known])
+    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in by_id])
     added = add_messages(w, fresh, counter=session.counter.id)
-    places = known | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
+    places = by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
     return [places[new.id] for new in prepared if new.id in places]
 
 
@@ -132,9 +132,9 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     complete = complete_turns(sizes_between(w.connection, session.id, after=0))
     if not complete:
         return
-    given = given_seqs(w.connection, session.id, attached.name)
+    delivered = given_seqs(w.connection, session.id, attached.name)
     queued = {message.seq for message in oldest_queued(w.connection, session.id, session.config.accounting)}
-    due = [message.seq for message in complete if message.seq in queued - given] if attached.learns else []
+    due = [message.seq for message in complete if message.seq in queued - delivered] if attached.learns else []
     for first, last in ranges(due):
         queue_for(session, w, attached, "turn", range(first, last + 1))
     w.session.turn_delivered = max(w.session.turn_delivered, complete[-1].seq)
@@ -181,8 +181,8 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
         return 0
     if attached.deliver_on == "turn":
         queue_turns(session, w)  # so that blocks that already learn each turn miss none
-    given = given_seqs(w.connection, session.id, attached.name)
-    due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in given]
+    delivered = given_seqs(w.connection, session.id, attached.name)
+    due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in delivered]
     trigger = "turn" if attached.deliver_on == "turn" else "archive"
     for first, last in ranges(due):
         queue_for(session, w, attached, trigger, range(first, last + 1))

@@ -116,12 +116,12 @@ def free_learners(session: Session, w: Writing, names: Collection[str]) -> None:
     _set_learners(session, w, {}, freed=names)
 
 
-def _reconcile_config(session: Session, w: Writing, given: dict[str, Any]) -> None:
+def _reconcile_config(session: Session, w: Writing, settings: dict[str, Any]) -> None:
     stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
-    given = json.loads(MemoryConfig(**given).model_dump_json(include=set(given)))
-    wins = {name: value for name, value in given.items() if last.get(name, _MISSING) != value}
-    loses = {name: value for name, value in given.items() if name not in wins and stored.get(name, value) != value}
-    w.session.constructor = json.dumps({**last, **given})
+    settings = json.loads(MemoryConfig(**settings).model_dump_json(include=set(settings)))
+    wins = {name: value for name, value in settings.items() if last.get(name, _MISSING) != value}
+    loses = {name: value for name, value in settings.items() if name not in wins and stored.get(name, value) != value}
+    w.session.constructor = json.dumps({**last, **settings})
     if wins:
         before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
         MemoryConfig(**{**stored, **wins})
@@ -132,16 +132,16 @@ def _reconcile_config(session: Session, w: Writing, given: dict[str, Any]) -> No
         w.record(ConfigurationChanged(before={}, after={}, source="app", ignored=loses))
 
 
-def _reconcile_blocks(session: Session, w: Writing, given: Sequence[Block]) -> None:
+def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> None:
     stored = {record.name: record for record in read_blocks(w.connection, session.id)}
     for record in stored.values():
-        if record.constructor and record.name not in {block.name for block in given}:
+        if record.constructor and record.name not in {block.name for block in blocks}:
             remove_block(w, record.name)
             skip_deliveries(w, record.name)
             w.record(BlockRemoved(block=record.name))
             w.session.revision += 1
-    moved = _takes_order(w, [block.name for block in given])
-    for position, block in enumerate(given):
+    moved = _takes_order(w, [block.name for block in blocks])
+    for position, block in enumerate(blocks):
         _check_user(session, block)
         known_record = stored.get(block.name)
         if known_record is None:
@@ -226,9 +226,9 @@ def _add(
         write_text(w, record, encode(block.static_content), actor=actor or "engine", written=written)
     elif isinstance(block, FactExtractionMemoryBlock):
         scope = scope_of(block.scope, w.session.id, w.session.user_id, block.name)
-        known = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
+        texts = {fact.text for fact in read_facts(w.connection, scope, block.name, states=None)}
         for text in dict.fromkeys(block.facts):
-            if text in known:  # the user's, or of a block of that name that was removed
+            if text in texts:  # the user's, or of a block of that name that was removed
                 continue
             add_fact(w, scope, block.name, New(text), session.counter.text(text), actor="user")
     elif block.type not in BUILT_IN:
@@ -237,16 +237,20 @@ def _add(
 
 def _reconcile_learners(session: Session, w: Writing) -> None:
     """Store the models this program learns with: a process without them leaves learning to one that has them."""
-    blocks = [each.block for each in session.blocks if each.block is not None and session.services.records_learners]
+    blocks = [
+        attached.block
+        for attached in session.blocks
+        if attached.block is not None and session.services.records_learners
+    ]
     here = {block.name: model for block in blocks if (model := block.learner(session.services)) is not None}
     _set_learners(session, w, here)
 
 
-def _set_learners(session: Session, w: Writing, given: Mapping[str, str], *, freed: Collection[str] = ()) -> None:
+def _set_learners(session: Session, w: Writing, learners: Mapping[str, str], *, freed: Collection[str] = ()) -> None:
     constructor = json.loads(w.session.constructor)
     before = constructor.pop(LEARNERS, {})
-    left = {block.name for block in session.blocks}.difference(freed)
-    after = {name: model for name, model in {**before, **given}.items() if name in left}
+    remaining = {block.name for block in session.blocks}.difference(freed)
+    after = {name: model for name, model in {**before, **learners}.items() if name in remaining}
     if after != before:
         w.session.constructor = json.dumps({**constructor, **({LEARNERS: after} if after else {})})
         w.session.revision += 1

@@ -294,8 +294,8 @@ class Session:
         if self._other_queue is not None:
             return self._other_queue
         key = (state.flushes, state.version, self.config.accounting)
-        known, rows = self._queue
-        if known != key:
+        position, rows = self._queue
+        if position != key:
             rows = ()
         last = rows[-1].sized.seq if rows else 0
         if last + 1 < state.next_seq:

@@ -96,26 +96,28 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
-    said: Any = content.get("parts")
-    if not isinstance(said, list):
-        said = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
-    said = [item if isinstance(item, str) else _chatgpt_part(item) for item in said]
+    parts_given: Any = content.get("parts")
+    if not isinstance(parts_given, list):
+        parts_given = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
+    parts_given = [item if isinstance(item, str) else _chatgpt_part(item) for item in parts_given]
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
         texts = [
-            str(each.get("content") or "")
-            for each in (thoughts if isinstance(thoughts, list) else ())
-            if isinstance(each, Mapping)
+            str(thought.get("content") or "")
+            for thought in (thoughts if isinstance(thoughts, list) else ())
+            if isinstance(thought, Mapping)
         ]
-        said = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, said)])}]
+        parts_given = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, parts_given)])}]
     if kind == "user_editable_context":
-        said = [content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)]
+        parts_given = [
+            content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)
+        ]
     recipient = data.get("recipient")
     if role == "assistant" and isinstance(recipient, str) and recipient != "all":
-        text = "\n".join(filter(_is_text, said))
+        text = "\n".join(filter(_is_text, parts_given))
         return {"role": role, "tool_calls": [{"id": data.get("id"), "name": recipient, "arguments": text}]}
     author = data["author"]
-    return {"role": role, "content": said, "name": author.get("name")}
+    return {"role": role, "content": parts_given, "name": author.get("name")}
 
 
 def _chatgpt_part(part: Any) -> Any:
@@ -133,14 +135,17 @@ def _is_text(value: Any) -> bool:
 
 def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message of Claude's export, with the texts that were pasted as attachments."""
-    said = data.get("content") or data.get("text")
+    content_given = data.get("content") or data.get("text")
     attached = data.get("attachments")
     pasted = [
         item["extracted_content"]
         for item in (attached if isinstance(attached, list) else ())
         if isinstance(item, Mapping) and isinstance(item.get("extracted_content"), str)
     ]
-    return {"role": sender, "content": [*(said if isinstance(said, list) else [said]), *pasted]}
+    return {
+        "role": sender,
+        "content": [*(content_given if isinstance(content_given, list) else [content_given]), *pasted],
+    }
 
 
 def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:

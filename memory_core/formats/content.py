@@ -113,8 +113,8 @@ def read_call(entry: Any) -> ToolCallPart | None:
     if not isinstance(entry, Mapping):
         return None
     for inner in ("tool_call", "function", "custom", "toolUse"):
-        if isinstance(own := entry.get(inner), Mapping):
-            entry = {**{key: entry[key] for key in _IDS if entry.get(key) is not None}, **own}
+        if isinstance(nested := entry.get(inner), Mapping):
+            entry = {**{key: entry[key] for key in _IDS if entry.get(key) is not None}, **nested}
     name = first_text(entry, "name", "toolName", "tool_name")
     if not name:
         return None
@@ -149,32 +149,34 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
         return
-    kind, own = value.replace("-", "_"), entry
+    kind, fields_of = value.replace("-", "_"), entry
     if not kind:
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
         if field == "message_content":
             yield from _entry(entry[field])
             return
         if field is not None:
-            kind, own = _WRAPPED[field], entry[field]
+            kind, fields_of = _WRAPPED[field], entry[field]
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
-        kind, own = str(entry["value"].get("type") or ""), entry["value"]
-    if kind in _THOUGHTS or (kind in _TEXTS and own.get("thought") is True):
-        found: Iterator[Entry | None] = iter([_thought(own)])
+        kind, fields_of = str(entry["value"].get("type") or ""), entry["value"]
+    if kind in _THOUGHTS or (kind in _TEXTS and fields_of.get("thought") is True):
+        parts: Iterator[Entry | None] = iter([_thought(fields_of)])
     elif kind in _CALLS:
-        found = iter([read_call(own)])
+        parts = iter([read_call(fields_of)])
     elif kind in _RESULTS:
-        found = iter([_result(own)])
+        parts = iter([_result(fields_of)])
     elif kind in _FILES:
-        found = _file(own, kind)
+        parts = _file(fields_of, kind)
     elif kind in _TEXTS:
-        found = _text(own)
-    elif kind.startswith("tool_") and "toolCallId" in own:  # a call with its result, as the Vercel AI SDK writes it
-        result = _result(own) if any(own.get(name) is not None for name in ("output", "result")) else None
-        found = filter(None, [read_call({"name": value.partition("-")[2], **own}), result])
+        parts = _text(fields_of)
+    elif (
+        kind.startswith("tool_") and "toolCallId" in fields_of
+    ):  # a call with its result, as the Vercel AI SDK writes it
+        result = _result(fields_of) if any(fields_of.get(name) is not None for name in ("output", "result")) else None
+        parts = filter(None, [read_call({"name": value.partition("-")[2], **fields_of}), result])
     else:
-        found = _unknown(own)
-    yield from (Unread(entry) if each is None else each for each in found)
+        parts = _unknown(fields_of)
+    yield from (Unread(entry) if part is None else part for part in parts)
 
 
 def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
@@ -194,7 +196,7 @@ def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
 def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
     """Reasoning by whichever field; None where it has no words, as where it is encrypted."""
     for name in ("thinking", "reasoning", "reasoningText", "text", "summary", "content", "reasoning_content"):
-        texts = [each.text for each in _entries(entry.get(name)) if isinstance(each, TextPart | ThinkingPart)]
+        texts = [part.text for part in _entries(entry.get(name)) if isinstance(part, TextPart | ThinkingPart)]
         if any(texts):
             return ThinkingPart(text="\n".join(texts))
     return None
@@ -216,14 +218,16 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
     if isinstance(source, Mapping) and source.get("type") in ("text", "content"):  # Anthropic's documents of text
         yield from _entries(source.get("data") or source.get("content"))
         return
-    found = _located(entry, kind)
-    if found is None:
+    location = _located(entry, kind)
+    if location is None:
         yield None
         return
-    url, mime = found
+    url, mime = location
     family = mime.partition("/")[0]
     modality = first_text(entry, "modality") or ""
-    what = next((each for each in (family, modality) if each in ("image", "audio", "video")), _FILES[kind])
+    what = next(
+        (kind_name for kind_name in (family, modality) if kind_name in ("image", "audio", "video")), _FILES[kind]
+    )
     if what == "image":
         inner = entry.get(kind)
         detail = first_text(inner if isinstance(inner, Mapping) else {}, "detail") or first_text(entry, "detail")
@@ -252,12 +256,12 @@ def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     if file_id := first_text(entry, "file_id", "fileId"):
         return UPLOADED + file_id, mime
     for name in ("source", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
-        found = _located(entry.get(name), kind)
-        if found is not None:
-            url, own = found
+        location = _located(entry.get(name), kind)
+        if location is not None:
+            url, source = location
             if mime and url.startswith("data:;"):
                 url = f"data:{mime}{url.removeprefix('data:')}"
-            return url, own or mime
+            return url, source or mime
     return None
 
 
@@ -276,14 +280,14 @@ def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
         yield Unread({"type": entry.get("type"), **rest})
 
 
-def _arguments(given: Any) -> dict[str, Any] | str:
+def _arguments(value: Any) -> dict[str, Any] | str:
     """Decoded where that loses nothing: what could not be stored decoded stays the text it was."""
-    if not isinstance(given, str | Mapping | None):
-        return json.dumps(given, ensure_ascii=False, default=str)
-    given = dict(given) if isinstance(given, Mapping) else given
+    if not isinstance(value, str | Mapping | None):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    value = dict(value) if isinstance(value, Mapping) else value
     try:
-        decoded = decode_arguments(given)
+        decoded = decode_arguments(value)
         _, replaced = storable(decoded)
     except MessageError:
-        return str(given)
-    return str(given) if replaced else decoded
+        return str(value)
+    return str(value) if replaced else decoded

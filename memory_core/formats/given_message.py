@@ -24,20 +24,20 @@ GivenMessage = ChatMessage | Mapping[str, Any] | Dumped
 """Input of `Memory.put`. A whole chat completion stands for its first choice's message."""
 
 
-def as_messages(given: Any) -> list[ChatMessage]:
+def as_messages(value: Any) -> list[ChatMessage]:
     """Return the messages of a program's input: one, and one for each tool result that it lists.
 
     Raises:
         MessageError: it is no message, or its role is unknown.
     """
-    if isinstance(given, ChatMessage):
-        return [given]
-    dumped = not isinstance(given, type) and isinstance(given, Dumped)
-    data = given.model_dump() if dumped else given
+    if isinstance(value, ChatMessage):
+        return [value]
+    dumped = not isinstance(value, type) and isinstance(value, Dumped)
+    data = value.model_dump() if dumped else value
     if not isinstance(data, Mapping):
         raise MessageError(
             f"a message must be a ChatMessage, a mapping with role and content, or an answer of the openai client, "
-            f"not {_full_name(type(given))}"
+            f"not {_full_name(type(value))}"
         )
     data = dict(data)
     if isinstance(choices := data.get("choices"), list):
@@ -48,7 +48,7 @@ def as_messages(given: Any) -> list[ChatMessage]:
         return as_messages(data["message"])
     if "blocks" in data:
         # In JSON's types: otherwise files are bytes, and addresses objects.
-        message, notes = message_from_llamaindex(given.model_dump(mode="json") if dumped else data)
+        message, notes = message_from_llamaindex(value.model_dump(mode="json") if dumped else data)
         if notes:
             raise MessageError(f"this message cannot be kept as it is: {notes[0]}")
         return [message]

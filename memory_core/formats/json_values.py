@@ -45,7 +45,7 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
             return "(nested too deep to be kept)"
     if not isinstance(value, dict):
         return [storable_value(item, depth - 1) for item in value]
-    return {_whole_characters(str(key)): storable_value(each, depth - 1) for key, each in value.items()}
+    return {_whole_characters(str(key)): storable_value(inner, depth - 1) for key, inner in value.items()}
 
 
 def _whole_characters(text: str) -> str:

@@ -32,11 +32,11 @@ def DocumentBlock(
     return _file("document", data, url, {"document_mimetype": document_mimetype, "title": title}, field="data")
 
 
-def _file(kind: str, data: bytes | None, url: str | None, told: dict[str, str | None], field: str = "") -> FilePart:
+def _file(kind: str, data: bytes | None, url: str | None, kinds: dict[str, str | None], field: str = "") -> FilePart:
     if (data is None) == (url is None):
         raise MessageError(f"give the {kind} as bytes or by its url")
     held = None if data is None else base64.b64encode(data).decode()
-    part = file_part({field or kind: held, "url": url, **told}, kind)
+    part = file_part({field or kind: held, "url": url, **kinds}, kind)
     if not isinstance(part, FilePart):
         raise MessageError(f"the {kind} is empty")
     return part

@@ -6,17 +6,17 @@ from typing import Any
 from memory_core.messages import ChatMessage
 
 
-def seconds_of(given: Any) -> float | None:
+def seconds_of(value: Any) -> float | None:
     """Return seconds since 1970 from a number of seconds, milli-, micro- or nanoseconds, or from ISO 8601 text."""
-    if isinstance(given, str):
+    if isinstance(value, str):
         try:
-            found = datetime.fromisoformat(given)
+            time = datetime.fromisoformat(value)
         except ValueError:
             return None
-        given = (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
-    if isinstance(given, bool) or not isinstance(given, int | float):
+        value = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return next((given / unit for unit in _UNITS if _EARLIEST <= given / unit < _LATEST), None)
+    return next((value / unit for unit in _UNITS if _EARLIEST <= value / unit < _LATEST), None)
 
 
 _EARLIEST, _LATEST = 1e8, 1e10

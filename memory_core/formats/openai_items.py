@@ -51,8 +51,8 @@ def items_from_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]
 
 
 def items_of(message: ChatMessage) -> list[dict[str, Any]]:
-    kept = message.additional_kwargs.get(ITEMS)
-    frames = kept if isinstance(kept, list) else []
+    stored_items = message.additional_kwargs.get(ITEMS)
+    frames = stored_items if isinstance(stored_items, list) else []
     sizes = [len(frame["parts"]) for frame in frames]
     if not frames or sum(sizes) != len(message.parts):
         return list(_new_items(message))
@@ -95,15 +95,15 @@ def _message(item: dict[str, Any]) -> ChatMessage:
             frame["output"], parts = _taken_apart(item.get("output"))
         case {"type": "reasoning"}:
             summary = item.get("summary")
-            said = [
+            texts = [
                 str(e.get("text", "")) for e in (summary if isinstance(summary, list) else ()) if isinstance(e, dict)
             ]
-            parts = [ThinkingPart(text="\n".join(said))] if any(said) else []
+            parts = [ThinkingPart(text="\n".join(texts))] if any(texts) else []
         case {"role": str(given)} if item.get("type", "message") == "message":
             role = role_of(given)
             frame["content"], parts = _taken_apart(item.get("content"))
-    kept = {"item": frame, "parts": [part.type for part in parts]}
-    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [kept]})
+    frame_kept = {"item": frame, "parts": [part.type for part in parts]}
+    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [frame_kept]})
 
 
 def _taken_apart(content: Any) -> tuple[Any, list[Part]]:

@@ -119,9 +119,9 @@ def _of_result(result: ToolResult, other_as_text: bool) -> ChatMessage:
 def other_kinds(message: ChatMessage) -> list[str]:
     """Return the kinds of values stored beside a message's parts, for a note."""
     other, items = (message.additional_kwargs.get(name) for name in (OTHER, ITEMS))
-    kept = list(other) if isinstance(other, list) else []
-    kept += [item["item"] for item in items if not item["parts"]] if isinstance(items, list) else []
-    return [Unread(value).kind for value in kept]
+    others = list(other) if isinstance(other, list) else []
+    others += [item["item"] for item in items if not item["parts"]] if isinstance(items, list) else []
+    return [Unread(value).kind for value in others]
 
 
 def message_to_openai(message: ChatMessage) -> dict[str, Any]:
@@ -134,13 +134,13 @@ def message_to_openai(message: ChatMessage) -> dict[str, Any]:
     if parts and isinstance(first := parts[0], ThinkingPart):
         data["reasoning_content"] = first.text
         parts = parts[1:]
-    said = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
-    said += message.additional_kwargs.get(OTHER) or ()
+    entries = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
+    entries += message.additional_kwargs.get(OTHER) or ()
     texts = [part.text for part in parts if isinstance(part, TextPart)]
-    if len(said) == len(texts) <= 1:
+    if len(entries) == len(texts) <= 1:
         data["content"] = texts[0] if texts else None
     else:
-        data["content"] = said
+        data["content"] = entries
     if message.tool_calls:
         data["tool_calls"] = [
             {"id": call.tool_call_id, "type": "function"}
@@ -169,16 +169,16 @@ def _file(part: FilePart) -> dict[str, str]:
     return {"file_data" if part.url.startswith("data:") else "file_url": part.url}
 
 
-def role_of(given: str) -> MessageRole:
+def role_of(name: str) -> MessageRole:
     """Return the role for any library's name of it; an unknown one is the assistant's, which teaches no facts."""
-    return _known_role(given) or MessageRole.ASSISTANT
+    return _known_role(name) or MessageRole.ASSISTANT
 
 
-def _known_role(given: str) -> MessageRole | None:
+def _known_role(name: str) -> MessageRole | None:
     try:
-        return MessageRole(given)
+        return MessageRole(name)
     except ValueError:
-        lower = given.lower()
+        lower = name.lower()
         return _ROLES.get(lower) or (MessageRole(lower) if lower in MessageRole.__members__.values() else None)
 
 
@@ -194,9 +194,9 @@ def _role(data: Mapping[str, Any], any_role: bool) -> tuple[MessageRole, dict[st
     return role_and_name(value)
 
 
-def role_and_name(given: str) -> tuple[MessageRole, dict[str, Any]]:
+def role_and_name(name: str) -> tuple[MessageRole, dict[str, Any]]:
     """Return the role as `role_of` does, and the entry of `additional_kwargs` that keeps the name of an unknown one."""
-    return role_of(given), {} if _known_role(given) else {"role": given[:100]}
+    return role_of(name), {} if _known_role(name) else {"role": name[:100]}
 
 
 def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:

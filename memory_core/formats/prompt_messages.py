@@ -51,8 +51,8 @@ def _read_item(item: Any) -> list[ChatMessage]:
         return read_message({"role": "tool", "tool_call_id": answers, "content": rest})
     if kind.endswith("_call"):
         picture = _picture(kind, item)
-        left = {key: value for key, value in item.items() if key != "result"} if picture else item
-        return read_message({"role": "assistant", "content": picture, "tool_calls": [_called(kind, left)]})
+        remaining = {key: value for key, value in item.items() if key != "result"} if picture else item
+        return read_message({"role": "assistant", "content": picture, "tool_calls": [_called(kind, remaining)]})
     from_user = kind.startswith("input_") or kind.endswith("_response")
     return read_message({"role": "user" if from_user else "assistant", "content": [item]})
 

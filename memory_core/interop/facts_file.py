@@ -295,9 +295,9 @@ def _topics(value: Any) -> tuple[str, ...] | None:
     return each_topic([storable(topic)[0] for topic in listed])[:MAX_TOPICS]
 
 
-def plan_import(file: FactsFile, known: Sequence[Fact]) -> ImportPlan:
+def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
     """Plan the import of a file given the `known` facts, of every state. Existing facts are skipped."""
-    by_words = {_same(fact.text, fact.key): fact for fact in known}
+    by_words = {_same(fact.text, fact.key): fact for fact in existing}
     places: dict[tuple[str, str], Place] = {}
     new: list[New] = []
     duplicates: list[Duplicate] = []

@@ -216,13 +216,13 @@ def _conversations_of(located: Located, filename: str) -> Iterator[list[Located]
     yield messages.elements()
 
 
-def _paths(found: Located) -> Iterator[list[Located]]:
+def _paths(located: Located) -> Iterator[list[Located]]:
     """Yield the paths from root to leaf of a message tree: the last viewed first, then newest first."""
-    tree = found.member("mapping")
+    tree = located.member("mapping")
     assert tree is not None
     nodes: dict[str, Any] = tree.value
     parents = {parent for node in nodes.values() if isinstance(parent := node.get("parent"), str)}
-    current = found.value.get("current_node")
+    current = located.value.get("current_node")
     opened = [current] if isinstance(current, str) and current in nodes else []
     ends = [id for id in reversed(nodes) if id not in parents and id != current]
     ordered = [*opened, *ends] or list(nodes)[-1:]  # a cyclic tree has no leaves

@@ -290,11 +290,11 @@ class _KeptReply:
 def _fall_back_to_rules(ask: Callable[..., Result], rules: Callable[[], Any]) -> Callable[..., Result]:
     """Wrap a learner's method to use rules where the cache lacks an answer."""
 
-    def learned(model: ModelBased, *given: Any, **named: Any) -> Result:
+    def learned(model: ModelBased, *arguments: Any, **named: Any) -> Result:
         try:
-            return ask(model, *given, **named)
+            return ask(model, *arguments, **named)
         except NotKeptError:
-            by_rules: Result = getattr(rules(), ask.__name__)(*given, **named)
+            by_rules: Result = getattr(rules(), ask.__name__)(*arguments, **named)
             return by_rules
 
     return learned

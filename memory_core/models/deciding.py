@@ -70,12 +70,12 @@ class ModelDecider(ModelBased):
         Raises:
             ModelError: the model did not answer.
         """
-        known = list({near.id: near for proposal in proposals for near in proposal.candidates}.values())
+        facts = list({near.id: near for proposal in proposals for near in proposal.candidates}.values())
         places = [place for place, proposal in enumerate(proposals) if proposal.candidates]
         asked = [proposals[place] for place in places]
         if not asked:
             return Decisions(tuple(_by_rule(proposal) for proposal in proposals))
-        messages = [ChatMessage(role="system", content=_TASK), ChatMessage(role="user", content=_data(asked, known))]
+        messages = [ChatMessage(role="system", content=_TASK), ChatMessage(role="user", content=_data(asked, facts))]
         calls: tuple[ModelCall, ...] = ()
         refused: Counter[str] = Counter()
         decided: list[_Decided] = []
@@ -94,7 +94,7 @@ class ModelDecider(ModelBased):
                 refused[TWICE] += 1
             else:
                 proposal = asked[one.found - 1]
-                decision = _read(one, known)
+                decision = _read(one, facts)
                 if problem := find_problem(decision, proposal.candidates):
                     refused[problem] += 1
                     decision = _by_rule(proposal)
@@ -120,11 +120,11 @@ def _by_rule(proposal: Proposal) -> Decision:
 def _data(asked: Sequence[Proposal], known: Sequence[Candidate]) -> str:
     numbers = {near.id: number for number, near in enumerate(known, start=1)}
     facts = "\n".join(f"{numbers[near.id]}. {_on_one_line(near.text)}" for near in known)
-    found = "\n".join(
+    statements = "\n".join(
         f"{number}. {_on_one_line(one.fact.text)} (known: {', '.join(str(numbers[c.id]) for c in one.candidates)})"
         for number, one in enumerate(asked, start=1)
     )
-    return f"<known>\n{facts}\n</known>\n<found>\n{found}\n</found>"
+    return f"<known>\n{facts}\n</known>\n<found>\n{statements}\n</found>"
 
 
 def _on_one_line(text: str) -> str:

@@ -73,17 +73,17 @@ class Memo:
             return embed(texts)
         coming: Future[dict[str, Rows]] = Future()
         with self._lock:
-            known = {text: row for text in texts if (row := self._rows.get(text)) is not None}
-            for text in known:
+            cached = {text: row for text in texts if (row := self._rows.get(text)) is not None}
+            for text in cached:
                 self._rows.move_to_end(text)
-            others = {text: self._coming[text] for text in texts if text not in known and text in self._coming}
-            ours = list(dict.fromkeys(text for text in texts if text not in known and text not in others))
+            others = {text: self._coming[text] for text in texts if text not in cached and text in self._coming}
+            ours = list(dict.fromkeys(text for text in texts if text not in cached and text not in others))
             self._coming.update(dict.fromkeys(ours, coming))
         if ours:  # before anybody is waited for: who waits owes nothing
-            known |= self._embedded(ours, embed, coming)
+            cached |= self._embedded(ours, embed, coming)
         for text, other in others.items():
-            known[text] = other.result()[text] if other.exception() is None else embed([text])[0]
-        return np.stack([known[text] for text in texts])
+            cached[text] = other.result()[text] if other.exception() is None else embed([text])[0]
+        return np.stack([cached[text] for text in texts])
 
     def _embedded(
         self, texts: list[str], embed: Callable[[Sequence[str]], Rows], coming: "Future[dict[str, Rows]]"
@@ -273,8 +273,8 @@ class OpenAIEmbedder(MeasuredEmbedder):
             in_order = [entry.index for entry in data] == list(range(len(texts)))
             vectors = np.array([entry.embedding for entry in data], np.float32)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
-            said = model_error(error, self.endpoint, model=self._name)
-            raise EmbedderError(str(said)) from error
+            translated = model_error(error, self.endpoint, model=self._name)
+            raise EmbedderError(str(translated)) from error
         if vectors.ndim != 2 or not in_order or not np.isfinite(vectors).all():
             raise EmbedderError(
                 f"{self.endpoint.host} did not send one vector per text. Check the address and the model."

@@ -241,8 +241,8 @@ def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
 def _reason(error: Exception) -> str:
     """Return the endpoint's error text, on one line and truncated."""
     body = getattr(error, "body", None)
-    said = body.get("message") if isinstance(body, dict) else None
-    return shortened(" ".join(str(said or error).split()), REASON_CHARACTERS)
+    message = body.get("message") if isinstance(body, dict) else None
+    return shortened(" ".join(str(message or error).split()), REASON_CHARACTERS)
 
 
 def _scrub(error: BaseException | None, endpoint: Endpoint) -> None:

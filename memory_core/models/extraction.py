@@ -78,14 +78,14 @@ _TAGGED = re.compile(r"<fact\b(?P<attributes>[^>\n]{0,200})>(?P<text>[^<]{1,2000
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*[\"']?([^\"'>]*)[\"']?")
 
 
-def _with_text(given: Any) -> Any:
+def _with_text(value: Any) -> Any:
     """Return a fact as an object: some models give it as a text, or its text by another name."""
-    if isinstance(given, str):
-        return {"text": given}
-    if isinstance(given, Mapping) and "text" not in given:
-        name = next((name for name in ("fact", "content", "memory", "statement") if name in given), None)
-        return given if name is None else {**given, "text": given[name]}
-    return given
+    if isinstance(value, str):
+        return {"text": value}
+    if isinstance(value, Mapping) and "text" not in value:
+        name = next((name for name in ("fact", "content", "memory", "statement") if name in value), None)
+        return value if name is None else {**value, "text": value[name]}
+    return value
 
 
 class _Fact(BaseModel):
@@ -100,11 +100,11 @@ class _Skipped(BaseModel):
     reason: str = Field(description="why nothing is noted from it, in at most 12 words")
 
 
-def _well_formed(given: Any) -> list[Any]:
+def _well_formed(value: Any) -> list[Any]:
     """Return the remarks that can be read: the others are no reason to lose the facts beside them."""
     return [
         remark
-        for remark in (given if isinstance(given, list) else ())
+        for remark in (value if isinstance(value, list) else ())
         if isinstance(remark, Mapping)
         and isinstance(remark.get("message"), int)
         and isinstance(remark.get("reason"), str)
@@ -242,11 +242,11 @@ class ModelExtractor(ModelBased):
             [ChatMessage(role="system", content=task + form), ChatMessage(role="user", content=data)] for form in forms
         )
         try:
-            found, call = self.answered(structured, answer, purpose=purpose)
+            structured_answer, call = self.answered(structured, answer, purpose=purpose)
         except ModelAnswerError:
             text, calls = self.written(tagged, purpose=purpose)
             return _from_tags(without_thinking(text, unfinished=True), answer), calls
-        return found, (call,)
+        return structured_answer, (call,)
 
 
 def _filled(prompt: str, **values: str) -> str:
@@ -272,10 +272,10 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
     return answer.model_validate({"facts": facts})
 
 
-def remarks(given: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
+def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFound]:
     """A model's reasons by the index of the message; those without a message or without fitting words are ignored."""
     result: dict[int, NothingFound] = {}
-    for remark in given:
+    for remark in skipped:
         words = " ".join(remark.reason.split())
         fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
         if fits and 1 <= remark.message <= messages:

@@ -41,9 +41,9 @@ class ModelBased:
             ModelAnswerError: it is empty or not in that form.
             ModelError: the model did not answer.
         """
-        found, call = self.chat.ask(messages, answer, purpose=purpose)
-        output = ModelOutput(input_key(self.name, messages, answer), to_json(found))
-        return found, replace(call, output=output)
+        result, call = self.chat.ask(messages, answer, purpose=purpose)
+        output = ModelOutput(input_key(self.name, messages, answer), to_json(result))
+        return result, replace(call, output=output)
 
     def written(self, messages: Sequence[ChatMessage], *, purpose: str) -> tuple[str, tuple[ModelCall, ...]]:
         """Return the model's answer as text, where none in a form can be had.

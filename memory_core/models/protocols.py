@@ -325,8 +325,8 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
         raise EmbedderError(f'"{embedder.id}" gave something else than one vector per text.') from error
     expected = (len(texts), embedder.dimensions)
     if rows.shape != expected:
-        given, wanted = (" x ".join(map(str, shape)) for shape in (rows.shape, expected))
-        raise EmbedderError(f'"{embedder.id}" gave {given} numbers where {wanted} were expected.')
+        actual, wanted = (" x ".join(map(str, shape)) for shape in (rows.shape, expected))
+        raise EmbedderError(f'"{embedder.id}" gave {actual} numbers where {wanted} were expected.')
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=1)
     if not np.isfinite(lengths).all():

@@ -86,17 +86,17 @@ class RuleRelations(RuleBased):
         def named(name: str) -> str:
             return spelled.get(normal_name(name), name)
 
-        found: dict[FoundRelation, None] = {}
+        relations_found: dict[FoundRelation, None] = {}
         for index, message in enumerate(messages):
             if message.role is not MessageRole.USER:
                 continue
             for part in message.parts:
                 for stated in relations_in(part.text) if isinstance(part, TextPart) else ():
                     ends = named(stated.subject), named(stated.object)
-                    found[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
-        stating = {relation.source for relation in found}
+                    relations_found[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
+        stating = {relation.source for relation in relations_found}
         silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
-        return RelationsFound(tuple(found), nothing=silent)
+        return RelationsFound(tuple(relations_found), nothing=silent)
 
 
 class ModelRelations(ModelBased):
@@ -116,7 +116,7 @@ class ModelRelations(ModelBased):
         answer, call = self.answered(asked, Relations, purpose="relate")
         refused: Counter[str] = Counter()
         nothing: dict[int, NothingFound] = {}
-        found: dict[tuple[object, ...], FoundRelation] = {}
+        relations_found: dict[tuple[object, ...], FoundRelation] = {}
         for given_relation in answer.relations:
             relation, problem = _checked(given_relation, len(messages))
             if relation is None:
@@ -131,43 +131,44 @@ class ModelRelations(ModelBased):
                 relation.ended,
                 relation.source,
             )
-            if key in found:
+            if key in relations_found:
                 refused[REPEATED] += 1
-            elif len(found) >= MAX_RELATIONS:
+            elif len(relations_found) >= MAX_RELATIONS:
                 refused[TOO_MANY] += 1
             else:
-                found[key] = relation
+                relations_found[key] = relation
                 refused[UNKNOWN_TYPE] += sum(
                     _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
         silent = remarks(answer.skipped, len(messages)) | nothing
-        return RelationsFound(tuple(found.values()), (call,), tuple(refused.elements()), silent)
+        return RelationsFound(tuple(relations_found.values()), (call,), tuple(refused.elements()), silent)
 
 
-def _checked(given: _Relation, messages: int) -> tuple[FoundRelation | None, str]:
+def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, str]:
     """Validate a relation; return it, or the reason for rejecting it."""
     subject, predicate, object = (
-        clean_name(given.subject),
-        " ".join(given.predicate.replace("_", " ").split()).strip(" .,;:"),
-        clean_name(given.object),
+        clean_name(proposed.subject),
+        " ".join(proposed.predicate.replace("_", " ").split()).strip(" .,;:"),
+        clean_name(proposed.object),
     )
     if problem := find_problem(subject, predicate, object):
         return None, problem
     if normal_name(subject) == normal_name(object):
         return None, TO_ITSELF
-    if given.message is not None and not 1 <= given.message <= messages:
+    if proposed.message is not None and not 1 <= proposed.message <= messages:
         return None, NO_MESSAGE
-    source = None if given.message is None else given.message - 1
+    source = None if proposed.message is None else proposed.message - 1
     types = [
-        _type(name, type) or "other" for name, type in ((subject, given.subject_type), (object, given.object_type))
+        _type(name, type) or "other"
+        for name, type in ((subject, proposed.subject_type), (object, proposed.object_type))
     ]
-    return FoundRelation(subject, predicate, object, types[0], types[1], source, given.ended), ""
+    return FoundRelation(subject, predicate, object, types[0], types[1], source, proposed.ended), ""
 
 
-def _type(name: str, given: str) -> str | None:
+def _type(name: str, proposed: str) -> str | None:
     """Return a known entity type, or None."""
     if name == THE_USER:
         return "person"
-    word = re.sub(r"[^a-z]", "", given.lower()) or "other"
+    word = re.sub(r"[^a-z]", "", proposed.lower()) or "other"
     word = _KINDS.get(word, word)
     return word if word in TYPES else None

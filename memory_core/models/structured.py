@@ -72,18 +72,18 @@ def without_thinking(text: str, *, unfinished: bool = False) -> str:
     >>> without_thinking("Hm. Or not?</think>Yes.")
     'Yes.'
     """
-    kept: list[str] = []
+    lines: list[str] = []
     start, begun = 0, -1
     for mark in _THOUGHTS.finditer(text):
         if mark["begin"]:
             begun = mark.start() if begun < 0 else begun
             continue
         if begun < 0:
-            kept.clear()
+            lines.clear()
         else:
-            kept.append(text[start:begun])
+            lines.append(text[start:begun])
         start, begun = mark.end(), -1
-    return "".join(kept) + (text[start:begun] if unfinished and begun >= 0 else text[start:])
+    return "".join(lines) + (text[start:begun] if unfinished and begun >= 0 else text[start:])
 
 
 def _behind_thinking(text: str) -> str:

@@ -60,20 +60,20 @@ class RuleSummariser(RuleBased):
         self, summary: str, messages: Sequence[ChatMessage], *, max_tokens: int, count: Callable[[str], int]
     ) -> Summarised:
         """Return the sentences of `summary` and new statements of users, in chronological order, as far as they fit."""
-        told = list(sentences(summary))
-        known = {same_words(sentence): NothingFound("known") for sentence in told}
+        sentences_before = list(sentences(summary))
+        repeated = {same_words(sentence): NothingFound("known") for sentence in sentences_before}
         nothing: dict[int, NothingFound] = {}
         for index, message in enumerate(messages):
-            before, again = len(told), None
+            before, again = len(sentences_before), None
             for sentence in _user_statements(message):
-                if (key := same_words(sentence)) not in known:
-                    known[key] = NothingFound("repeated")
-                    told.append(sentence)
+                if (key := same_words(sentence)) not in repeated:
+                    repeated[key] = NothingFound("repeated")
+                    sentences_before.append(sentence)
                 else:
-                    again = again or known[key]
-            if len(told) == before:
+                    again = again or repeated[key]
+            if len(sentences_before) == before:
                 nothing[index] = again or why_nothing(message)
-        fitted = fit(" ".join(told), max_tokens, count)
+        fitted = fit(" ".join(sentences_before), max_tokens, count)
         return Summarised(fitted.text, shortened=fitted.shortened, broken=fitted.broken, nothing=nothing)
 
 
@@ -139,10 +139,10 @@ class ModelSummariser(ModelBased):
                 [ChatMessage(role="system", content=task), question], Summary, purpose="summarise"
             )
         except ModelAnswerError:
-            told, calls = self.written(
+            written, calls = self.written(
                 [ChatMessage(role="system", content=task + _PLAIN), question], purpose="summarise"
             )
-            text = without_thinking(told, unfinished=True)
+            text = without_thinking(written, unfinished=True)
             tagged = _TAGGED.search(text)
             return (tagged[1] if tagged else text).strip(), calls
         return answer.summary.strip(), (call,)

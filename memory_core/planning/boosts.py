@@ -100,30 +100,30 @@ def boosts(
     `matches` are the candidates with their match, 0 to 1; `places` the position of each unit in the order in which they
     were said. A unit that is no candidate lends nothing.
     """
-    found = sorted((places[number], number) for number in matches)
+    by_place = sorted((places[number], number) for number in matches)
     lends: dict[int, tuple[int, float]] = {}
     best: dict[int, list[float]] = {}
-    for place, number in found:
+    for place, number in by_place:
         one, match = traits[number], matches[number]
         # A long text is about many things: it lends less.
         lends[place] = one.episode, match * min(1.0, LONG / max(one.tokens, 1))
         best.setdefault(one.episode, []).append(match)
     means = {key: sum(sorted(several)[-BEST_OF_EPISODE:]) / BEST_OF_EPISODE for key, several in best.items()}
     result: dict[int, tuple[float, ...]] = {}
-    for place, number in found:
-        own = traits[number]
+    for place, number in by_place:
+        trait = traits[number]
         lent = 0.0
         for step in _STEPS:
             other = lends.get(place + step)
-            if other is not None and other[0] == own.episode:
+            if other is not None and other[0] == trait.episode:
                 lent += other[1]
-        long = math.log2(own.tokens / LONG) if own.tokens > LONG else 0.0
+        long = math.log2(trait.tokens / LONG) if trait.tokens > LONG else 0.0
         result[number] = (
             weights.neighbours * lent,
-            weights.episode * means[own.episode],
-            weights.speaker * _spoken(own, asked),
-            weights.date * agreement(asked.days, own.time) if asked.days else 0.0,
-            weights.informativeness * own.informativeness,
+            weights.episode * means[trait.episode],
+            weights.speaker * _spoken(trait, asked),
+            weights.date * agreement(asked.days, trait.time) if asked.days else 0.0,
+            weights.informativeness * trait.informativeness,
             -weights.length * long,
         )
     return result
@@ -135,8 +135,8 @@ def informativeness(words: str, stems: Sequence[str]) -> float:
     questions = [sentence for sentence in sentences if sentence.rstrip().endswith(("?", "？"))]
     asking = len(questions) / max(1, len(sentences))
     varied = min(math.log1p(len(set(stems))), TALKATIVE) / TALKATIVE
-    own = 1.0 if _FIRST_PERSON.search(words) else 0.0
-    return 0.55 * varied + 0.27 * own + 0.18 * (1 - asking)
+    first_person = 1.0 if _FIRST_PERSON.search(words) else 0.0
+    return 0.55 * varied + 0.27 * first_person + 0.18 * (1 - asking)
 
 
 def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[int]:

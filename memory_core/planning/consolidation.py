@@ -153,9 +153,9 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Dec
     >>> by_rule("The user lives in Porto", "home", known)
     Decision(act='update', target=7, text='The user lives in Porto', rule='same_slot')
     """
-    found = [(_bearing(text, slot, near), near) for near in candidates]
+    bearings = [(_bearing(text, slot, near), near) for near in candidates]
     for how, (act, rule) in _RULES.items():
-        for bears, near in found:
+        for bears, near in bearings:
             if bears != how:
                 continue
             if near.protected and act != "none":
@@ -203,7 +203,7 @@ def recalled(found: Sequence[str], from_user: Sequence[bool], remembered: Collec
     return tuple(
         index
         for index, (text, users) in enumerate(zip(found, from_user, strict=True))
-        if not users and any(similarity(text, known) >= DUPLICATE for known in remembered)
+        if not users and any(similarity(text, fact) >= DUPLICATE for fact in remembered)
     )
 
 
@@ -233,14 +233,14 @@ def category_among(category: str, text: str, categories: Sequence[str]) -> str:
     """
     if not categories:
         return category
-    own = {name.casefold(): name for name in categories}
-    if category.casefold() in own:
-        return own[category.casefold()]
-    if "procedural" in own and _HOW_TO.search(text):
-        return own["procedural"]
-    if "episodic" in own and _DATED.search(text):
-        return own["episodic"]
-    return own.get("semantic") or own.get("other") or "other"
+    by_folded_name = {name.casefold(): name for name in categories}
+    if category.casefold() in by_folded_name:
+        return by_folded_name[category.casefold()]
+    if "procedural" in by_folded_name and _HOW_TO.search(text):
+        return by_folded_name["procedural"]
+    if "episodic" in by_folded_name and _DATED.search(text):
+        return by_folded_name["episodic"]
+    return by_folded_name.get("semantic") or by_folded_name.get("other") or "other"
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -264,21 +264,21 @@ class _Settling:
 
     def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
-        there = self._as_they_are(compared)
+        present = self._as_they_are(compared)
         if decision is not None and (problem := self._late_problem(decision, new)) is not None:
             self._refused.update([problem] if decision.rule == "model" else ())
             decision = None
         if decision is None:
-            decision = by_rule(new.text, new.slot, there)
+            decision = by_rule(new.text, new.slot, present)
             if decision.target in self._changed and decision.act != "none":
                 decision = Decision("add", rule=decision.rule)
         act, rule, target = decision.act, decision.rule, None if decision.act == "add" else decision.target
         text = decision.text if act == "delete" else None if act == "none" else decision.text or new.text
-        conflicts = tuple(near.id for near in there if near.id != target and self._contradicts(text, new, near))
+        conflicts = tuple(near.id for near in present if near.id != target and self._contradicts(text, new, near))
         if index in self._waiting and act in ("update", "delete") and target is not None:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
         beside = None
-        twin = None if text is None else self._twin(text, new.slot, there, target)
+        twin = None if text is None else self._twin(text, new.slot, present, target)
         if twin is not None and act == "delete":
             text = None
         elif twin is not None:
@@ -312,16 +312,16 @@ class _Settling:
         return None
 
     def _twin(
-        self, text: str, slot: str | None, there: Sequence[Candidate], target: int | None
+        self, text: str, slot: str | None, present: Sequence[Candidate], target: int | None
     ) -> tuple[str, int | None, int | None] | None:
         """Duplicate of a found fact: the rule that matched, and the candidate or found fact it repeats."""
         key = same_words(text)
-        same = next((near for near in there if same_words(near.text) == key), None)
+        same = next((near for near in present if same_words(near.text) == key), None)
         if same is not None or key in self._owners:
             return "same", None if same is None else same.id, self._said.get(key) if same is None else None
         if target is not None:
             return None
-        near = next((near for near in there if _bearing(text, slot, near) == "same"), None)
+        near = next((near for near in present if _bearing(text, slot, near) == "same"), None)
         if near is not None:
             return "same", near.id, None
         for other, added in self._added.items():
@@ -378,9 +378,9 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
     overtaken: dict[int, int] = {}
     for index in indexes:
         bearings = {other: _bearing(found[index].text, found[index].slot, found[other]) for other in stays}
-        said = next((other for other, how in bearings.items() if how in ("same", "less")), None)
-        if said is not None:
-            overtaken[index] = said
+        repeated_by = next((other for other, how in bearings.items() if how in ("same", "less")), None)
+        if repeated_by is not None:
+            overtaken[index] = repeated_by
             continue
         gone = {other for other, how in bearings.items() if how in _RULES}
         overtaken = {earlier: index if by in gone else by for earlier, by in overtaken.items()}

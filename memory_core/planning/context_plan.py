@@ -145,8 +145,8 @@ def plan_context(
     def cut(name: str, after: Part, rule: CutRule) -> None:
         before, over = current[name], total(queue_asked) - token_limit
         current[name], sizes[name] = after, after.tokens
-        kept = {piece.ref for piece in after.pieces}
-        refs = tuple(piece.ref for piece in before.pieces if piece.ref not in kept)
+        remaining = {piece.ref for piece in after.pieces}
+        refs = tuple(piece.ref for piece in before.pieces if piece.ref not in remaining)
         freed = over - (total(queue_asked) - token_limit)
         if refs or freed:
             cuts.append(Cut(name, rule, refs, freed, over))
@@ -158,9 +158,9 @@ def plan_context(
         over = total(queue_asked) - token_limit  # counted again: with its last piece a part's markup goes too
         if over <= 0 or not part.pieces:
             continue
-        own = (truncators or {}).get(part.name)
-        if own is not None:  # before the setting: only the block knows what its content can spare
-            cut(part.name, own(part, over) or replace(part, pieces=()), "own_truncation")
+        truncator = (truncators or {}).get(part.name)
+        if truncator is not None:  # before the setting: only the block knows what its content can spare
+            cut(part.name, truncator(part, over) or replace(part, pieces=()), "own_truncation")
         elif part.truncation == "drop" or not part.cut_order:
             cut(part.name, replace(part, pieces=()), "dropped")
         else:

@@ -23,11 +23,11 @@ def append(label: str, text: str, content: str) -> str:
     Raises:
         ConfigError: there is nothing to add, or nothing new.
     """
-    given = {line.strip(): line.rstrip() for line in reversed(content.splitlines()) if line.strip()}
-    if not given:
+    lines = {line.strip(): line.rstrip() for line in reversed(content.splitlines()) if line.strip()}
+    if not lines:
         raise ConfigError("There is no content to append. Nothing was changed.")
-    known = {line.strip() for line in text.splitlines()}
-    new = [line for words, line in reversed(given.items()) if words not in known]
+    existing = {line.strip() for line in text.splitlines()}
+    new = [line for words, line in reversed(lines.items()) if words not in existing]
     if not new:
         raise ConfigError(f"{label} says that already. Nothing was changed.")
     joint = "" if not text or text.endswith("\n") else "\n"

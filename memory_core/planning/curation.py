@@ -439,11 +439,11 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
     New ones have ids above all others, and dates like the newest.
     """
     plan = settle(change)
-    found = {fact.id: fact for fact in facts if fact.state == "active"}
+    active_facts = {fact.id: fact for fact in facts if fact.state == "active"}
     for after in plan.changed:
         fact = after.before
         tokens = fact.tokens if after.text == fact.text else count_tokens(after.text)
-        found[fact.id] = replace(
+        active_facts[fact.id] = replace(
             fact,
             text=after.text,
             tokens=tokens,
@@ -455,7 +455,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
             metadata=fact.metadata if after.metadata is None else after.metadata,
         )
     everything = [*facts, *(after.before for after in plan.changed)]
-    active = sorted((fact for fact in found.values() if fact.state == "active"), key=lambda fact: fact.id)
+    active = sorted((fact for fact in active_facts.values() if fact.state == "active"), key=lambda fact: fact.id)
     last = max((fact.id for fact in everything), default=0)
     now = max((fact.confirmed_at for fact in everything), default=0.0)
     scope, block = (everything[0].scope, everything[0].block) if everything else ("", "")
@@ -565,7 +565,7 @@ def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
             return text
         if isinstance(value, dict):
             return {name: reworded(item) for name, item in value.items()}
-        return [reworded(each) for each in value] if isinstance(value, list) else value
+        return [reworded(entry) for entry in value] if isinstance(value, list) else value
 
     return {name: reworded(value) for name, value in fact.metadata.items()}
 

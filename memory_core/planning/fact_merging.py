@@ -89,8 +89,8 @@ def key_of(parts: Sequence[str]) -> str:
     ('users/ada/a%2Fb', ('users', 'ada', 'a/b'))
     """
 
-    def escaped(found: re.Match[str]) -> str:
-        code = ord(found[0])
+    def escaped(match: re.Match[str]) -> str:
+        code = ord(match[0])
         return f"%{code:02X}" if code < 256 else f"%u{code:04X}"
 
     return "/".join(_IN_A_PART.sub(escaped, part) for part in parts)
@@ -98,7 +98,7 @@ def key_of(parts: Sequence[str]) -> str:
 
 def parts_of(key: str) -> tuple[str, ...]:
     """Return the parts that `key_of` joined."""
-    return tuple(_ESCAPED.sub(lambda found: chr(int(found[1].lstrip("u"), 16)), part) for part in key.split("/"))
+    return tuple(_ESCAPED.sub(lambda match: chr(int(match[1].lstrip("u"), 16)), part) for part in key.split("/"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,8 +268,8 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
     """
     by_text = {same_words(fact.text): fact.id for fact in known}
     same = [by_text.get(same_words(fact.text)) for fact in shorter]
-    kept = tuple(dict.fromkeys(id for id in same if id is not None))
-    free = {fact.id for fact in known} - set(kept)
+    kept_ids = tuple(dict.fromkeys(id for id in same if id is not None))
+    free = {fact.id for fact in known} - set(kept_ids)
     merged: list[tuple[tuple[int, ...], int]] = []
     new: list[int] = []
     for index, (fact, twin) in enumerate(zip(shorter, same, strict=True)):
@@ -281,7 +281,9 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
         elif twin is None:
             new.append(index)
     vanished = tuple(fact.id for fact in known if fact.id in free)
-    return CondensePlan(kept, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept, merged, max_facts))
+    return CondensePlan(
+        kept_ids, tuple(merged), vanished, tuple(new), _refusal(known, shorter, kept_ids, merged, max_facts)
+    )
 
 
 @lru_cache(maxsize=4_096)
@@ -292,8 +294,8 @@ def _stems(text: str) -> frozenset[str]:
 
 def relevance(text: str, query_stems: frozenset[str]) -> float:
     """Return the share of a fact's stems that the query contains, 0 to 1."""
-    own = _stems(text)
-    return len(own & query_stems) / len(own) if own else 0.0
+    own_stems = _stems(text)
+    return len(own_stems & query_stems) / len(own_stems) if own_stems else 0.0
 
 
 def _refusal(

@@ -74,8 +74,8 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
             _unite(draft, one, other)
             merged = True
         elif (one is None) != (other is None):
-            known, name = (one, names[1]) if one is not None else (other, names[0])
-            draft.add_aliases(known or 0, [name])
+            entity, name = (one, names[1]) if one is not None else (other, names[0])
+            draft.add_aliases(entity or 0, [name])
     return draft.plan() if merged else GraphPlan()
 
 
@@ -90,20 +90,24 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
     refused: Counter[str] = Counter()
     fruitless: list[tuple[int, NothingReason]] = []
     repeated = 0
-    for index, each in enumerate(found):
-        subject, predicate, object = clean_name(each.subject), clean_predicate(each.predicate), clean_name(each.object)
+    for index, relation in enumerate(found):
+        subject, predicate, object = (
+            clean_name(relation.subject),
+            clean_predicate(relation.predicate),
+            clean_name(relation.object),
+        )
         problem = _problem(draft, subject, predicate, object)
         if problem:
             refused[problem] += 1
             fruitless.append((index, "suppressed" if problem == REMOVED else "refused"))
         elif predicate == SAME_AS:
-            _same(draft, subject, object, each)
+            _same(draft, subject, object, relation)
         else:
             ends = (
-                draft.entity(subject, type=each.subject_type, origin="extracted"),
-                draft.entity(object, type=each.object_type, origin="extracted"),
+                draft.entity(subject, type=relation.subject_type, origin="extracted"),
+                draft.entity(object, type=relation.object_type, origin="extracted"),
             )
-            repeated += not _take(draft, ends[0], predicate, ends[1], each.sources, ended=each.ended)
+            repeated += not _take(draft, ends[0], predicate, ends[1], relation.sources, ended=relation.ended)
     return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated, fruitless=tuple(fruitless))
 
 
@@ -122,7 +126,7 @@ def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphP
         elif one is not None and one is other:
             reasons[index] = Reason("known")
         joined.add(pair)
-    return [Outcome(tuple(seq for _, seq in each.sources), reasons.get(index)) for index, each in enumerate(found)]
+    return [Outcome(tuple(seq for _, seq in named.sources), reasons.get(index)) for index, named in enumerate(found)]
 
 
 def find_problem(subject: str, predicate: str, object: str) -> str | None:
@@ -148,23 +152,23 @@ def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | N
     return None
 
 
-def _take(draft: Draft, subject: int, predicate: str, object: int, said: tuple[Source, ...], *, ended: bool) -> bool:
+def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tuple[Source, ...], *, ended: bool) -> bool:
     """Work one found relation in; was it new?"""
     holding = draft.same(subject, predicate, object, "active")
     if not ended:
         if holding is not None:
-            draft.confirm(holding, said)
+            draft.confirm(holding, sources)
             return False
-        draft.add_relation(subject, predicate, object, sources=said)
+        draft.add_relation(subject, predicate, object, sources=sources)
         return True
     if holding is not None:
         draft.change_relation(holding, state="ended", ended_turn=None, ended_by=None)
         return True
     past = draft.same(subject, predicate, object, "ended")
     if past is not None:
-        draft.confirm(past, said)
+        draft.confirm(past, sources)
         return False
-    draft.add_relation(subject, predicate, object, sources=said, state="ended")
+    draft.add_relation(subject, predicate, object, sources=sources, state="ended")
     return True
 
 
@@ -223,10 +227,10 @@ def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[
         else:
             repeated += not _write(draft, new, contradicts=False)
     for name, others in aliases.items():
-        known = draft.find(name)
-        if known is not None:
+        existing = draft.find(name)
+        if existing is not None:
             free = [alias for alias in map(clean_name, others) if normal_name(alias) and draft.find(alias) is None]
-            draft.add_aliases(known, [alias for alias in free if len(alias) <= LONGEST])
+            draft.add_aliases(existing, [alias for alias in free if len(alias) <= LONGEST])
     return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
 
 
@@ -340,12 +344,12 @@ def rename(
         raise MessageError(f'There is no kind "{type}" of entity. Choose one of {", ".join(TYPES)}.')
     chosen = now.name if name is None else _named(name)
     others = [now.name, *now.aliases] if aliases is None else [_named(alias) for alias in aliases]
-    kept = other_names(chosen, others)
-    for each in (chosen, *kept):
-        holder = draft.find(each)
+    names_kept = other_names(chosen, others)
+    for merged in (chosen, *names_kept):
+        holder = draft.find(merged)
         if holder not in (None, now.id):
-            raise MessageError(f'Another entity is called "{each}" already. Merge the two instead?')
-    values: dict[str, Any] = {"name": chosen, "aliases": kept, "type": type or now.type}
+            raise MessageError(f'Another entity is called "{merged}" already. Merge the two instead?')
+    values: dict[str, Any] = {"name": chosen, "aliases": names_kept, "type": type or now.type}
     if all(getattr(now, field) == value for field, value in values.items()):
         raise MessageError("The entity is called so already.")
     draft.change_entity(now.id, **values)

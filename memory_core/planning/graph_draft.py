@@ -84,7 +84,7 @@ class GraphPlan:
             relations[id] = replace(known_relation, sources=united(known_relation.sources, sources), confirmed_at=inf)
         for new in self.added_relations:
             relations[relation_ids[new.id]] = settled(new, id=relation_ids[new.id], confirmed_at=inf)
-        gone, gone_relations = ({one.id for one in each} for each in (self.removed_entities, self.removed_relations))
+        gone, gone_relations = ({one.id for one in rows} for rows in (self.removed_entities, self.removed_relations))
         return Graph(
             {id: one for id, one in {**graph.entities, **entities}.items() if id not in gone},
             {id: one for id, one in {**graph.relations, **relations}.items() if id not in gone_relations},
@@ -295,10 +295,10 @@ class Draft:
             if entity.state == "retired":
                 self._removed.add(name)
             elif entity.state == "active":
-                known = self._names.get(name)
-                free = known is None or self.entities[known].state != "active"
+                existing = self._names.get(name)
+                free = existing is None or self.entities[existing].state != "active"
                 # A name goes before an alias.
-                if free or (place == 0 and name != normal_name(self.entities[known or 0].name)):
+                if free or (place == 0 and name != normal_name(self.entities[existing or 0].name)):
                     self._names[name] = entity.id
 
     def _note_key(self, relation: Relation) -> None:
@@ -327,9 +327,9 @@ def _all_names(entity: Entity) -> list[str]:
 
 def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
     """Return the names without that one and without repetition."""
-    found = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
-    found.pop(normal_name(name), None)
-    return tuple(reversed(found.values()))
+    by_normal_name = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
+    by_normal_name.pop(normal_name(name), None)
+    return tuple(reversed(by_normal_name.values()))
 
 
 def known_type(type: str) -> str:

@@ -134,15 +134,15 @@ class Graph:
 
     def describe_path(self, path: Path) -> str:
         """Return a path in words: `Alice → manages → Project Alpha`; against the direction `Rui ← brother ← Ana`."""
-        said = [self.name(path.start)]
+        parts = [self.name(path.start)]
         for step in path.steps:
             relation = self.relations.get(step.relation)
             if relation is None:
                 raise NotFoundError("A relation of this path does not exist any more. Look for the path again.")
             arrow = "→" if step.forward else "←"
-            said.append(f"{arrow} {relation.predicate} {arrow}")
-            said.append(self.name(relation.object if step.forward else relation.subject))
-        return " ".join(said)
+            parts.append(f"{arrow} {relation.predicate} {arrow}")
+            parts.append(self.name(relation.object if step.forward else relation.subject))
+        return " ".join(parts)
 
     def active(self) -> Iterator[Relation]:
         """Return the relations that hold, oldest first."""
@@ -164,23 +164,23 @@ class Names:
 
         "I", "me" and "my" mean the user, unless it is not the user's text.
         """
-        said = [_bare(word) for word in words(text)]
-        found: list[int] = []
+        asked = [_bare(word) for word in words(text)]
+        ids: list[int] = []
         place = 0
-        while place < len(said):
-            id, length = self._longest_at(said, place)
-            if id is None and first_person and said[place] in _FIRST_PERSON:
+        while place < len(asked):
+            id, length = self._longest_at(asked, place)
+            if id is None and first_person and asked[place] in _FIRST_PERSON:
                 me = self._by_name.get(normal_name(THE_USER))
                 id = me.id if me is not None else None
             if id is not None:
-                found.append(id)
+                ids.append(id)
             place += length
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(ids))
 
-    def _longest_at(self, said: list[str], place: int) -> tuple[int | None, int]:
+    def _longest_at(self, asked: list[str], place: int) -> tuple[int | None, int]:
         for length in self._lengths:
-            id = self._by_words.get(tuple(said[place : place + length]))
-            if id is not None and place + length <= len(said):
+            id = self._by_words.get(tuple(asked[place : place + length]))
+            if id is not None and place + length <= len(asked):
                 return id, length
         return None, 1
 
@@ -240,16 +240,16 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
         ends = {_other_end(entity, relation) for entity in border for relation in edges.get(entity, ())}
         border = [entity for entity in ends if away.setdefault(entity, distance) == distance]
 
-    def walks(entity: int, left: int, visited: frozenset[int]) -> Iterator[tuple[Step, ...]]:
-        if not left:
+    def walks(entity: int, steps_left: int, visited: frozenset[int]) -> Iterator[tuple[Step, ...]]:
+        if not steps_left:
             yield ()
             return
         for relation in edges.get(entity, ()):
             other = _other_end(entity, relation)
-            in_time = other == end if left == 1 else other != end and away.get(other, left) < left
+            in_time = other == end if steps_left == 1 else other != end and away.get(other, steps_left) < steps_left
             if in_time and other not in visited:
                 step = Step(relation.id, forward=relation.subject == entity)
-                yield from ((step, *rest) for rest in walks(other, left - 1, visited | {other}))
+                yield from ((step, *rest) for rest in walks(other, steps_left - 1, visited | {other}))
 
     paths: list[Path] = []
     for length in range(away.get(start, hops + 1) or hops + 1, hops + 1):

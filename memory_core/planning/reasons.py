@@ -34,7 +34,7 @@ class Outcome:
 
 
 def plan_reasons(
-    messages: Iterable[int], outcomes: Sequence[Outcome], given: Mapping[int, Reason], otherwise: Reason
+    messages: Iterable[int], outcomes: Sequence[Outcome], recorded: Mapping[int, Reason], otherwise: Reason
 ) -> dict[int, Reason]:
     """Return the reason for each message without effect, by its number.
 
@@ -45,14 +45,14 @@ def plan_reasons(
     {2: Reason(code='no_rule', fact=None, said='')}
     """
     fruitful = {seq for outcome in outcomes if outcome.reason is None for seq in outcome.sources}
-    own: dict[int, Reason] = {}
+    by_message: dict[int, Reason] = {}
     somewhere: dict[int, Reason] = {}
     for outcome in outcomes:
         if outcome.reason is not None:
-            into = own if len(outcome.sources) == 1 else somewhere
+            into = by_message if len(outcome.sources) == 1 else somewhere
             for seq in outcome.sources:
                 into.setdefault(seq, outcome.reason)
-    by_rank = (own, given, somewhere)
+    by_rank = (by_message, recorded, somewhere)
     return {
         seq: next((reasons[seq] for reasons in by_rank if seq in reasons), otherwise)
         for seq in messages

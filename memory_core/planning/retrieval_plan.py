@@ -102,26 +102,30 @@ def plan_retrieval(
     """
     _check(top_k, threshold, vector_weight, keyword_weight)
     merged = {found_signals.number: found_signals for found_signals in _merged(signals)}
-    matches = {number: _match(found, vector_weight, keyword_weight) for number, found in merged.items()}
+    matches = {number: _match(signals_of, vector_weight, keyword_weight) for number, signals_of in merged.items()}
     added = boosts(matches) if boosts is not None else {}
     scores = {number: match + sum(added.get(number, ())) for number, match in matches.items()}
-    scored = sorted(((scores[number], found) for number, found in merged.items()), key=lambda p: (-p[0], p[1].number))
+    scored = sorted(
+        ((scores[number], signals_of) for number, signals_of in merged.items()), key=lambda p: (-p[0], p[1].number)
+    )
     queued = frozenset(in_queue)
     candidates: list[Candidate] = []
     granted = 0
-    for score, found in scored:
+    for score, signals_of in scored:
         outcome: GateOutcome
         if threshold is not None and score < threshold:
             outcome = "below_threshold"
-        elif found.number in queued:
+        elif signals_of.number in queued:
             outcome = "in_queue"
         elif top_k is not None and granted >= top_k:
             outcome = "beyond_top_k"
         else:
             outcome = "granted"
             granted += 1
-        own = added.get(found.number, ())
-        candidates.append(Candidate(found.number, found.vector, found.keyword, score, outcome, own))
+        boosts_of = added.get(signals_of.number, ())
+        candidates.append(
+            Candidate(signals_of.number, signals_of.vector, signals_of.keyword, score, outcome, boosts_of)
+        )
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 
 
@@ -196,12 +200,14 @@ def _check(top_k: int | None, threshold: float | None, vector_weight: float, key
 def _merged(signals: Sequence[Signals]) -> list[Signals]:
     """Merge into one `Signals` for each number, with its best value of each kind."""
     best: dict[int, Signals] = {}
-    for found in signals:
-        known = best.get(found.number)
-        best[found.number] = (
-            found
-            if known is None
-            else Signals(found.number, _larger(known.vector, found.vector), _larger(known.keyword, found.keyword))
+    for signal in signals:
+        previous = best.get(signal.number)
+        best[signal.number] = (
+            signal
+            if previous is None
+            else Signals(
+                signal.number, _larger(previous.vector, signal.vector), _larger(previous.keyword, signal.keyword)
+            )
         )
     return list(best.values())
 
@@ -220,5 +226,5 @@ def match(vector: Signal, keyword: Signal, vector_weight: float, keyword_weight:
     return share * vector + (1 - share) * keyword
 
 
-def _match(found: Signals, vector_weight: float, keyword_weight: float) -> float:
-    return match(max(found.vector or 0.0, 0.0), max(found.keyword or 0.0, 0.0), vector_weight, keyword_weight)
+def _match(signal: Signals, vector_weight: float, keyword_weight: float) -> float:
+    return match(max(signal.vector or 0.0, 0.0), max(signal.keyword or 0.0, 0.0), vector_weight, keyword_weight)

@@ -81,8 +81,8 @@ def losses(before: str, after: str) -> tuple[str, ...]:
     >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
     ('Sousa', '14 March')
     """
-    marks, kept = _marks(before), _content_keys(after)
-    gone = [mark for mark in marks if mark.key not in kept]
+    marks, keys_after = _marks(before), _content_keys(after)
+    gone = [mark for mark in marks if mark.key not in keys_after]
     shown: list[tuple[int, int]] = []
     for mark in gone:
         if shown and mark.start <= shown[-1][1]:  # a number inside of a date that is named already
@@ -244,11 +244,11 @@ def _marks(text: str) -> list[_Mark]:
     dates = _dates(tokens, text)
     in_date = {place for first, last, _ in dates for place in (first, last)}
     lower = {token.key for token in tokens if token.text[0].islower()}
-    found = [_Mark(key, tokens[first].start, tokens[last].end, date=True) for first, last, key in dates]
+    marks = [_Mark(key, tokens[first].start, tokens[last].end, date=True) for first, last, key in dates]
     for place, token in enumerate(tokens):
         if place not in in_date and (token.number or (token.key not in lower and _is_name(tokens, place, text))):
-            found.append(_Mark((token.key,), token.start, token.end))
-    return sorted(found, key=lambda mark: mark.start)
+            marks.append(_Mark((token.key,), token.start, token.end))
+    return sorted(marks, key=lambda mark: mark.start)
 
 
 def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
@@ -272,8 +272,8 @@ def _content_keys(text: str) -> set[tuple[str, ...]]:
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the dates of a text: places of their first and last word, and the day with the month."""
     result: list[tuple[int, int, tuple[str, ...]]] = []
-    said = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
-    for (first, one), (last, two) in pairwise(said):
+    words_counted = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
+    for (first, one), (last, two) in pairwise(words_counted):
         day, month = (one, two.month) if one.number else (two, one.month)
         together = _BETWEEN.fullmatch(text[one.end : two.start])
         if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):

@@ -84,9 +84,9 @@ class ParsedQuestion:
 def parse_message(message: ChatMessage) -> ParsedMessage:
     """Speaker, time and words of a message."""
     text = message_text(message)
-    given = message.additional_kwargs
-    speaker = _name(given.get("name")) if message.role in (MessageRole.USER, MessageRole.ASSISTANT) else None
-    when = _written(given.get("time"))
+    fields = message.additional_kwargs
+    speaker = _name(fields.get("name")) if message.role in (MessageRole.USER, MessageRole.ASSISTANT) else None
+    when = _written(fields.get("time"))
     if when is not None and ":" in when and read_time(when) is None:
         when = None
     words = text
@@ -104,9 +104,9 @@ def parse_message(message: ChatMessage) -> ParsedMessage:
     return ParsedMessage(speaker, when, None if when is None else read_time(when), words)
 
 
-def speaker_of(told: ParsedMessage, role: MessageRole) -> str:
+def speaker_of(message: ParsedMessage, role: MessageRole) -> str:
     """Whom a message counts as said by: the name, folded, or the role."""
-    return told.speaker.lower() if told.speaker else str(role)
+    return message.speaker.lower() if message.speaker else str(role)
 
 
 def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
@@ -114,11 +114,11 @@ def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
 
     A name counts by its first word too, `Ana` for `Ana Lopes`. A question that names two speakers is about neither.
     """
-    named = {name: found for name in sorted(speakers) if (found := _mentions(name, question))}
-    whole = {name for name, found in named.items() if name in found}
+    named = {name: position for name in sorted(speakers) if (position := _mentions(name, question))}
+    whole = {name for name, position in named.items() if name in position}
     if whole:  # "Ana Lopes" is meant, not every other Ana; nor "Ana", where both are known
         longest = {name for name in whole if not any(name != other and name in other for other in whole)}
-        named = {name: found for name, found in named.items() if name in longest}
+        named = {name: position for name, position in named.items() if name in longest}
     words = question
     for places in named.values():
         for form in places:
@@ -130,11 +130,11 @@ def parse_question(question: str, speakers: Collection[str]) -> ParsedQuestion:
     return ParsedQuestion(words if any(map(str.isalnum, words)) else question, speaker, _days(words))
 
 
-def date_line(told: ParsedMessage) -> str:
+def date_line(message: ParsedMessage) -> str:
     """Format the day of a message for a prompt: `8 May 2023`; as written if it is no date."""
-    if told.time is None:
-        return " ".join((told.when or "").split())
-    day = datetime.fromtimestamp(told.time, UTC)
+    if message.time is None:
+        return " ".join((message.when or "").split())
+    day = datetime.fromtimestamp(message.time, UTC)
     return f"{day.day} {MONTHS[day.month - 1]} {day.year}"
 
 
@@ -170,14 +170,14 @@ def read_time(written: str) -> float | None:
         # Missing fields come from the default: only fields on which two parses agree were written.
         dotted = _DOTTED.search(written) is not None  # so written where the day comes first
         read = partial(parser.parse, written, dayfirst=dotted, ignoretz=True)
-        found, again = (read(default=default) for default in _DEFAULTS)
-        return found.replace(tzinfo=UTC).timestamp() if found.date() == again.date() else None
+        first, again = (read(default=default) for default in _DEFAULTS)
+        return first.replace(tzinfo=UTC).timestamp() if first.date() == again.date() else None
     except (ValueError, OverflowError):
         return None
 
 
 def _days(question: str) -> tuple[Day, ...]:
-    found = [
+    dates = [
         Day(int(m["month"]), int(m["day"]) if m["day"] else None, int(m["year"])) for m in _ISO_DATE.finditer(question)
     ]
     for match in _ASKED_DATE.finditer(question):
@@ -185,8 +185,8 @@ def _days(question: str) -> tuple[Day, ...]:
         day = match["before"] or match["after"]
         if match["month"] in ("May", "March") and not (day or match["year"]) and match.start() == 0:
             continue  # "May I ..." and "March on!" are no dates
-        found.append(Day(month, int(day) if day else None, int(match["year"]) if match["year"] else None))
-    return tuple(day for day in found if 1 <= day.month <= 12)
+        dates.append(Day(month, int(day) if day else None, int(match["year"]) if match["year"] else None))
+    return tuple(day for day in dates if 1 <= day.month <= 12)
 
 
 def _mentions(name: str, question: str) -> list[str]:
@@ -200,16 +200,16 @@ def _mentions(name: str, question: str) -> list[str]:
     ]
 
 
-def _name(given: Any) -> str | None:
+def _name(value: Any) -> str | None:
     """Return a speaker's name on one line; a role is no name, nor is what could pose as the beginning of a line."""
-    name = " ".join(given.split()) if isinstance(given, str) else ""
+    name = " ".join(value.split()) if isinstance(value, str) else ""
     if not name or len(name) > LONGEST_NAME or ":" in name or name.lower() in set(MessageRole):
         return None
     return name
 
 
-def _written(given: Any) -> str | None:
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
+def _written(value: Any) -> str | None:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    written = " ".join(str(given).split())
+    written = " ".join(str(value).split())
     return written if 0 < len(written) <= _LONGEST_TIME else None

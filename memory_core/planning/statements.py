@@ -175,19 +175,19 @@ def _phrase(text: str) -> tuple[list[str], list[str]]:
 def _statement(text: str) -> _Statement:
     ended = bool(_ENDED.search(text))
     denied = ended or bool(_DENIED.search(text))
-    told, *rest = _CONTRAST.split(text) if denied else [text]
-    kept: list[str] = []
+    first_part, *rest = _CONTRAST.split(text) if denied else [text]
+    words_kept: list[str] = []
     matter: list[str] = []
     content: set[str] = set()
     disliked = False
-    listed = words(told)
+    listed = words(first_part)
     for place, word in enumerate(listed):
         if word in _TURNING or word.endswith("n't") or (word == "to" and place and listed[place - 1] == "used"):
             continue
         stem = word if word in STOP_WORDS or "'" in word else (stems(word, stop=False) or [word])[0]
         disliked = disliked or stem in _DISLIKING
         stem = "like" if stem in _DISLIKING else _SAME_VERBS.get(stem, stem)
-        kept.append(word)
+        words_kept.append(word)
         matter.append(stem)
         if stem in _PERSONS or stem not in STOP_WORDS:
             content.add(stem)
@@ -195,7 +195,7 @@ def _statement(text: str) -> _Statement:
         holds=denied == disliked,
         ended=ended,
         goes_on=any(stems(part) for part in rest),
-        words=tuple(kept),
+        words=tuple(words_kept),
         matter=tuple(matter),
         content=frozenset(content),
     )

@@ -202,15 +202,15 @@ def search(
         listed = _ranked(reading, nodes, (), _unasked(nodes))
         counts = _counts(listed)
         return Search(name, query, used, None, listed, counts, len(nodes), 0, None, reading.services.index.name)
-    found, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
+    ranked, unknown = _rank_turns(found_in, reading, recall, _asked_units(context, name))
     nodes = _of_this_session(session, recall.nodes)
     return Search(
         block=name,
         query=query,
         settings=used,
         weights=recall.weights,
-        found=found,
-        counts=_counts(found),
+        found=ranked,
+        counts=_counts(ranked),
         stored=len(nodes),
         proposed=recall.proposed,
         embedder=recall.embedder,
@@ -262,12 +262,12 @@ def _asked_units(context: Context | None, name: str) -> dict[int, CandidateOutco
 
 
 def _outcomes(cut: Iterable[str], granted: Iterable[str]) -> dict[int, CandidateOutcome]:
-    found: dict[int, CandidateOutcome] = dict.fromkeys(numbers(cut, "unit"), "cut")
-    return found | dict.fromkeys(numbers(granted, "unit"), "granted")
+    outcomes: dict[int, CandidateOutcome] = dict.fromkeys(numbers(cut, "unit"), "cut")
+    return outcomes | dict.fromkeys(numbers(granted, "unit"), "granted")
 
 
-def _counts(found: Ranked) -> dict[CandidateOutcome, int]:
-    return {**dict.fromkeys(get_args(CandidateOutcome), 0), **found.counts}
+def _counts(ranked: Ranked) -> dict[CandidateOutcome, int]:
+    return {**dict.fromkeys(get_args(CandidateOutcome), 0), **ranked.counts}
 
 
 def _unasked(nodes: Mapping[int, Node]) -> Scores:
@@ -285,23 +285,25 @@ def _rank_turns(
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
     if recall.query is not None and by_meaning:
-        known, cosines = reading.services.exact.scores(block.source(reading), recall.query)
-        there = np.isin(known, numbers)
-        vectors[np.searchsorted(numbers, known[there])] = cosines[there]
+        unit_numbers, cosines = reading.services.exact.scores(block.source(reading), recall.query)
+        ranked_here = np.isin(unit_numbers, numbers)
+        vectors[np.searchsorted(numbers, unit_numbers[ranked_here])] = cosines[ranked_here]
     keywords = np.full(len(numbers), np.nan)
     if recall.weights[1] > 0:
         keywords = np.array([recall.keyword.get(number, 0.0) for number in numbers.tolist()])
     scores = match(np.maximum(np.nan_to_num(vectors), 0), np.maximum(np.nan_to_num(keywords), 0), *recall.weights)
     candidates = []
-    for each in recall.plan.candidates:
-        if each.number not in nodes:
+    for scored in recall.plan.candidates:
+        if scored.number not in nodes:
             continue
-        outcome: CandidateOutcome = each.outcome
+        outcome: CandidateOutcome = scored.outcome
         if outcome == "granted":
             # A turn missing from the second search was deleted in between: it is in no prompt.
-            outcome = "no_prompt" if asked is None else asked.get(each.number, "no_prompt")
-        own = each.vector, each.keyword, each.score
-        candidates.append(RankedTurn(each.number, 0, 0, "", nodes[each.number].tokens, *own, outcome, each.boosts))
+            outcome = "no_prompt" if asked is None else asked.get(scored.number, "no_prompt")
+        scores_of = scored.vector, scored.keyword, scored.score
+        candidates.append(
+            RankedTurn(scored.number, 0, 0, "", nodes[scored.number].tokens, *scores_of, outcome, scored.boosts)
+        )
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -315,8 +317,8 @@ def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, N
 
 def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, name: str) -> tuple[Elsewhere, ...]:
     """Return the best results from other sessions of the user; none of these can be opened from here."""
-    candidates = [each for each in recall.plan.candidates if recall.elsewhere(each.number)][:MAX_ELSEWHERE]
-    texts = _texts(reading, [recall.nodes[each.number] for each in candidates])
+    candidates = [outsider for outsider in recall.plan.candidates if recall.elsewhere(outsider.number)][:MAX_ELSEWHERE]
+    texts = _texts(reading, [recall.nodes[outsider.number] for outsider in candidates])
     plan = context.plan if context is not None else None
     cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
     parts = [part for part in plan.granted if part.name == name] if plan is not None else []
@@ -336,8 +338,8 @@ def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, na
 
 def _text_outcomes(cut: Iterable[Ref], granted: Iterable[Ref]) -> dict[str, CandidateOutcome]:
     """Return the outcome of each text of another session that the block asked for, by its hash."""
-    found: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
-    return found | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
+    outcomes: dict[str, CandidateOutcome] = {ref.hash: "cut" for ref in cut if ref.kind == "content"}
+    return outcomes | {ref.hash: "granted" for ref in granted if ref.kind == "content"}
 
 
 def read_ahead(session: Session) -> None:
@@ -361,8 +363,8 @@ def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequenc
         with reading.database.read() as connection:
             seqs = messages_that_hold(connection, reading.session_id, words)
         near = [node for node in nodes.values() if any(seq in seqs for seq in expand(node.seqs))]
-        found = _texts(reading, near)
-        return [number for number, (_, text) in found.items() if all(word in text.casefold() for word in words)]
+        texts = _texts(reading, near)
+        return [number for number, (_, text) in texts.items() if all(word in text.casefold() for word in words)]
 
     return Ranked(candidates, rest, tokens=lambda number: nodes[number].tokens, texts=texts, holding=holding)
 
@@ -425,7 +427,9 @@ class _Map:
                     places = thin(range(len(rows)), MAX_DRAWN)
                     self._projection = fit(rows[places])
                     points = self._projection.points(rows).tolist()
-                    self._points = {each.number: (x, y) for each, (x, y) in zip(stored, points, strict=True)}
+                    self._points = {
+                        stored_turn.number: (x, y) for stored_turn, (x, y) in zip(stored, points, strict=True)
+                    }
                 self._revision = revision
             return self._projection, self._points
 
@@ -458,8 +462,8 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         searches = [(one.event, built) for one, built in pairs if isinstance(one.event, Retrieved)]
         if not searches:
             return []
-        said = {key for event, _ in searches for key, _ in event.elsewhere}
-        queries = read_texts(connection, scope, {event.query for event, _ in searches} | said)
+        hashes = {key for event, _ in searches for key, _ in event.elsewhere}
+        queries = read_texts(connection, scope, {event.query for event, _ in searches} | hashes)
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
         texts = texts_of(connection, session.id, session.services, nodes.values())
     return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
@@ -492,7 +496,7 @@ def _recorded(
 ) -> Search:
     outcomes: dict[int, CandidateOutcome] = {}
     if built is not None:
-        cut = [ref for each in built.cuts if each["part"] == event.block for ref in each["refs"]]
+        cut = [ref for cut_made in built.cuts if cut_made["part"] == event.block for ref in cut_made["refs"]]
         outcomes = _outcomes(cut, [ref for part in built.parts if part["name"] == event.block for ref in part["refs"]])
     turns = []
     for rank, (number, vector, keyword, score, recorded) in enumerate(event.candidates, start=1):
@@ -539,18 +543,18 @@ def _recorded_elsewhere(
     event: Retrieved, built: ContextBuilt | None, words_of_hash: Mapping[str, str]
 ) -> tuple[Elsewhere, ...]:
     cuts, parts = (built.cuts, built.parts) if built is not None else ((), ())
-    cut = [ref for each in cuts if each["part"] == event.block for ref in spread(each["refs"])]
+    cut = [ref for cut_made in cuts if cut_made["part"] == event.block for ref in spread(cut_made["refs"])]
     granted = [ref for part in parts if part["name"] == event.block for ref in spread(part["refs"])]
     asked = _text_outcomes(cut, granted)
-    found = []
+    results = []
     for key, score in event.elsewhere:
         stored = words_of_hash.get(key)
         outcome = asked.get(key, "no_prompt")
         origin = origin_of(stored) if stored is not None else None
         words = stored_item(Ref.of("content", key), stored, str).words if stored is not None else ""
         session_id, turn = origin or ("", 0)
-        found.append(Elsewhere(session_id, turn, words, score, outcome))
-    return tuple(found)
+        results.append(Elsewhere(session_id, turn, words, score, outcome))
+    return tuple(results)
 
 
 # -- forgetting ----------------------------------------------------------------------------------------
@@ -569,5 +573,5 @@ def compared(before: Search, after: Search) -> tuple[tuple[RankedTurn, RankedTur
     """Return stored turns whose outcome differs, best first, as pairs (before, after)."""
     either = {one.number for search in (before, after) for one in search.found.candidates}
     was = {turn.number: turn for turn in before.found.some(either)}
-    pairs = ((was[found.number], found) for found in after.found.some(either) if found.number in was)
+    pairs = ((was[later.number], later) for later in after.found.some(either) if later.number in was)
     return tuple((one, other) for one, other in pairs if one.outcome != other.outcome)

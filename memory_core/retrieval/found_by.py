@@ -33,7 +33,7 @@ class FoundBy:
 
 def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[FoundBy, ...]:
     """Return a block's searches in these records that had a stored turn among their candidates, newest first."""
-    found: list[FoundBy] = []
+    questions: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
     searches = Counter(r.turn for r in records if (search := search_of(r)) is not None and search.block == block)
     for record in reversed(records):
@@ -44,8 +44,8 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
             searches[record.turn] -= 1
             prompt = built[1] if built is not None and built[0] == record.turn else None
             found_here = _found_by(record.turn, searches[record.turn], search, prompt, number)
-            found += [found_here] if found_here is not None else []
-    return tuple(found)
+            questions += [found_here] if found_here is not None else []
+    return tuple(questions)
 
 
 def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | None, number: int) -> FoundBy | None:

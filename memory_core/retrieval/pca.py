@@ -53,7 +53,7 @@ def fit(rows: Rows) -> Projection:
     values, vectors = np.linalg.eigh(centred @ centred.T if wide else centred.T @ centred)
     total = float(values.sum())
     axes = np.zeros((2, exact.shape[1]))
-    kept = 0.0
+    variance = 0.0
     for place in range(min(2, len(values))):
         value, vector = float(values[-1 - place]), vectors[:, -1 - place]
         if value <= 1e-9 * total or total <= 0:
@@ -61,8 +61,8 @@ def fit(rows: Rows) -> Projection:
         axis = centred.T @ vector if wide else vector
         axis = axis / np.linalg.norm(axis)
         axes[place] = axis * np.sign(axis[np.argmax(np.abs(axis))])
-        kept += value
-    return Projection(centre, axes, kept / total if total > 0 else 1.0)
+        variance += value
+    return Projection(centre, axes, variance / total if total > 0 else 1.0)
 
 
 def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> list[int]:
@@ -79,9 +79,9 @@ def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> li
     if len(numbers) <= most:
         return list(numbers)
     wanted = set(keep)
-    kept = [number for number in numbers if number in wanted][:most]
+    drawn = [number for number in numbers if number in wanted][:most]
     rest = [number for number in numbers if number not in wanted]
-    room = most - len(kept)
+    room = most - len(drawn)
     evenly = [rest[place * len(rest) // room] for place in range(room)]
-    chosen = {*kept, *evenly}
+    chosen = {*drawn, *evenly}
     return [number for number in numbers if number in chosen]

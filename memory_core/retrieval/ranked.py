@@ -83,7 +83,7 @@ class Ranked(Sequence[RankedTurn]):
 
     def __init__(
         self,
-        found: Sequence[RankedTurn],
+        turns: Sequence[RankedTurn],
         rest: Scores | None = None,
         *,
         tokens: Callable[[int], int] = lambda number: 0,
@@ -91,15 +91,15 @@ class Ranked(Sequence[RankedTurn]):
         holding: Holding | None = None,
     ) -> None:
         """With `texts`, turns, words and ranks are filled in on access; without, `found` is kept unchanged."""
-        self._found = {one.number: one for one in found}
+        self._found = {one.number: one for one in turns}
         self._rest, self._tokens, self._texts, self._holding = rest, tokens, texts, holding
-        numbers = np.array([one.number for one in found], dtype=np.int64)
-        scores = np.array([one.score for one in found], dtype=np.float64)
+        numbers = np.array([one.number for one in turns], dtype=np.int64)
+        scores = np.array([one.score for one in turns], dtype=np.float64)
         if rest is not None:
             numbers, scores = np.append(numbers, rest.numbers), np.append(scores, rest.score)
         order = np.arange(len(numbers)) if texts is None else np.lexsort((numbers, -scores))
         self._numbers = numbers[order]
-        self._rows = order - len(found)
+        self._rows = order - len(turns)
         """Row in `rest` of each turn; negative for those in `found`."""
         self._places = np.arange(len(numbers))
 

@@ -42,16 +42,16 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     nodes = found_in.stored(reading).nodes
     # A delivery may have stored some of these messages in between.
     own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
-    known = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
-    units = searchable([message for message in heard if message.seq not in known], found_in.unit)
+    stored_seqs = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
+    units = searchable([message for message in heard if message.seq not in stored_seqs], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:
         return ()
     scores = {candidate.number: candidate.score for candidate in recall.plan.candidates}
     granted = [recall.nodes[number] for number in recall.plan.granted]
     with session.database.read() as connection:
-        found = messages_of(connection, session.id, session.services.messages, granted)
-    turns = [RecalledTurn(tuple(found.get(number, ())), scores[number]) for number in recall.plan.granted]
+        messages = messages_of(connection, session.id, session.services.messages, granted)
+    turns = [RecalledTurn(tuple(messages.get(number, ())), scores[number]) for number in recall.plan.granted]
     return tuple(turn for turn in turns if turn.messages)
 
 
@@ -82,8 +82,8 @@ def _not_stored_yet(session: Session, connection: Connection, name: str) -> list
     """Return the messages in the queue, and messages that left it and are still due to the block."""
     cache = session.services.messages
     queued = [row.sized.seq for row in session.queue(connection) if not row.pinned]
-    found = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}
+    messages = {message.seq: message for message in read_messages(connection, session.id, cache, seqs=queued)}
     for delivery in read_deliveries(connection, session.id, states=NOT_STORED):
         if delivery.block == name:
-            found |= {message.seq: message for message in delivered_messages(connection, delivery, cache)}
-    return [found[seq] for seq in sorted(found)]
+            messages |= {message.seq: message for message in delivered_messages(connection, delivery, cache)}
+    return [messages[seq] for seq in sorted(messages)]

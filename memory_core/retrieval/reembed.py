@@ -56,12 +56,12 @@ def reembed(session: Session, name: str | None, progress: Progress | None, actor
     done = 0
     nodes, words = _next(session, block.name, present, 0, unusable)
     while nodes:
-        given = dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
+        vector_of = dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
         with session.writing() as w:
-            numbers = replace_vectors(w, block.name, present, given, unusable=unusable)
+            numbers = replace_vectors(w, block.name, present, vector_of, unusable=unusable)
             if numbers:
                 w.record(VectorsReplaced(block.name, present, tuple(numbers)), actor=actor)
-        unusable.difference_update(given)
+        unusable.difference_update(vector_of)
         done += len(numbers)
         if progress is not None:
             progress(done, max(total, done))  # more may have been stored meanwhile

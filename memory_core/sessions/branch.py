@@ -127,8 +127,11 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         *(EntityErased(n, entity.block) for n, entity in _gone(past.graph.entities, entities)),
     ]
     session = past.session_row(rows.session, log)
-    events = (*islice(rows.events, count), *(event_copy(each, session.turns, log[-1].at, "engine") for each in erased))
-    kept = replace(
+    events = (
+        *islice(rows.events, count),
+        *(event_copy(event, session.turns, log[-1].at, "engine") for event in erased),
+    )
+    copied = replace(
         rows,
         session=session,
         blocks=blocks,
@@ -141,7 +144,7 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
         events=events,
     )
     missing = len(past.messages) - len(messages) + len(erased) + len(past.nodes) - len(vectors) + lost
-    return AsOf(with_words(kept, texts.keys() & _needed(kept)), missing)
+    return AsOf(with_words(copied, texts.keys() & _needed(copied)), missing)
 
 
 def _end_of(records: Sequence[EventRecord], turn: int) -> int:
@@ -186,20 +189,20 @@ def _blocks_at(
     """Return the blocks at that position, and the number of their texts and states that were erased since."""
     today = {block.name: block for block in rows.blocks}
     texts: dict[str, dict[int, TextCopy]] = {}
-    given: dict[str, dict[str, Any]] = {}
+    constructors: dict[str, dict[str, Any]] = {}
     for record in log:
         event = record.event
         if isinstance(event, BlockAdded | BlockRemoved):
             texts.pop(event.block, None)
-            given.pop(event.block, None)
+            constructors.pop(event.block, None)
         if isinstance(event, BlockAdded) and record.actor == "engine":
-            given[event.block] = {"settings": dict(event.settings), "state": ""}
+            constructors[event.block] = {"settings": dict(event.settings), "state": ""}
         elif isinstance(event, BlockEdited):
             _apply_text(texts.setdefault(event.block, {}), record, event)
-            if record.actor == "engine" and event.block in given:
-                given[event.block]["settings"] |= event.settings
+            if record.actor == "engine" and event.block in constructors:
+                constructors[event.block]["settings"] |= event.settings
                 if event.after and event.after != event.before:
-                    given[event.block]["state"] = event.after
+                    constructors[event.block]["state"] = event.after
         elif isinstance(event, SummaryRewritten) and not event.covers:  # emptied: its former texts are deleted with it
             had_texts = texts.get(event.block, {})
             texts[event.block] = {n: text for n, text in had_texts.items() if n == event.revision}
@@ -208,7 +211,7 @@ def _blocks_at(
     for position, block in enumerate(history_of(log).blocks_at(log[-1].position) if log else ()):
         had = sorted(texts.get(block.name, {}).items())
         kept_copies = tuple(text for _, text in had if text.content in words)
-        constructor = _constructor_at(block, given.get(block.name), today.get(block.name), words)
+        constructor = _constructor_at(block, constructors.get(block.name), today.get(block.name), words)
         state = _state_at(block, past.states.get(block.name), constructor)
         gone = {key for key in (block.text, state) if key is not None and key not in words}
         lost += len(had) - len(kept_copies) + len(gone & {state})
@@ -237,15 +240,15 @@ def _apply_text(had: dict[int, TextCopy], record: EventRecord, event: BlockEdite
 
 
 def _constructor_at(
-    block: PastBlock, given: Mapping[str, Any] | None, today: BlockCopy | None, words: Mapping[str, str]
+    block: PastBlock, constructor: Mapping[str, Any] | None, today: BlockCopy | None, words: Mapping[str, str]
 ) -> str:
     """Return the constructor's values at that position; a custom block's fields are only known from its current row."""
-    if given is None:
+    if constructor is None:
         return ""
     if block.kind == "custom":
         return today.constructor if today is not None and today.type == block.type else ""
-    state = words.get(given["state"], "") if block.kind == "static" else ""
-    return json.dumps({"settings": given["settings"], "state": state}, sort_keys=True)
+    state = words.get(constructor["state"], "") if block.kind == "static" else ""
+    return json.dumps({"settings": constructor["settings"], "state": state}, sort_keys=True)
 
 
 def _state_at(block: PastBlock, state: str | None, constructor: str) -> str | None:

@@ -101,9 +101,9 @@ def check_health(
         asked["chat"] = lambda: _chat(model)
     asking = [_Asking(part, ask) for part, ask in asked.items()]
     deadline = time.monotonic() + timeout
-    for each in asking:
-        each.thread.join(max(0.0, deadline - time.monotonic()))
-    return Health(tuple(each.check(timeout) for each in asking), clock())
+    for check in asking:
+        check.thread.join(max(0.0, deadline - time.monotonic()))
+    return Health(tuple(check.check(timeout) for check in asking), clock())
 
 
 def rebuild_index(

@@ -159,17 +159,17 @@ _known_lock = Lock()
 def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
     """Message sums of each session: cached in this process, and read again if its messages have changed."""
     with _known_lock:
-        known = _known_sums.setdefault(database, {})
+        sums = _known_sums.setdefault(database, {})
         contents = {
             state.id: (state.next_seq, state.messages, state.archived_messages, state.revision, state.counter)
             for state in states
         }
-        changed = [id for id, content in contents.items() if id not in known or known[id][0] != content]
+        changed = [id for id, content in contents.items() if id not in sums or sums[id][0] != content]
         if changed:
             every = len(changed) > len(states) // 2
             read = sum_messages(connection, None if every else changed)
-            known.update((id, (contents[id], read.get(id, MessageSums()))) for id in changed)
-        return {id: known[id][1] for id in contents}
+            sums.update((id, (contents[id], read.get(id, MessageSums()))) for id in changed)
+        return {id: sums[id][1] for id in contents}
 
 
 @lru_cache(maxsize=256)

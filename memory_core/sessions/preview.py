@@ -67,9 +67,11 @@ class SessionPreview:
         wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added, graphs or {})
         session = self._imagined(changes, wanted)
         if message is None:
-            known = recording_of(self._session)
-            coming = known.next_turn if known is not None else ()
-            message = next((each for each in coming if each.role is MessageRole.USER), None)
+            recorded = recording_of(self._session)
+            coming = recorded.next_turn if recorded is not None else ()
+            message = next(
+                (coming_message for coming_message in coming if coming_message.role is MessageRole.USER), None
+            )
         return next_prompt(session, message)
 
     def flush(self) -> FlushPlan:

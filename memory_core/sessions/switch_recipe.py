@@ -214,8 +214,8 @@ def _order(
     places = {id(block): name for name, block in matches.items()} | {id(block): block.name for block in new}
     of_recipe = [places[id(block)] for block in made.blocks]
     fixed = [a.name for a in stay if a.kind == "static" and a.name not in of_recipe]
-    own = [a.name for a in stay if a.kind != "static" and a.name not in of_recipe]
-    return (*fixed, *of_recipe, *own)
+    not_of_recipe = [a.name for a in stay if a.kind != "static" and a.name not in of_recipe]
+    return (*fixed, *of_recipe, *not_of_recipe)
 
 
 def _removed_block(session: Session, connection: Connection, attached: SessionBlock) -> LeftBlock:

@@ -214,9 +214,9 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
         return replace(holding, entities=entities, relations=relations, newest=newest)
     if kind == "facts":
         fact = fact_table.c
-        own = (fact.scope == scope) & (fact.block == block)
-        counts = connection.execute(select(fact.state, func.count()).where(own).group_by(fact.state)).all()
-        last = select(fact.content).where(own, fact.state == "active").order_by(fact.id.desc()).limit(1)
+        facts_of_block = (fact.scope == scope) & (fact.block == block)
+        counts = connection.execute(select(fact.state, func.count()).where(facts_of_block).group_by(fact.state)).all()
+        last = select(fact.content).where(facts_of_block, fact.state == "active").order_by(fact.id.desc()).limit(1)
         key = connection.execute(last).scalar()
         newest = read_texts(connection, scope, [key]).get(key) if key else None
         return replace(holding, facts={str(state): int(number) for state, number in counts}, newest=newest)
@@ -226,8 +226,8 @@ def read_holding(connection: Connection, session_id: str, scope: str, block: str
 def _newest_relation(connection: Connection, scope: str, block: str) -> str | None:
     """The newest active relation as `Ana → lives in → Lisbon`; None if there is none, or words of it were erased."""
     e, r = entity_table.c, relation_table.c
-    own = (r.scope == scope) & (r.block == block) & (r.state == "active")
-    last = select(r.subject, r.predicate, r.object).where(own).order_by(r.id.desc()).limit(1)
+    of_block = (r.scope == scope) & (r.block == block) & (r.state == "active")
+    last = select(r.subject, r.predicate, r.object).where(of_block).order_by(r.id.desc()).limit(1)
     row = connection.execute(last).one_or_none()
     if row is None:
         return None
@@ -235,8 +235,8 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
     names = {end.id: end.name for end in ends}
     keys = (names.get(row.subject), row.predicate, names.get(row.object))
     words = read_texts(connection, scope, [key for key in keys if key])
-    said = [words.get(key or "") for key in keys]
-    return " → ".join(word for word in said if word) if all(said) else None
+    texts = [words.get(key or "") for key in keys]
+    return " → ".join(word for word in texts if word) if all(texts) else None
 
 
 def uses_graph(connection: Connection, session_id: str) -> bool:

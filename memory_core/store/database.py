@@ -213,8 +213,8 @@ class Database:
         if self._file is None:
             return
         try:
-            found = self._file.stat()
-            now = found.st_dev, found.st_ino
+            stat = self._file.stat()
+            now = stat.st_dev, stat.st_ino
         except OSError:
             now = None
         self._opened_file = self._opened_file or now
@@ -312,12 +312,12 @@ class Database:
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
                 self._create_tables(connection)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
-            found, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
-            if found < SCHEMA_VERSION:
-                self._upgrade(connection, found)
-        if found > SCHEMA_VERSION:
+            version, self.id = connection.execute(select(schema_table.c.version, schema_table.c.database_id)).one()
+            if version < SCHEMA_VERSION:
+                self._upgrade(connection, version)
+        if version > SCHEMA_VERSION:
             raise StoreError(
-                f"The database at {self.url} has schema version {found}; this program knows versions up to "
+                f"The database at {self.url} has schema version {version}; this program knows versions up to "
                 f"{SCHEMA_VERSION}. Update Memory Inspector, or use another database."
             )
 

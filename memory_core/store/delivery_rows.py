@@ -132,8 +132,8 @@ def undelivered_seqs(connection: Connection, session_id: str, block: str) -> set
 
 def _covered(connection: Connection, session_id: str, block: str, in_state: ColumnElement[bool]) -> set[int]:
     """Return the numbers of the messages of a block's deliveries in the given states."""
-    m, own = message_table.c, (_d.session_id == session_id) & (_d.block == block)
-    query = select(m.seq).where(m.session_id == session_id, own, in_state, covers()).distinct()
+    m, of_block = message_table.c, (_d.session_id == session_id) & (_d.block == block)
+    query = select(m.seq).where(m.session_id == session_id, of_block, in_state, covers()).distinct()
     return set(connection.execute(query).scalars())
 
 
@@ -155,11 +155,11 @@ def forget_deliveries(w: Writing, block: str) -> None:
 def still_there(connection: Connection, session_id: str, seqs: Sequence[int]) -> bool:
     """Return whether the session still has all of these messages."""
     m = message_table.c
-    found = 0
+    count = 0
     for chunk in chunks(seqs):
         query = select(func.count()).where(m.session_id == session_id, m.seq.in_(chunk))
-        found += connection.execute(query).scalar_one()
-    return found == len(seqs)
+        count += connection.execute(query).scalar_one()
+    return count == len(seqs)
 
 
 def set_state(

@@ -67,10 +67,10 @@ def read_facts(
     connection: Connection, scope: str, block: str, *, states: Iterable[str] | None = ("active",)
 ) -> list[Fact]:
     """Return the facts of a block, oldest first; `states=None` for all."""
-    given: dict[str, Any] = {"scope": scope, "block": block}
+    filters: dict[str, Any] = {"scope": scope, "block": block}
     if states is None:
-        return _facts(connection, connection.execute(_OF_BLOCK, given).all())
-    return _facts(connection, connection.execute(_IN_STATES, {**given, "states": list(states)}).all())
+        return _facts(connection, connection.execute(_OF_BLOCK, filters).all())
+    return _facts(connection, connection.execute(_IN_STATES, {**filters, "states": list(states)}).all())
 
 
 def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactRevision]:
@@ -146,7 +146,7 @@ def add_fact(
     actor: Actor = "engine",
 ) -> int:
     """Store a fact and record it; return its id. `tokens`: its size. Sources are this session's: see `add_support`."""
-    own = [seq for session, seq in new.sources if session == w.session.id]
+    seqs = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
     key = w.store_text(new.key, scope=scope) if new.key is not None else None
     metadata = _store_metadata(w, scope, new.metadata)
@@ -170,7 +170,7 @@ def add_fact(
         "metadata": metadata,
     }
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
-    _add_sources(w, id, own)
+    _add_sources(w, id, seqs)
     _add_revision(w, id, actor)
     w.record(
         FactAdded(
@@ -179,7 +179,7 @@ def add_fact(
             content=content,
             tokens=tokens,
             category=new.category,
-            sources=ranges(own),
+            sources=ranges(seqs),
             conflicts_with=conflicts_with,
             pinned=new.pinned,
             origin=new.origin,
@@ -323,8 +323,8 @@ def scope_sessions(scope: str) -> ColumnElement[bool]:
 def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
     """Remove messages of this session as sources (None: all); return ids of facts left without any."""
     table = fact_source_table
-    own = table.c.session_id == w.session.id
-    wheres = [own] if seqs is None else [own & table.c.seq.in_(chunk) for chunk in chunks(seqs)]
+    of_session = table.c.session_id == w.session.id
+    wheres = [of_session] if seqs is None else [of_session & table.c.seq.in_(chunk) for chunk in chunks(seqs)]
     touched: set[int] = set()
     for where in wheres:
         touched.update(w.connection.execute(select(table.c.fact_id).where(where)).scalars())

@@ -111,12 +111,12 @@ def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
 
 def count_graph(connection: Connection, scope: str, block: str) -> tuple[dict[str, int], dict[str, int]]:
     """Count a block's entities and relations by state."""
-    found = []
+    rows = []
     for table in (entity_table, relation_table):
-        own = (table.c.scope == scope) & (table.c.block == block)
-        query = select(table.c.state, func.count()).where(own).group_by(table.c.state)
-        found.append({str(state): int(number) for state, number in connection.execute(query)})
-    return found[0], found[1]
+        of_block = (table.c.scope == scope) & (table.c.block == block)
+        query = select(table.c.state, func.count()).where(of_block).group_by(table.c.state)
+        rows.append({str(state): int(number) for state, number in connection.execute(query)})
+    return rows[0], rows[1]
 
 
 def last_number(connection: Connection, session_id: str, block: str) -> int:
@@ -250,8 +250,8 @@ def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Ac
     }
     id = int(w.connection.execute(insert(relation_table).values(values).returning(_r.id)).scalar_one())
     _add_sources(w, id, new.sources)
-    own = ranges(seq for session, seq in new.sources if session == w.session.id)
-    w.record(RelationAdded(id, block, new.subject, predicate, new.object, own, new.origin), actor=actor)
+    of_session = ranges(seq for session, seq in new.sources if session == w.session.id)
+    w.record(RelationAdded(id, block, new.subject, predicate, new.object, of_session, new.origin), actor=actor)
     return id
 
 
@@ -260,8 +260,8 @@ def confirm_relation(w: Writing, block: str, id: int, sources: Iterable[Source],
     sources = list(sources)
     w.connection.execute(update(relation_table).where(_r.id == id).values(confirmed_at=w.now))
     _add_sources(w, id, sources)
-    own = ranges(seq for session, seq in sources if session == w.session.id)
-    w.record(RelationConfirmed(id, block, own), actor=actor)
+    of_session = ranges(seq for session, seq in sources if session == w.session.id)
+    w.record(RelationConfirmed(id, block, of_session), actor=actor)
 
 
 def end_relation(w: Writing, relation: Relation, *, by: int | None = None, actor: Actor) -> int:
@@ -333,15 +333,15 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
     Deletes relations left without a source, except those a person wrote, and found entities left without a relation.
     `with_unsourced` also deletes found relations that name no message.
     """
-    own = _s.session_id == w.session.id
+    of_session = _s.session_id == w.session.id
     touched: set[int] = set()
-    for where in [own] if seqs is None else [own & _s.seq.in_(chunk) for chunk in chunks(seqs)]:
+    for where in [of_session] if seqs is None else [of_session & _s.seq.in_(chunk) for chunk in chunks(seqs)]:
         touched.update(w.connection.execute(select(_s.relation_id).where(where)).scalars())
         w.connection.execute(delete(relation_source_table).where(where))
     in_scope = (_r.scope == w.session.scope) & (_r.origin != "written")
     sourced = select(_s.relation_id).where(_s.relation_id == _r.id).exists()
-    found = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
-    relations = [(id, block) for id, block in found if with_unsourced or id in touched]
+    unsourced = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
+    relations = [(id, block) for id, block in unsourced if with_unsourced or id in touched]
     if relations or with_unsourced:
         erase_graph(w, _lonely(w, {id for id, _ in relations}), relations)
 

@@ -46,13 +46,13 @@ def read_output(connection: Connection, session_id: str, key: str) -> StoredOutp
 
 def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[StoredOutput], *, now: float) -> None:
     """Keep answers, each in place of an earlier one to the same input; the oldest beyond `MAX_KEPT` go."""
-    kept = {output.key: output for output in outputs if len(output.text) <= MAX_CHARACTERS}
-    if not kept:
+    short_outputs = {output.key: output for output in outputs if len(output.text) <= MAX_CHARACTERS}
+    if not short_outputs:
         return
     of_session = _o.session_id == session_id
-    connection.execute(delete(model_output_table).where(of_session, _o.key.in_(sorted(kept))))
+    connection.execute(delete(model_output_table).where(of_session, _o.key.in_(sorted(short_outputs))))
     rows = []
-    for key, output in kept.items():
+    for key, output in short_outputs.items():
         values = asdict(output)
         del values["key"]
         rows.append({"session_id": session_id, "key": key, "at": now, "data": json.dumps(values)})

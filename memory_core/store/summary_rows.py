@@ -34,7 +34,9 @@ class StoredSummary:
 
 def read_summary(connection: Connection, session_id: str, block: str) -> StoredSummary | None:
     """Return a block's summary; None if the session no longer has the block."""
-    record = next((each for each in read_blocks(connection, session_id) if each.name == block), None)
+    record = next(
+        (stored_block for stored_block in read_blocks(connection, session_id) if stored_block.name == block), None
+    )
     if record is None:
         return None
     text = read_texts(connection, session_scope(session_id), [record.text]).get(record.text, "") if record.text else ""

@@ -45,12 +45,12 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
     e, r = entity_table.c, relation_table.c
     entities = set(w.connection.execute(select(e.id).where(e.scope == scope)).scalars())
     relations = set(w.connection.execute(select(r.id).where(r.scope == scope)).scalars())
-    kept = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
+    in_use = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
     among: list[ColumnElement[bool]] = (
         [true()] if keys is None else [_c.hash.in_(some) for some in chunks(sorted(keys))]
     )
     gone = {key for some in among for key in w.connection.execute(select(_c.hash).where(doomed, some)).scalars()}
-    for chunk in chunks(sorted(gone - kept)):
+    for chunk in chunks(sorted(gone - in_use)):
         w.connection.execute(delete(content_table).where(_c.scope == scope, _c.hash.in_(chunk)))
     drop_lonely_vectors(w.connection, scope)
     forget_outputs(w.connection, scope)
@@ -81,22 +81,22 @@ def graph_words(connection: Connection, scope: str, entities: Collection[int], r
     """Return the hashes of the texts that entities and relations have or ever had; kept for undo."""
     if not entities and not relations:
         return set()
-    found: set[str] = set()
+    hashes: set[str] = set()
     e, r, event = entity_table.c, relation_table.c, event_table.c
     for ids in chunks(sorted(entities)):
         for name, aliases in connection.execute(select(e.name, e.aliases).where(e.id.in_(ids))):
-            found |= {name, *json.loads(aliases)}
+            hashes |= {name, *json.loads(aliases)}
     for ids in chunks(sorted(relations)):
-        found.update(connection.execute(select(r.predicate).where(r.id.in_(ids))).scalars())
+        hashes.update(connection.execute(select(r.predicate).where(r.id.in_(ids))).scalars())
     kinds = (EntityChanged.kind, RelationChanged.kind)
     query = select(event.data).where(event.session_id == scope.partition(":")[2], event.kind.in_(kinds))
     for text in connection.execute(query).scalars():
         data = json.loads(text)
         if data.get("entity") in entities or data.get("relation") in relations:
             for values in (data["before"], data["after"]):
-                found |= {values[name] for name in ("name", "predicate") if name in values}
-                found.update(values.get("aliases", ()))
-    return found
+                hashes |= {values[name] for name in ("name", "predicate") if name in values}
+                hashes.update(values.get("aliases", ()))
+    return hashes
 
 
 def _summary_sentences(connection: Connection, scope: str) -> set[str]:

@@ -161,11 +161,11 @@ def sessions_without_vectors(connection: Connection, database: Database) -> list
     b = block_table.c
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
-    found: set[str] = set()
+    texts: set[str] = set()
     for chunk in chunks(list(sessions)):
         query = select(_v.collection).where(_v.collection.in_(chunk)).distinct()
-        found.update(sessions[name] for name in connection.execute(query).scalars())
-    return sorted(found)
+        texts.update(sessions[name] for name in connection.execute(query).scalars())
+    return sorted(texts)
 
 
 def read_nodes_without_vector(

@@ -28,8 +28,10 @@ def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[st
     w.flush_contents()
     content = content_table.c
     for chunk in chunks(sorted(vectors)):
-        kept = select(_v.hash).where(_v.scope == scope, _v.embedder == embedder, _v.hash.in_(chunk))
-        words = select(content.hash).where(content.scope == scope, content.hash.in_(chunk), content.hash.not_in(kept))
+        stored_hashes = select(_v.hash).where(_v.scope == scope, _v.embedder == embedder, _v.hash.in_(chunk))
+        words = select(content.hash).where(
+            content.scope == scope, content.hash.in_(chunk), content.hash.not_in(stored_hashes)
+        )
         rows = [
             {"scope": scope, "hash": key, "embedder": embedder, "embedding": np.asarray(vectors[key], "<f4").tobytes()}
             for key in w.connection.execute(words).scalars()

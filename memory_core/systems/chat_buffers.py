@@ -35,14 +35,14 @@ class ChatMemoryBuffer(NamedMemory):
         chat_store_key: str | None = None,
         token_limit: int | None = None,
         tokenizer_fn: Tokenizer | None = None,
-        **given: Any,
+        **settings: Any,
     ) -> Self:
         """Make the memory, or join it: `chat_store_key` is the session's id. `given` is for `Memory.from_recipe`.
 
         Raises:
             ConfigError: a setting is impossible, or a chat store is given.
         """
-        return cls(_made("buffer", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, given))
+        return cls(_made("buffer", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, settings))
 
     def get(self, input: str | None = None) -> list[ChatMessage]:
         return self.memory.get(input)
@@ -62,7 +62,7 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         token_limit: int | None = None,
         tokenizer_fn: Tokenizer | None = None,
         summarize_prompt: None = None,
-        **given: Any,
+        **settings: Any,
     ) -> Self:
         """Make the memory, or join it. `llm` writes the summary; without one, rules shorten it.
 
@@ -71,8 +71,8 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         """
         if summarize_prompt is not None:
             raise ConfigError("summarize_prompt: the engine's own is used, whose answer it can check")
-        given = {"chat": llm, **given}
-        return cls(_made("summary", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, given))
+        settings = {"chat": llm, **settings}
+        return cls(_made("summary", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, settings))
 
     def get(self, input: str | None = None) -> list[ChatMessage]:
         return self.memory.get(input)
@@ -85,7 +85,7 @@ def _made(
     chat_store_key: str | None,
     token_limit: int | None,
     tokenizer_fn: Tokenizer | None,
-    given: dict[str, Any],
+    settings: dict[str, Any],
 ) -> Memory:
     if chat_store is not None:
         raise ConfigError(
@@ -98,5 +98,5 @@ def _made(
         chat_history=chat_history,
         token_limit=TOKEN_LIMIT if token_limit is None else token_limit,
         tokenizer_fn=tokenizer_fn,
-        **given,
+        **settings,
     )

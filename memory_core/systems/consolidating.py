@@ -277,8 +277,8 @@ class ConsolidatingMemory:
                 if event.decision == "delete" and event.fact is not None:
                     changes.append(Change("DELETE", event.fact, texts.get(event.fact, "")))
                 elif event.decision == "none":
-                    known = words.get(event.content, "") if event.fact is None else texts.get(event.fact, "")
-                    changes.append(Change("NONE", event.fact, known))
+                    fact_text = words.get(event.content, "") if event.fact is None else texts.get(event.fact, "")
+                    changes.append(Change("NONE", event.fact, fact_text))
             elif isinstance(event, FactAdded) and event.origin == "extracted":
                 changes.append(Change("ADD", event.fact, words.get(event.content, "")))
             elif isinstance(event, FactChanged):
@@ -286,21 +286,21 @@ class ConsolidatingMemory:
         return changes
 
 
-def _messages(given: Messages) -> list[ChatMessage]:
-    if isinstance(given, str):
-        return [ChatMessage(role=MessageRole.USER, content=given)]
-    one = isinstance(given, ChatMessage | Mapping)
-    listed: list[Any] = [given] if one else list(given)
+def _messages(value: Messages) -> list[ChatMessage]:
+    if isinstance(value, str):
+        return [ChatMessage(role=MessageRole.USER, content=value)]
+    one = isinstance(value, ChatMessage | Mapping)
+    listed: list[Any] = [value] if one else list(value)
     return [_message(item) for item in listed]
 
 
-def _message(given: Any) -> ChatMessage:
-    if isinstance(given, ChatMessage):
-        return given
-    if not isinstance(given, Mapping) or not isinstance(given.get("content"), str):
+def _message(value: Any) -> ChatMessage:
+    if isinstance(value, ChatMessage):
+        return value
+    if not isinstance(value, Mapping) or not isinstance(value.get("content"), str):
         raise MessageError("a message must be a ChatMessage, or a dict with role and content")
-    role = given.get("role", "user")
+    role = value.get("role", "user")
     try:
-        return ChatMessage(role=MessageRole(role), content=given["content"])
+        return ChatMessage(role=MessageRole(role), content=value["content"])
     except ValueError:
         raise ConfigError(f"a role must be one of {', '.join(MessageRole)}, not {role!r}") from None

@@ -42,8 +42,8 @@ class KnowledgeGraph:
         """`settings` are those of `Memory.from_defaults`."""
         made = recipe("graph").made()
         blocks = [*made.blocks, FactExtractionMemoryBlock(name=OBSERVATIONS, priority=2)]
-        given = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
-        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **given)
+        settings_given = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **settings_given)
         """The engine behind: its events, its changes with their undo, its screens."""
         self._both = self.memory.blocks.graph_and_facts(GRAPH, OBSERVATIONS)
 
@@ -83,8 +83,9 @@ class KnowledgeGraph:
                 if ends[0] == ends[1]:
                     raise MessageError(f'{graph_changes.TWO_DIFFERENT} "{new["from"]}" and "{new["to"]}" are one.')
                 if not any(
-                    (each.subject, each.predicate, each.object, each.state) == (ends[0], type, ends[1], "active")
-                    for each in draft.relations.values()
+                    (relation.subject, relation.predicate, relation.object, relation.state)
+                    == (ends[0], type, ends[1], "active")
+                    for relation in draft.relations.values()
                 ):
                     draft.add_relation(ends[0], type, ends[1], origin="written", contradicts=False)
                     created.append(new)
@@ -101,12 +102,12 @@ class KnowledgeGraph:
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[list[Row]]:
             state, results = _State(graph, facts), list[Row]()
-            for given in observations:
-                name = given["entityName"]
-                known = state.observed(name)
-                if known is None:
+            for observation in observations:
+                name = observation["entityName"]
+                observed = state.observed(name)
+                if observed is None:
                     raise NotFoundError(f"Entity with name {name} not found")
-                added = [content for content in given["contents"] if content not in known]
+                added = [content for content in observation["contents"] if content not in observed]
                 state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
             return RequestedChange(results, kept=state.kept)
@@ -130,9 +131,9 @@ class KnowledgeGraph:
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             state, gone = _State(graph, facts), dict[str, Kept | None]()
-            for given in deletions:
-                of = state.observations.get(state.draft.find(given["entityName"]) or 0, ())
-                gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in given["observations"]}
+            for deletion in deletions:
+                of = state.observations.get(state.draft.find(deletion["entityName"]) or 0, ())
+                gone |= {fact.key: None for fact in of if fact.key and _observed(fact) in deletion["observations"]}
             return RequestedChange(None, kept=gone)
 
         self._both.change(wish)
@@ -142,8 +143,15 @@ class KnowledgeGraph:
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             draft = Draft(graph)
-            wanted = {(draft.find(each["from"]), each["relationType"], draft.find(each["to"])) for each in relations}
-            gone = [each for each in graph.active() if (each.subject, each.predicate, each.object) in wanted]
+            wanted = {
+                (draft.find(relation["from"]), relation["relationType"], draft.find(relation["to"]))
+                for relation in relations
+            }
+            gone = [
+                relation
+                for relation in graph.active()
+                if (relation.subject, relation.predicate, relation.object) in wanted
+            ]
             return RequestedChange(None, graph_changes.retire(graph, gone) if gone else GraphPlan(), "retire")
 
         self._both.change(wish)
@@ -157,18 +165,18 @@ class KnowledgeGraph:
     def search_nodes(self, query: str) -> dict[str, list[Row]]:
         """Entities whose name, type or observations hold the query, ignoring case, and relations that touch them."""
         sought, state = query.lower(), _State(*self._both.read())
-        found = {
+        ids = {
             id
             for id, row in state.rows()
             if any(sought in text.lower() for text in (row["name"], row["entityType"], *row["observations"]))
         }
-        return self._shown(state, found, query)
+        return self._shown(state, ids, query)
 
     def open_nodes(self, names: Sequence[str]) -> dict[str, list[Row]]:
         """Return the entities of these names, and the relations that touch them."""
         state = _State(*self._both.read())
-        found = {id for name in names if (id := state.draft.find(name)) in state.entities}
-        return self._shown(state, {id for id in found if id is not None}, ", ".join(names))
+        ids = {id for name in names if (id := state.draft.find(name)) in state.entities}
+        return self._shown(state, {id for id in ids if id is not None}, ", ".join(names))
 
     def _shown(self, state: "_State", only: set[int] | None = None, query: str | None = None) -> dict[str, list[Row]]:
         rows = {id: row for id, row in state.rows() if only is None or id in only}
@@ -218,7 +226,7 @@ class _State:
         """Yield each entity as the tools show it, the oldest first."""
         for id, fact in self.entities.items():
             if fact is not None:
-                observed = [_observed(each) for each in self.observations.get(id, ())]
+                observed = [_observed(text) for text in self.observations.get(id, ())]
                 yield id, {"name": self.graph.name(id), "entityType": _type_of(fact), "observations": observed}
 
     def facts_of(self, id: int) -> list[Fact]:
@@ -235,8 +243,8 @@ class _State:
     def declare(self, name: str, type: str) -> None:
         """Add the fact that an entity exists, with its type."""
         id = self.draft.entity(name, type=type)
-        known = self.draft.entities[id].name
-        if known != name and normal_name(known) == normal_name(name):  # as it is written now
+        entity_name = self.draft.entities[id].name
+        if entity_name != name and normal_name(entity_name) == normal_name(name):  # as it is written now
             self.draft.change_entity(id, name=name)
         self.entities[id] = None
         self.kept[key_of([name])] = Kept(_is_a(name, type), {_NAME: name, _TYPE: type}, category=_NAME, topics=(name,))

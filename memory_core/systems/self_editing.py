@@ -39,9 +39,9 @@ class SelfEditingMemory:
         user_id: str | None = None,
         *,
         chat: ChatModel | None = None,
-        **given: Any,
+        **settings: Any,
     ) -> None:
-        self.memory = Memory.from_recipe("self_editing", session_id, user_id, **given)
+        self.memory = Memory.from_recipe("self_editing", session_id, user_id, **settings)
         self.tools = MemoryTools(self.memory)
         self.chat: ChatModel = chat or OpenAIChat.from_environment() or OfflineResponder()
 

@@ -149,7 +149,11 @@ class UserMemories:
         stored = self.memory.session.messages()
         runs = sorted({message.turn for message in stored if message.turn})
         wanted = set(runs if n is None else runs[-n:])
-        return [independent(each.message) for each in stored if each.turn in wanted and each.message.role != skipped]
+        return [
+            independent(message_stored.message)
+            for message_stored in stored
+            if message_stored.turn in wanted and message_stored.message.role != skipped
+        ]
 
     # -- facts about the user --------------------------------------------------------------------
 
@@ -241,12 +245,12 @@ class UserMemories:
             ConfigError: user memories are switched off.
         """
         self._check_on()
-        said = _messages(messages)
-        if not any(message.role is MessageRole.USER for message in said):
+        run = _messages(messages)
+        if not any(message.role is MessageRole.USER for message in run):
             raise MessageError("only the user's own words become memories: there is no user message here")
         name = self._facts.name
         before = self.memory.session.status().position
-        receipt = self.memory.put_messages(said, end_turn=True)
+        receipt = self.memory.put_messages(run, end_turn=True)
         _check_learned(receipt.served.get(name))
         acts = _acts(self.memory.events(before, block=name), set(receipt.seqs))
         words = self.memory.log.texts(act.text for act in acts if act.act != "refuse")
@@ -317,16 +321,16 @@ class UserMemories:
             raise ConfigError("User memories are switched off in this session: nothing was stored or learned.")
 
 
-def _messages(given: Messages) -> list[ChatMessage]:
-    several = [_message(given, MessageRole.USER)] if isinstance(given, str | ChatMessage) else given
+def _messages(value: Messages) -> list[ChatMessage]:
+    several = [_message(value, MessageRole.USER)] if isinstance(value, str | ChatMessage) else value
     messages = [message for given_message in several for message in as_messages(given_message)]
     for message in messages:
         message.to_json()  # refused before anything is stored
     return messages
 
 
-def _message(given: str | ChatMessage, role: MessageRole) -> ChatMessage:
-    return ChatMessage(role=role, content=given) if isinstance(given, str) else given
+def _message(value: str | ChatMessage, role: MessageRole) -> ChatMessage:
+    return ChatMessage(role=role, content=value) if isinstance(value, str) else value
 
 
 def _role(name: MessageRole | str) -> MessageRole:

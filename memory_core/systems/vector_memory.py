@@ -74,7 +74,7 @@ class VectorMemory(NamedMemory):
             priority=1,
             vector_store=vector_store,
             embed_model=embed_model,
-            similarity_top_k=next((given for given in (top_k, theirs) if given is not None), TOP_K),
+            similarity_top_k=next((value for value in (top_k, theirs) if value is not None), TOP_K),
             similarity_threshold=similarity_threshold,
             retrieval_context_window=1,
             **CLASSIC,
@@ -97,5 +97,5 @@ class VectorMemory(NamedMemory):
         system = self.memory.session.messages(role=MessageRole.SYSTEM)
         once = {stored.message.to_json(): stored.message for stored in system}
         turns = self.memory.retrieval.recall(input or "")
-        said = {stored.seq: stored.message for turn in turns for stored in turn.messages}
-        return [independent(message) for message in (*once.values(), *(said[seq] for seq in sorted(said)))]
+        messages = {stored.seq: stored.message for turn in turns for stored in turn.messages}
+        return [independent(message) for message in (*once.values(), *(messages[seq] for seq in sorted(messages)))]

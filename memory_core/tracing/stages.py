@@ -75,7 +75,9 @@ def in_turn(record: EventRecord) -> str:
 # -- the message ---------------------------------------------------------------------------------
 
 
-def intake(history: History, life: Life, moment: Moment, added: EventRecord, left: EventRecord | None) -> list[Stage]:
+def intake(
+    history: History, life: Life, moment: Moment, added: EventRecord, removal: EventRecord | None
+) -> list[Stage]:
     """Stages at the start of a message's tracks: said, queued, flushed. `left`: event that removed it from the queue.
 
     For an attached agent, only the first is known.
@@ -92,25 +94,29 @@ def intake(history: History, life: Life, moment: Moment, added: EventRecord, lef
         return [first]
     if event.pinned:
         return [first, stage("queue", "passed", "Stands in front of every prompt, as a system message.", added)]
-    if left is None or left.position > moment.position:
+    if removal is None or removal.position > moment.position:
         return [first, stage("queue", "passed", f"In the queue since turn {added.turn:,}.", added, turn=added.turn)]
-    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {left.turn:,}.", added)
-    gone: Any = left.event
+    queued = stage("queue", "passed", f"In the queue from turn {added.turn} to {removal.turn:,}.", added)
+    gone: Any = removal.event
     flush = getattr(gone, "flush", None)
-    if left.kind == "session_reset":
-        text = f"Forgotten in turn {left.turn:,}, when the queue was reset: no block is given what leaves so."
-        return [first, queued, stage("flush", "lost", text, left, rule="forgotten", turn=left.turn)]
+    if removal.kind == "session_reset":
+        text = f"Forgotten in turn {removal.turn:,}, when the queue was reset: no block is given what leaves so."
+        return [first, queued, stage("flush", "lost", text, removal, rule="forgotten", turn=removal.turn)]
     if flush is None:
-        text = f"Taken out of the queue in turn {left.turn:,}, when it was replaced: no block is given what leaves so."
-        return [first, queued, stage("flush", "lost", text, left, rule="replaced", turn=left.turn)]
+        text = (
+            f"Taken out of the queue in turn {removal.turn:,}, when it was replaced: no block is given what leaves so."
+        )
+        return [first, queued, stage("flush", "lost", text, removal, rule="replaced", turn=removal.turn)]
     text = (
-        f"Flushed in turn {left.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
+        f"Flushed in turn {removal.turn:,}: the queue had {gone.queue_before:,} tokens of {gone.history_budget:,.0f}, "
         f"and {count(gone.messages, 'message')} with {count(gone.tokens)} left it."
     )
     if gone.trigger != "over_budget":
         why = "by the store that it comes from" if gone.trigger == "elsewhere" else "on request"
-        text = f"Flushed in turn {left.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
-    flushed = stage("flush", "passed", text, left, turn=left.turn, flush=flush, tokens=gone.tokens,
+        text = (
+            f"Flushed in turn {removal.turn:,} {why}: {count(gone.messages, 'message')} with {count(gone.tokens)} left."
+        )
+    flushed = stage("flush", "passed", text, removal, turn=removal.turn, flush=flush, tokens=gone.tokens,
                     queue_before=gone.queue_before, history_budget=gone.history_budget)  # fmt: skip
     return [first, queued, flushed]
 
@@ -136,7 +142,7 @@ def in_prompt(moment: Moment, seq: int) -> Stage:
 
 
 def delivery(
-    history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, left: EventRecord | None
+    history: History, life: Life, moment: Moment, block: PastBlock, added: EventRecord, removal: EventRecord | None
 ) -> Stage:
     """Return whether a message was delivered to a block."""
     message: Any = added.event
@@ -147,7 +153,7 @@ def delivery(
         if events and events[0].event.about == name
     ]
     if not due:
-        return _not_due(history, life, moment, block, added, left)
+        return _not_due(history, life, moment, block, added, removal)
     done = [events for events in due if events[-1].kind == "delivery_done"]
     events = (done or due)[-1]
     last = events[-1]
@@ -170,29 +176,31 @@ def delivery(
 
 
 def _not_due(
-    history: History, life: Life, moment: Moment, block: PastBlock, said: EventRecord, left: EventRecord | None
+    history: History, life: Life, moment: Moment, block: PastBlock, statement: EventRecord, removal: EventRecord | None
 ) -> Stage:
     name, sees_it = block.name, SEES_IT.get(block.settings.get("deliver_on", "flush"), SEES_IT["flush"])
-    if left is None or left.position > moment.position:
+    if removal is None or removal.position > moment.position:
         text = f"Still in the queue: {name} sees it {sees_it}."
         if moment.built is None or sees_it != SEES_IT["flush"]:
-            return stage("delivery", "waiting", text, moment.record or said, rule="queued")
+            return stage("delivery", "waiting", text, moment.record or statement, rule="queued")
         # At the end of the shown turn, if still queued then: the prompt precedes the turn's answer.
         turn = history.turns.get(moment.turn)
-        stays = turn is not None and (left is None or left.turn > moment.turn)
+        stays = turn is not None and (removal is None or removal.turn > moment.turn)
         tokens = turn.queue_tokens if turn is not None and stays else moment.built.queue_asked
         budget = history.config_at(moment.position).history_budget
         return stage("delivery", "waiting", f"{text} The queue has {tokens:,} tokens of {budget:,.0f}.", moment.record,
                      rule="queued", queue_tokens=tokens, history_budget=budget)  # fmt: skip
-    added = [record for record in life.blocks[name] if record.kind == "block_added" and record.position > left.position]
+    added = [
+        record for record in life.blocks[name] if record.kind == "block_added" and record.position > removal.position
+    ]
     if added:
         text = f"{name} was never given it: the block was added in turn {added[0].turn}, after it had left the queue."
         return stage("delivery", "lost", text, added[0], rule="added_later")
     if sees_it == SEES_IT["session_end"]:
-        return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", left,
+        return stage("delivery", "waiting", f"Kept until the session ends: {name} sees it {sees_it}.", removal,
                      rule="session_open")  # fmt: skip
-    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {left.turn:,}."
-    return stage("delivery", "lost", text, left, rule="not_due")
+    text = f"{name} was never given it: it was not due to the block when it left the queue in turn {removal.turn:,}."
+    return stage("delivery", "lost", text, removal, rule="not_due")
 
 
 def _until(events: Sequence[EventRecord], position: int) -> list[EventRecord]:

@@ -157,7 +157,7 @@ class SessionTracer:
         """Stop watching it."""
         watched.unwatch(self._session, target)
 
-    def presence(self, target: str | Ref, *, upto: int | None = None, known: Presence | None = None) -> Presence:
+    def presence(self, target: str | Ref, *, upto: int | None = None, earlier: Presence | None = None) -> Presence:
         """Return the presence in each turn's prompt, up to a log position. Changes nothing.
 
         `known`: an earlier result to extend; its turns, except the last, are reused unless something was erased.
@@ -170,7 +170,7 @@ class SessionTracer:
         end = history.position if upto is None else upto
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
-        cells, presences = _still_valid(history, known, end), []
+        cells, presences = _still_valid(history, earlier, end), []
         for turn in turns:
             if turn not in cells:
                 cells[turn] = presence_in(trace(turn), turn)
@@ -845,9 +845,15 @@ class _Gathering:
 
     def _entry(self, ref: Ref, followed: Followed | None, words: str, life: Life) -> CutEntry:
         tracks = self.tracks(followed, ref, life) if followed is not None else ()
-        own = next((track for track in tracks if track.carrier.ref == ref), None)
-        said = self._said_messages(followed) if followed is not None else ()
-        return CutEntry(ref, "" if words == "(erased)" else words, said, own, tuple(t for t in tracks if t is not own))
+        own_track = next((track for track in tracks if track.carrier.ref == ref), None)
+        sources = self._said_messages(followed) if followed is not None else ()
+        return CutEntry(
+            ref,
+            "" if words == "(erased)" else words,
+            sources,
+            own_track,
+            tuple(t for t in tracks if t is not own_track),
+        )
 
     def _trace(
         self, asked: str, target: Ref | None, messages: tuple[Said, ...], tracks: tuple[Track, ...], life: Life

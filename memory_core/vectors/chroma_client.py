@@ -182,9 +182,9 @@ class Folder:
             if not folders or not database.exists():
                 return
             with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
-                kept = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
+                segments = {segment for (segment,) in connection.execute("SELECT id FROM segments")}
             for folder in folders:
-                if folder.name not in kept:
+                if folder.name not in segments:
                     # Windows does not remove open files: then the next opening does.
                     shutil.rmtree(folder, ignore_errors=os.name == "nt")
 

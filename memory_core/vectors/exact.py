@@ -29,9 +29,9 @@ _SLACK = 1e-4
 _EMPTY = Revision(count=0, last_number=0, deleted=0)
 
 
-def only_grew(known: Revision, now: Revision) -> bool:
+def only_grew(before: Revision, now: Revision) -> bool:
     """Return whether adding the newer vectors is enough to get from one revision to the next."""
-    return now.deleted == known.deleted and now.count >= known.count and now.last_number >= known.last_number
+    return now.deleted == before.deleted and now.count >= before.count and now.last_number >= before.last_number
 
 
 class ExactIndex:
@@ -64,15 +64,15 @@ class ExactIndex:
         """
         if not numbers:
             return []
-        known, rows, _ = self._copy(source).caught_up(source)
-        if not len(known):
+        stored_numbers, rows, _ = self._copy(source).caught_up(source)
+        if not len(stored_numbers):
             return []
         check_dimension(query, rows.shape[1])
         wanted = np.array(sorted(numbers), dtype=np.int64)
-        order = np.argsort(known)
-        places = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
-        found = order[places][known[order[places]] == wanted]
-        return rank(known[found], rows[found], query)
+        order = np.argsort(stored_numbers)
+        places = np.minimum(np.searchsorted(stored_numbers, wanted, sorter=order), len(stored_numbers) - 1)
+        places_found = order[places][stored_numbers[order[places]] == wanted]
+        return rank(stored_numbers[places_found], rows[places_found], query)
 
     def load(self, source: VectorSource) -> None:
         """Read the stored vectors ahead of the next search."""
@@ -85,10 +85,10 @@ class ExactIndex:
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
         """
-        known, rows, _ = self._copy(source).caught_up(source)
-        if len(known):
+        numbers, rows, _ = self._copy(source).caught_up(source)
+        if len(numbers):
             check_dimension(query, rows.shape[1])
-        return known, similarities(rows, query)
+        return numbers, similarities(rows, query)
 
     def forget(self, collection: str) -> None:
         with self._lock:

@@ -116,11 +116,11 @@ class KeywordIndex:
                 return []
             scores = self._scores(terms, list(more.values()))
             numbers = np.append(np.array(self._numbers, dtype=np.int64), np.array(list(more), dtype=np.int64))
-        found = np.flatnonzero(scores)
-        if len(found) > limit:
-            least = np.partition(scores[found], -limit)[-limit]
-            found = found[scores[found] >= least]
-        best = found[np.lexsort((numbers[found], -scores[found]))[:limit]]
+        slots = np.flatnonzero(scores)
+        if len(slots) > limit:
+            least = np.partition(scores[slots], -limit)[-limit]
+            slots = slots[scores[slots] >= least]
+        best = slots[np.lexsort((numbers[slots], -scores[slots]))[:limit]]
         return [KeywordHit(*hit) for hit in zip(numbers[best].tolist(), scores[best].tolist(), strict=True)]
 
     def _scores(self, terms: Sequence[str], more: Sequence[Sequence[str]]) -> NDArray[np.float64]:
@@ -133,15 +133,15 @@ class KeywordIndex:
         scores = np.zeros(len(lengths))
         reachable = 0.0
         for term in terms:
-            found = [(slot, n) for slot, words in enumerate(more, len(self._lengths)) if (n := words.count(term))]
+            added = [(slot, n) for slot, words in enumerate(more, len(self._lengths)) if (n := words.count(term))]
             posting = self._postings.get(term, _NOWHERE)
-            idf = _idf(texts, posting.texts + len(found))
+            idf = _idf(texts, posting.texts + len(added))
             reachable += idf * (K1 + 1)
             slots = np.array(posting.slots, dtype=np.intp)
             counts = np.array(posting.counts, dtype=np.float64)
-            if found:
-                slots = np.append(slots, [slot for slot, _ in found])
-                counts = np.append(counts, [float(n) for _, n in found])
+            if added:
+                slots = np.append(slots, [slot for slot, _ in added])
+                counts = np.append(counts, [float(n) for _, n in added])
             scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
         return scores / reachable
 
@@ -220,13 +220,13 @@ class KeywordIndex:
             if length >= 0:
                 new_slot[slot] = len(new_slot)
         for posting in self._postings.values():
-            kept = [
+            remaining = [
                 (new_slot[slot], count)
                 for slot, count in zip(posting.slots, posting.counts, strict=True)
                 if slot in new_slot
             ]
-            posting.slots = array("i", [slot for slot, _ in kept])
-            posting.counts = array("i", [count for _, count in kept])
+            posting.slots = array("i", [slot for slot, _ in remaining])
+            posting.counts = array("i", [count for _, count in remaining])
         self._numbers = array("q", [old_numbers[slot] for slot in new_slot])
         self._lengths = array("i", [old_lengths[slot] for slot in new_slot])
         self._terms = [old_terms[slot] for slot in new_slot]

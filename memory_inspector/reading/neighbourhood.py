@@ -197,7 +197,7 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
 
     Of equally short paths, the one with the oldest relations.
     """
-    beside = _beside(sorted((each for each in relations(graph) if each.state == "active"), key=lambda each: each.id))
+    beside = _beside(sorted((edge for edge in relations(graph) if edge.state == "active"), key=lambda edge: edge.id))
     came: dict[int, tuple[int, Step]] = {}
     far, waiting = {start: 0}, deque([start])
     while waiting and end not in far:

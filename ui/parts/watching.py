@@ -163,7 +163,7 @@ def _presence(view: View, target: str | Ref) -> Presence | None:
     if before is not None and before.position == upto:
         return before
     try:
-        now = view.memory.trace.presence(target, upto=upto, known=before)
+        now = view.memory.trace.presence(target, upto=upto, earlier=before)
     except NotFoundError:
         return None
     st.session_state.setdefault(_TOLD, {})[view.memory.session_id, str(target)] = now

@@ -116,9 +116,9 @@ class _Work:
             return 0
         with _turn():
             vectors = embedded(self._embedder, words)
-        given = dict(zip((node.number for node in nodes), vectors, strict=True))
+        vector_of = dict(zip((node.number for node in nodes), vectors, strict=True))
         with writing(self._database, self._session_id, clock=time.time) as w:
-            numbers = replace_vectors(w, self._block, self._embedder.id, given)
+            numbers = replace_vectors(w, self._block, self._embedder.id, vector_of)
             if numbers:
                 w.record(VectorsReplaced(self._block, self._embedder.id, tuple(numbers)))
         return len(numbers)

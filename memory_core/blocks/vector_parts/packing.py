@@ -92,8 +92,8 @@ class PackedUnits:
 
     def _place(self, number: int) -> tuple[bool, int, Ranges, int]:
         """Return the sort key of the prompt: other sessions before this one, each in chronological order."""
-        node, own = self._stored.nodes[number], not self.elsewhere(number)
-        return own, 0 if own else self._stored.places[number], node.seqs, number
+        node, of_session = self._stored.nodes[number], not self.elsewhere(number)
+        return of_session, 0 if of_session else self._stored.places[number], node.seqs, number
 
     @cached_property
     def _dated(self) -> bool:
@@ -134,28 +134,28 @@ class PackedUnits:
 
     def _units(self, numbers: Sequence[int]) -> dict[int, Item]:
         """Return the units as items; those without messages are missing."""
-        known: dict[int, Item] = {}
+        rendered: dict[int, Item] = {}
         missing: list[int] = []
         for number in numbers:
-            found = self._stored.rendered.get(self._key(number))
-            if found is None:
+            stored_item = self._stored.rendered.get(self._key(number))
+            if stored_item is None:
                 missing.append(number)
                 continue
-            known[number], text = found
+            rendered[number], text = stored_item
             if text:
                 self._borrowed_texts[number] = text
         for number, unit in self._messages(missing).items() if missing else ():
             if self.elsewhere(number):
-                known[number], text = self._of_other(unit)
+                rendered[number], text = self._of_other(unit)
                 self._borrowed_texts[number] = text
-                self._stored.rendered.keep(self._key(number), known[number], text)
+                self._stored.rendered.keep(self._key(number), rendered[number], text)
                 continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
             parts = parts_of([message.message for message in unit], self._reading.safe)
             tokens = self._stored.nodes[number].tokens
-            known[number] = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
-            self._stored.rendered.keep(self._key(number), known[number])
-        return known
+            rendered[number] = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
+            self._stored.rendered.keep(self._key(number), rendered[number])
+        return rendered
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
         """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""

@@ -38,22 +38,22 @@ def check(postprocessors: Sequence[Any]) -> list[str]:
         if isinstance(item, type) or not callable(getattr(item, "postprocess_nodes", None)):
             name = item.__name__ if isinstance(item, type) else type(item).__name__
             raise ConfigError(f"node_postprocessors must be postprocessors of LlamaIndex, not {name}")
-    return [type(each).__name__ for each in postprocessors]
+    return [type(postprocessor).__name__ for postprocessor in postprocessors]
 
 
 def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[Node]) -> Postprocessed:
     """Apply postprocessors in order. If one fails, the units stay unchanged."""
     from llama_index.core.schema import NodeWithScore, TextNode  # who has a postprocessor has loaded it
 
-    known = {str(node.number): node for node in nodes}
-    passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in known.items()]
+    by_id = {str(node.number): node for node in nodes}
+    passed = [NodeWithScore(node=TextNode(id_=id, text=node.words), score=node.score) for id, node in by_id.items()]
     problem = None
     for item in postprocessors:
         name = type(item).__name__
         try:
             passed = list(item.postprocess_nodes(passed, query_str=question))
             reworded = any(
-                known.get(one.node.node_id) is None or one.node.get_content() != known[one.node.node_id].words
+                by_id.get(one.node.node_id) is None or one.node.get_content() != by_id[one.node.node_id].words
                 for one in passed
             )
         except Exception as error:  # foreign code, which may call a model
@@ -62,5 +62,5 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
             )
         if reworded:
             problem = f"{name} wrote other words, which were not used."
-    kept = dict.fromkeys(known[one.node.node_id].number for one in passed if one.node.node_id in known)
-    return Postprocessed(tuple(kept), problem)
+    passed_numbers = dict.fromkeys(by_id[one.node.node_id].number for one in passed if one.node.node_id in by_id)
+    return Postprocessed(tuple(passed_numbers), problem)

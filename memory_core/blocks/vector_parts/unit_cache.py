@@ -84,7 +84,7 @@ class Stored:
     def with_units(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """A copy with new units appended in conversation order; the owner adds them to the shared keyword index."""
         first = self.traits[self.order[-1]].episode if self.order else 0
-        found = self._episodes(new)
+        episodes = self._episodes(new)
         described = {
             node.number: Traits(
                 number=node.number,
@@ -95,7 +95,7 @@ class Stored:
                 informativeness=one.informativeness,
                 tokens=node.tokens,
             )
-            for (node, one), episode in zip(new, found, strict=True)
+            for (node, one), episode in zip(new, episodes, strict=True)
         }
         traits = {**self.traits, **described}
         days = dict(self.days)
@@ -127,9 +127,9 @@ class Stored:
         last = self.last
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             heard = [one for _, one in several]
-            known = [last] if last is not None and session == before else []
-            counted = episodes([(one.when, one.time, one.stored) for one in (*known, *heard)])[len(known) :]
-            begun = (result[-1] if result else 0) + (0 if known or before is None else 1)
+            previous = [last] if last is not None and session == before else []
+            counted = episodes([(one.when, one.time, one.stored) for one in (*previous, *heard)])[len(previous) :]
+            begun = (result[-1] if result else 0) + (0 if previous or before is None else 1)
             result += [begun + episode for episode in counted]
             before, last = session, heard[-1]
         return result
@@ -158,22 +158,22 @@ class UnitCache:
             if sessions != self._sessions:
                 self._stored, self._sessions = Stored(), sessions
             count, last = count_nodes(connection, sessions, block)
-            known = max(self._stored.nodes, default=0)
-            if (count, last) != (len(self._stored.nodes), known):
+            last_number = max(self._stored.nodes, default=0)
+            if (count, last) != (len(self._stored.nodes), last_number):
                 rank = {session: place for place, session in enumerate(sessions)}
 
                 def place(node: Node) -> tuple[int, int]:
                     return rank[node.session_id], node.seqs[0][0]
 
-                new = read_heard(connection, sessions, block, after=known)
+                new = read_heard(connection, sessions, block, after=last_number)
                 end = place(self._stored.nodes[self._stored.order[-1]]) if self._stored.order else (0, 0)
                 grew = len(self._stored.nodes) + len(new) == count and all(place(node) >= end for node, _ in new)
                 if not grew:  # some were removed, or belong between those that are known: begin again
                     self._stored, new = Stored(), read_heard(connection, sessions, block)
                 new.sort(key=lambda pair: (*place(pair[0]), pair[0].number))
-                found = _heard(connection, new, listen)
-                self._stored.keywords.add_all({node.number: one.stems for node, one in found})
-                self._stored = self._stored.with_units(found)
+                heard = _heard(connection, new, listen)
+                self._stored.keywords.add_all({node.number: one.stems for node, one in heard})
+                self._stored = self._stored.with_units(heard)
             return self._stored
 
 
@@ -181,7 +181,9 @@ def _heard(
     connection: Connection, new: Sequence[tuple[Node, str | None]], listen: Listen
 ) -> list[tuple[Node, UnitMetadata]]:
     """Metadata of units: as stored, else parsed from their messages."""
-    kept = kept_heard([text for _, text in new])
-    missing = [node for (node, _), one in zip(new, kept, strict=True) if one is None]
+    texts = kept_heard([text for _, text in new])
+    missing = [node for (node, _), one in zip(new, texts, strict=True) if one is None]
     listened = dict(zip((node.number for node in missing), listen(connection, missing) if missing else (), strict=True))
-    return [(node, one or listened.get(node.number) or NOTHING_HEARD) for (node, _), one in zip(new, kept, strict=True)]
+    return [
+        (node, one or listened.get(node.number) or NOTHING_HEARD) for (node, _), one in zip(new, texts, strict=True)
+    ]

@@ -103,12 +103,12 @@ def messages_of(
     of: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)
     for node in nodes:
         of[node.session_id or session_id][node.number] = expand(node.seqs)
-    found: dict[int, list[StoredMessage]] = {}
+    turns: dict[int, list[StoredMessage]] = {}
     for session, spans in of.items():
         seqs = sorted({seq for several in spans.values() for seq in several})
         by_seq = {message.seq: message for message in read_messages(connection, session, cache, seqs=seqs)}
-        found |= {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
-    return {number: unit for number, unit in found.items() if unit}
+        turns |= {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
+    return {number: unit for number, unit in turns.items() if unit}
 
 
 def words_of(unit: Sequence[StoredMessage]) -> str:
@@ -129,16 +129,16 @@ def node_words(connection: Connection, session_id: str, cache: MessageCache, nod
 
 def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
     """Parse the metadata of a unit of at least one message."""
-    each = [(parse_message(message.message), message.message.role) for message in unit]
-    dated = next((one for one, _ in each if one.when), None)
-    words = "\n".join(one.words for one, _ in each if one.words)
+    parsed = [(parse_message(message.message), message.message.role) for message in unit]
+    dated = next((one for one, _ in parsed if one.when), None)
+    words = "\n".join(one.words for one, _ in parsed if one.words)
     stemmed = tuple(stems(words))
     return UnitMetadata(
         stems=stemmed,
         informativeness=informativeness(words, stemmed),
-        speakers=frozenset(speaker_of(one, role) for one, role in each),
-        names=frozenset(one.speaker.lower() for one, _ in each if one.speaker),
-        person=any(role is MessageRole.USER or one.speaker is not None for one, role in each),
+        speakers=frozenset(speaker_of(one, role) for one, role in parsed),
+        names=frozenset(one.speaker.lower() for one, _ in parsed if one.speaker),
+        person=any(role is MessageRole.USER or one.speaker is not None for one, role in parsed),
         when=dated.when if dated else None,
         time=dated.time if dated else None,
         stored=unit[0].at,

@@ -130,8 +130,8 @@ def only_asks(text: str) -> bool:
     >>> only_asks("Where is Porto? How far?"), only_asks("I live in Porto, do you know it?")
     (True, False)
     """
-    said = list(sentences(text))
-    return bool(said) and all(map(_asks, said)) and next(clauses(text), None) is None
+    all_sentences = list(sentences(text))
+    return bool(all_sentences) and all(map(_asks, all_sentences)) and next(clauses(text), None) is None
 
 
 def _asks(sentence: str) -> bool:

@@ -76,15 +76,19 @@ class RuleExtractor(RuleBased):
                 continue
             before, again = len(facts), None
             for part in message.parts:
-                for found in facts_in(part.text) if isinstance(part, TextPart) else ():
-                    if (key := _key(found.text)) not in seen:
+                for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
+                    if (key := _key(stated.text)) not in seen:
                         seen[key] = NothingFound("repeated")
                         facts.append(
                             ExtractedFact(
-                                found.text, found.category, index, found.slot, doubtful=doubt(found.text) is not None
+                                stated.text,
+                                stated.category,
+                                index,
+                                stated.slot,
+                                doubtful=doubt(stated.text) is not None,
                             )
                         )
-                        negated.append(found.negated)
+                        negated.append(stated.negated)
                     else:
                         again = again or seen[key]
             if len(facts) == before:

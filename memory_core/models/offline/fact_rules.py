@@ -33,99 +33,99 @@ from memory_core.models.offline.vocabulary import (
 from memory_core.models.offline.wording import ALONE, StatedFact, concrete, dated_slot, fact, slot_of, slug
 
 
-def naming(said: Statement) -> StatedFact | None:
+def naming(statement: Statement) -> StatedFact | None:
     """Return the names of the user, of relatives and of pets."""
-    if said.verb != "be" or said.kind not in ("be", "was") or said.negated:
+    if statement.verb != "be" or statement.kind not in ("be", "was") or statement.negated:
         return None
-    rest = said.rest.split(",")[0].split(" and ")[0].strip()
+    rest = statement.rest.split(",")[0].split(" and ")[0].strip()
     called = re.match(rf"(?:called |named )?({NAME}(?: {NAME}){{0,2}})$", rest)
     if not called or called[1].split()[0].lower() in NOT_NAMES or NATIONALITY.match(called[1]):
         return None
     if DATE.search(rest):
         return None
-    if said.subject in (f"{USER}'s name", USER):
+    if statement.subject in (f"{USER}'s name", USER):
         return StatedFact(f"The user's name is {called[1]}", "personal", "user.name")
-    owner = re.fullmatch(rf"{USER}'s ({RELATION})(?:'s name)?", said.subject)
+    owner = re.fullmatch(rf"{USER}'s ({RELATION})(?:'s name)?", statement.subject)
     if owner:
         return StatedFact(f"{called[1]} is the user's {owner[1].lower()}", "relationship")
-    theirs = re.fullmatch(rf"({NAME})'s ({RELATION})(?:'s name)?", said.subject)
+    theirs = re.fullmatch(rf"({NAME})'s ({RELATION})(?:'s name)?", statement.subject)
     if theirs:
         return StatedFact(f"{called[1]} is {theirs[1]}'s {theirs[2]}", "relationship")
     return None
 
 
-def being(said: Statement) -> StatedFact | None:
+def being(statement: Statement) -> StatedFact | None:
     """Fact from a clause that says what somebody or something is."""
-    if said.verb != "be" or said.kind == "used" or said.said.startswith("can"):
+    if statement.verb != "be" or statement.kind == "used" or statement.said.startswith("can"):
         return None
-    rest, user = said.rest, said.subject == USER
-    if _is_thing(said):
-        return _arrangement(said)
-    if said.subject == GROUP:
-        return fact(said, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
-    possession = re.fullmatch(rf"{USER}'s (.+)", said.subject)
+    rest, user = statement.rest, statement.subject == USER
+    if _is_thing(statement):
+        return _arrangement(statement)
+    if statement.subject == GROUP:
+        return fact(statement, "plan") if re.match(r"\d{1,3} (?:people|guests|adults|persons)\b", rest) else None
+    possession = re.fullmatch(rf"{USER}'s (.+)", statement.subject)
     if possession and FAVOURITE.fullmatch(possession[1]):
-        return fact(said, "preference", f"user.{possession[1].lower()}")
+        return fact(statement, "preference", f"user.{possession[1].lower()}")
     if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
     if CONDITION.match(rest):
-        return fact(said, "health")
-    if said.kind == "been" and FEELING.match(rest):
-        return fact(said, "health")
-    if said.kind == "been" and re.match(r"to ", rest) and CAPITAL.search(rest):
-        return fact(said, "other")
-    if said.kind == "was" and re.match(r"born (?:in|on) ", rest):
+        return fact(statement, "health")
+    if statement.kind == "been" and FEELING.match(rest):
+        return fact(statement, "health")
+    if statement.kind == "been" and re.match(r"to ", rest) and CAPITAL.search(rest):
+        return fact(statement, "other")
+    if statement.kind == "was" and re.match(r"born (?:in|on) ", rest):
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
-        return fact(said, "personal", slot_of(said, "birthday" if dated else "origin"))
-    if said.kind == "was":
-        return fact(said, "plan") if possession and DATE.search(rest) else None
+        return fact(statement, "personal", slot_of(statement, "birthday" if dated else "origin"))
+    if statement.kind == "was":
+        return fact(statement, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
-        return fact(said, "preference")
+        return fact(statement, "preference")
     if STATUS.match(rest):
-        return fact(said, "personal", slot_of(said, "status"))
+        return fact(statement, "personal", slot_of(statement, "status"))
     if NATIONALITY.match(rest):
-        return fact(said, "personal")
+        return fact(statement, "personal")
     if re.match(rf"(?:originally )?from {NAME}", rest):
-        return fact(said, "personal", slot_of(said, "origin"))
+        return fact(statement, "personal", slot_of(statement, "origin"))
     if re.match(r"in love\b|in (?:my|his|her) (?:\w+ )?(?:twenties|thirties|forties|fifties|sixties|year)", rest):
-        return fact(said, "personal")
+        return fact(statement, "personal")
     if age := re.match(r"(?:turning )?(\d{1,3})(?: years old)?(?= and\b|,|$)", rest):
-        return fact(replace(said, rest=f"{age[1]} years old"), "personal", slot_of(said, "age"))
+        return fact(replace(statement, rest=f"{age[1]} years old"), "personal", slot_of(statement, "age"))
     if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
-        return fact(said, "relationship")
+        return fact(statement, "relationship")
     if possession and re.fullmatch(r"birthday|anniversary", possession[1], re.I) and DATE.search(rest):
-        return fact(said, "personal", f"user.{possession[1].lower()}")
-    if re.search(r"'s (?:birthday|anniversary)$", said.subject) and DATE.search(rest):
-        return fact(said, "relationship", f"{slug(said.subject)}")
+        return fact(statement, "personal", f"user.{possession[1].lower()}")
+    if re.search(r"'s (?:birthday|anniversary)$", statement.subject) and DATE.search(rest):
+        return fact(statement, "relationship", f"{slug(statement.subject)}")
     if possession and re.search(r"\b(?:budget|limit)$", possession[1], re.I):
-        amount = fact(replace(said, subject="The budget"), "constraint", "budget")
+        amount = fact(replace(statement, subject="The budget"), "constraint", "budget")
         return amount if MONEY.search(rest) else None
     if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
-        return fact(said, "work" if user else "relationship")
+        return fact(statement, "work" if user else "relationship")
     if re.match(
         r"(?:coming|arriving|leaving|on|at|in|away|due|open|closed|booked|scheduled|called|named|now) ?", rest
     ) and (DATE.search(rest) or TIME.search(rest)):
-        return fact(said, "plan", dated_slot(said))
+        return fact(statement, "plan", dated_slot(statement))
     if possession:
-        return fact(said, "personal" if not re.search(RELATION, possession[1]) else "relationship")
+        return fact(statement, "personal" if not re.search(RELATION, possession[1]) else "relationship")
     return None
 
 
-def _arrangement(said: Statement) -> StatedFact | None:
+def _arrangement(statement: Statement) -> StatedFact | None:
     """Dates, times, prices and places of a thing: "the dinner is on 14 March"."""
-    rest = said.rest
+    rest = statement.rest
     if _SOON.fullmatch(rest):
         return None
     if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
         preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
-        said = replace(said, said="is", rest=f"{preposition}{moved[1]}")
-        return fact(said, "plan", dated_slot(said))
-    if re.search(r"\b(?:budget|limit|maximum)$", said.subject, re.IGNORECASE) and NUMBER.search(rest):
-        return fact(said, "constraint", "budget" if MONEY.search(rest) else None)
+        statement = replace(statement, said="is", rest=f"{preposition}{moved[1]}")
+        return fact(statement, "plan", dated_slot(statement))
+    if re.search(r"\b(?:budget|limit|maximum)$", statement.subject, re.IGNORECASE) and NUMBER.search(rest):
+        return fact(statement, "constraint", "budget" if MONEY.search(rest) else None)
     if re.match(r"(?:called|named) ", rest) and CAPITAL.search(rest):
-        return fact(said, "plan", f"{slug(said.subject)}.name")
+        return fact(statement, "plan", f"{slug(statement.subject)}.name")
     if re.match(r"(?:cancelled|canceled|fully booked|confirmed|vegetarian|closed on)\b", rest):
-        return fact(said, "plan")
+        return fact(statement, "plan")
     opens = re.match(
         r"(?:now |still |only |booked |scheduled |planned |fixed |set |due |open |reserved |taking place )?"
         r"(?:on|at|in|for|from|between|before|after|until|by|under|over|around|about|no later|no more|"
@@ -135,44 +135,44 @@ def _arrangement(said: Statement) -> StatedFact | None:
     exact = DATE.search(rest) or TIME.search(rest) or MONEY.search(rest)
     place = re.match(rf"(?:now |booked )?(?:at|in) (?:the )?{NAME}", rest)
     if (opens and exact) or place or (MONEY.search(rest) and len(rest) < 40):
-        return fact(said, "constraint" if LIMIT.search(rest) else "plan", dated_slot(said))
+        return fact(statement, "constraint" if LIMIT.search(rest) else "plan", dated_slot(statement))
     return None
 
 
-def having(said: Statement) -> StatedFact | None:
+def having(statement: Statement) -> StatedFact | None:
     """Fact from a clause that says what somebody has: family, pets, things, illnesses, appointments."""
-    if said.verb != "have" or said.kind not in ("have", "present", "modal", "used"):
+    if statement.verb != "have" or statement.kind not in ("have", "present", "modal", "used"):
         return None
-    rest = said.rest
+    rest = statement.rest
     named = re.match(
         rf"(?:a|an|one) (?:[\w-]{{2,15}} ){{0,2}}?({RELATION}),? (?:named|called|whose name is) ({NAME})", rest
     )
-    if named and not said.negated:
-        whose = "the user's" if said.subject == USER else f"{said.subject}'s"
+    if named and not statement.negated:
+        whose = "the user's" if statement.subject == USER else f"{statement.subject}'s"
         return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
-    if said.said.startswith("had"):
+    if statement.said.startswith("had"):
         known_match = re.match(
             r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
         )
-        return fact(said, "other") if known_match else None
+        return fact(statement, "other") if known_match else None
     if ILLNESS.match(rest):
-        return fact(said, "health")
+        return fact(statement, "health")
     if re.match(
         r"(?:a |an |no |\d+ |one |two |three |four |five |many |several |any ){1}(?:[\w-]{2,15} ){0,2}?"
         + RELATION
         + r"s?\b",
         rest,
     ):
-        return fact(said, "relationship")
+        return fact(statement, "relationship")
     if re.match(
         r"an? (?:[\w-]{2,20} ){0,2}?(?:appointment|interview|meeting|exam|flight|deadline|reservation|date|"
         r"shift|test|surgery|class)\b",
         rest,
     ):
-        return fact(said, "plan")
+        return fact(statement, "plan")
     if re.match(r"to ", rest):
-        return fact(said, "constraint") if not FILLER_AIM.match(rest) and concrete(rest) else None
-    if re.match(r"(?:an? |two |three |\d+ )", rest) and said.kind != "used":
+        return fact(statement, "constraint") if not FILLER_AIM.match(rest) and concrete(rest) else None
+    if re.match(r"(?:an? |two |three |\d+ )", rest) and statement.kind != "used":
         abstract = re.match(
             r"an? (?:[\w-]{2,20} ){0,2}?(?:time|day|weekend|mood|plan|hard|difficult|different|deeper|better|"
             r"sense|goal)\b",
@@ -180,138 +180,157 @@ def having(said: Statement) -> StatedFact | None:
         )
         return (
             None
-            if abstract or said.kind == "modal" or (said.negated and said.subject == USER)
-            else fact(said, "personal")
+            if abstract or statement.kind == "modal" or (statement.negated and statement.subject == USER)
+            else fact(statement, "personal")
         )
     return None
 
 
-def tasting(said: Statement) -> StatedFact | None:
+def tasting(statement: Statement) -> StatedFact | None:
     """Likes and dislikes."""
-    if said.verb == "stand" and said.negated:
-        return fact(said, "preference")
-    if said.verb in TASTES and not _is_thing(said) and said.kind in ("present", "perfect", "gerund", "used", "past"):
-        if said.kind == "past" and not concrete(said.rest):
+    if statement.verb == "stand" and statement.negated:
+        return fact(statement, "preference")
+    if (
+        statement.verb in TASTES
+        and not _is_thing(statement)
+        and statement.kind in ("present", "perfect", "gerund", "used", "past")
+    ):
+        if statement.kind == "past" and not concrete(statement.rest):
             return None
-        if said.verb == "like" and re.match(r"to (?:chat|talk|ask|know|share|tell|say|discuss|thank)\b", said.rest):
+        if statement.verb == "like" and re.match(
+            r"to (?:chat|talk|ask|know|share|tell|say|discuss|thank)\b", statement.rest
+        ):
             return None
-        return fact(said, "preference")
+        return fact(statement, "preference")
     return None
 
 
-def living(said: Statement) -> StatedFact | None:
+def living(statement: Statement) -> StatedFact | None:
     """Extract where somebody lives and what they work as."""
-    if said.verb == "live" and said.kind in ("present", "gerund", "perfect", "used"):
-        place = re.match(r"(?:in|at|on|near|with|alone|by)\b", said.rest)
-        current = said.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", said.rest)
-        return fact(said, "personal", slot_of(said, "home") if current else None) if place else None
-    if said.verb == "move" and said.kind in ("past", "perfect") and said.rest:
-        if not re.match(r"(?:to|into|from|back to|here from|in with)\b", said.rest):
+    if statement.verb == "live" and statement.kind in ("present", "gerund", "perfect", "used"):
+        place = re.match(r"(?:in|at|on|near|with|alone|by)\b", statement.rest)
+        current = statement.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", statement.rest)
+        return fact(statement, "personal", slot_of(statement, "home") if current else None) if place else None
+    if statement.verb == "move" and statement.kind in ("past", "perfect") and statement.rest:
+        if not re.match(r"(?:to|into|from|back to|here from|in with)\b", statement.rest):
             return None
-        if _is_thing(said):
-            dated = DATE.search(said.rest) or TIME.search(said.rest)
-            return _arrangement(replace(said, rest=f"moved {said.rest}")) if dated else None
-        return fact(said, "personal", slot_of(said, "home") if re.match(r"(?:to|into|back to)\b", said.rest) else None)
-    origin = said.verb in ("come", "grow") and said.kind != "gerund" and _is_somebody(said)
-    if origin and re.match(r"(?:originally )?(?:from|up in)\b", said.rest):
-        return fact(said, "personal", slot_of(said, "origin"))
-    if said.verb in ("work", "study", "teach") and said.kind in ("present", "gerund", "used", "past"):
-        if not said.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", said.rest):
+        if _is_thing(statement):
+            dated = DATE.search(statement.rest) or TIME.search(statement.rest)
+            return _arrangement(replace(statement, rest=f"moved {statement.rest}")) if dated else None
+        return fact(
+            statement,
+            "personal",
+            slot_of(statement, "home") if re.match(r"(?:to|into|back to)\b", statement.rest) else None,
+        )
+    origin = statement.verb in ("come", "grow") and statement.kind != "gerund" and _is_somebody(statement)
+    if origin and re.match(r"(?:originally )?(?:from|up in)\b", statement.rest):
+        return fact(statement, "personal", slot_of(statement, "origin"))
+    if statement.verb in ("work", "study", "teach") and statement.kind in ("present", "gerund", "used", "past"):
+        if not statement.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", statement.rest):
             return None
-        key = {"as": "job", "at": "employer", "for": "employer"}.get(said.rest.split(" ")[0])
-        holds = key is not None and said.kind == "present" and said.verb == "work"
-        return fact(said, "work", slot_of(said, str(key)) if holds else None)
+        key = {"as": "job", "at": "employer", "for": "employer"}.get(statement.rest.split(" ")[0])
+        holds = key is not None and statement.kind == "present" and statement.verb == "work"
+        return fact(statement, "work", slot_of(statement, str(key)) if holds else None)
     return None
 
 
-def aiming(said: Statement) -> StatedFact | None:
+def aiming(statement: Statement) -> StatedFact | None:
     """Plans, wishes and decisions."""
-    rest = said.rest
-    if said.kind == "gerund" and said.verb == "go" and re.match(r"to [a-z]", rest):
-        return None if FILLER_AIM.match(rest) or said.said.startswith("was") else fact(said, "plan")
-    if said.verb not in AIMS or said.kind not in ("present", "gerund", "perfect", "past"):
+    rest = statement.rest
+    if statement.kind == "gerund" and statement.verb == "go" and re.match(r"to [a-z]", rest):
+        return None if FILLER_AIM.match(rest) or statement.said.startswith("was") else fact(statement, "plan")
+    if statement.verb not in AIMS or statement.kind not in ("present", "gerund", "perfect", "past"):
         return None
-    if said.kind == "past" and said.verb != "decide":
+    if statement.kind == "past" and statement.verb != "decide":
         return None
     if re.match(r"to\b", rest):
-        decided = said.verb == "decide" and not re.match(r"to (?:chat|talk|ask|share|tell|say)\b", rest)
-        return fact(said, "plan") if decided or not FILLER_AIM.match(rest) else None
-    if said.verb == "plan" and re.match(r"(?:a|an|on|my|for|the) ", rest):
-        return fact(said, "plan")
-    if said.verb == "need" and NUMBER.search(rest):
-        return fact(said, "constraint")
-    if said.verb == "want" and re.match(r"(?:a|an|the) ", rest) and said.subject != USER:
-        return fact(said, "preference")
+        decided = statement.verb == "decide" and not re.match(r"to (?:chat|talk|ask|share|tell|say)\b", rest)
+        return fact(statement, "plan") if decided or not FILLER_AIM.match(rest) else None
+    if statement.verb == "plan" and re.match(r"(?:a|an|on|my|for|the) ", rest):
+        return fact(statement, "plan")
+    if statement.verb == "need" and NUMBER.search(rest):
+        return fact(statement, "constraint")
+    if statement.verb == "want" and re.match(r"(?:a|an|the) ", rest) and statement.subject != USER:
+        return fact(statement, "preference")
     return None
 
 
-def doing(said: Statement) -> StatedFact | None:
+def doing(statement: Statement) -> StatedFact | None:
     """Extract habits, ongoing and past activities."""
-    if not _is_somebody(said):
-        timed = said.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
-        exact = NUMBER.search(said.rest) or TIME.search(said.rest)
-        attribute = "price" if said.verb == "cost" else "time"
-        return fact(said, "plan", f"{slug(said.subject)}.{attribute}") if timed and exact else None
-    if not said.rest and said.verb in ALONE and said.kind in ("present", "used") and said.subject == USER:
-        return StatedFact(said.text(), "other", None, said.negated)
-    if said.kind == "gerund" and said.verb == "feel":
-        return fact(said, "health") if FEELING.match(said.rest) else None
-    judge = _BY_KIND.get(said.kind)
-    if judge is None or not said.rest:
+    if not _is_somebody(statement):
+        timed = statement.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
+        exact = NUMBER.search(statement.rest) or TIME.search(statement.rest)
+        attribute = "price" if statement.verb == "cost" else "time"
+        return fact(statement, "plan", f"{slug(statement.subject)}.{attribute}") if timed and exact else None
+    if (
+        not statement.rest
+        and statement.verb in ALONE
+        and statement.kind in ("present", "used")
+        and statement.subject == USER
+    ):
+        return StatedFact(statement.text(), "other", None, statement.negated)
+    if statement.kind == "gerund" and statement.verb == "feel":
+        return fact(statement, "health") if FEELING.match(statement.rest) else None
+    judge = _BY_KIND.get(statement.kind)
+    if judge is None or not statement.rest:
         return None
-    category = judge(said)
-    return fact(said, category) if category else None
+    category = judge(statement)
+    return fact(statement, category) if category else None
 
 
-def _is_thing(said: Statement) -> bool:
+def _is_thing(statement: Statement) -> bool:
     """Return whether the subject is a thing such as "The dinner", not the user or something of theirs."""
-    return said.subject.startswith("The ") and not said.subject.startswith(USER)
+    return statement.subject.startswith("The ") and not statement.subject.startswith(USER)
 
 
-def _is_somebody(said: Statement) -> bool:
+def _is_somebody(statement: Statement) -> bool:
     """Return whether the subject is a person or an animal."""
-    theirs = said.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", said.subject)
-    return not (_is_thing(said) or theirs)
+    theirs = statement.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", statement.subject)
+    return not (_is_thing(statement) or theirs)
 
 
-def _able(said: Statement) -> str | None:
+def _able(statement: Statement) -> str | None:
     """Return the category of an ability, duty or plan; None if it is no fact."""
-    verb = said.verb
-    if said.negated and verb in ("eat", "drink", "have"):
+    verb = statement.verb
+    if statement.negated and verb in ("eat", "drink", "have"):
         return "health"
-    if said.negated and verb in ("come", "attend", "swim", "drive", "walk"):
+    if statement.negated and verb in ("come", "attend", "swim", "drive", "walk"):
         return "constraint"
-    if said.said.startswith("must") and verb in HABITS | EVENTS | DOINGS | {"be", "have"} and concrete(said.rest):
+    if (
+        statement.said.startswith("must")
+        and verb in HABITS | EVENTS | DOINGS | {"be", "have"}
+        and concrete(statement.rest)
+    ):
         return "constraint"
-    if said.said.startswith("will") and verb in EVENTS | DOINGS | HABITS and concrete(said.rest):
+    if statement.said.startswith("will") and verb in EVENTS | DOINGS | HABITS and concrete(statement.rest):
         return "plan"
-    if said.said.startswith("can ") and said.subject != USER and verb in DOINGS | HABITS:
+    if statement.said.startswith("can ") and statement.subject != USER and verb in DOINGS | HABITS:
         return "plan"
     return None
 
 
-def _habitual(said: Statement) -> str | None:
+def _habitual(statement: Statement) -> str | None:
     """Return the category of a habit; None when it is no fact."""
-    verb = said.verb
-    if verb == "suffer" or (said.negated and verb in ("eat", "drink", "smoke")):
+    verb = statement.verb
+    if verb == "suffer" or (statement.negated and verb in ("eat", "drink", "smoke")):
         return "health"
-    if verb == "take" and not _TAKEN.search(said.rest):
+    if verb == "take" and not _TAKEN.search(statement.rest):
         return None
     if verb in ("own", "rent", "drive", "speak", "raise"):
         return "personal"
     if verb in DOINGS:
-        return "other" if said.subject != USER else None
+        return "other" if statement.subject != USER else None
     return "preference" if verb in HABITS else None
 
 
-def _former(said: Statement) -> str | None:
+def _former(statement: Statement) -> str | None:
     """Return the category of a former habit; None if it is no fact."""
-    return "other" if said.verb in HABITS | TASTES else None
+    return "other" if statement.verb in HABITS | TASTES else None
 
 
-def _underway(said: Statement) -> str | None:
+def _underway(statement: Statement) -> str | None:
     """Return the category of an ongoing activity; None if it is no fact."""
-    verb, rest = said.verb, said.rest
+    verb, rest = statement.verb, statement.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
         if verb in ("look", "think"):
             return "plan" if specific(goal[1]) and not FILLER_AIM.match(rest) else None
@@ -322,7 +341,7 @@ def _underway(said: Statement) -> str | None:
     if verb == "try":
         return "plan"
     if verb == "go":
-        return "plan" if concrete(rest) and not said.said.startswith("was") else None
+        return "plan" if concrete(rest) and not statement.said.startswith("was") else None
     if verb == "work":
         return "work"
     if (
@@ -334,10 +353,10 @@ def _underway(said: Statement) -> str | None:
     return "plan" if verb in DOINGS | {"prepare", "consider", "visit"} else "other"
 
 
-def _done(said: Statement) -> str | None:
+def _done(statement: Statement) -> str | None:
     """Return the category of a past activity; None if it is no fact."""
-    verb, rest = said.verb, said.rest
-    if verb not in EVENTS or said.negated or not specific(DATE.sub("", rest)):
+    verb, rest = statement.verb, statement.rest
+    if verb not in EVENTS or statement.negated or not specific(DATE.sub("", rest)):
         return None
     idiom = verb in ("run", "make", "come", "leave", "take", "learn") and re.match(
         r"(?:up|out|back|into|sure|off|from|a lot|many|so much)\b", rest

@@ -290,7 +290,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     def join(*words: str) -> str:
         return " ".join(filter(None, words))
 
-    kept = " ".join(adverbs)
+    adverb_words = " ".join(adverbs)
     auxiliary = match["be"] or match["aren"] or match["have"] or match["haven"] or match["dont"] or ""
     if not plural and not _PRONOUN.match(clause) and _OF_MANY.fullmatch(auxiliary.strip()):
         return None  # "Kids have fun", "Must have been cold": the subject is no name
@@ -305,23 +305,29 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if match["been"]:  # "she's been"
             return None
         if word in GERUND and rest != "":
-            return Statement(subject, "gerund", GERUND[word], join(form, no, kept, word), rest, negated)
+            return Statement(subject, "gerund", GERUND[word], join(form, no, adverb_words, word), rest, negated)
         if not whole:
             return None
-        return Statement(subject, "was" if past else "be", "be", join(form, no, kept), whole, negated)
+        return Statement(subject, "was" if past else "be", "be", join(form, no, adverb_words), whole, negated)
     have = (match["have"] or match["haven"] or "").strip()
     if have:
         form = "had" if have == "had" else ("have" if plural else "has")
         no = "not" if match["not2"] or match["haven"] else ""
         if match["been"]:
             if word in GERUND:
-                return Statement(subject, "gerund", GERUND[word], join(form, no, kept, "been", word), rest, negated)
-            return Statement(subject, "been", "be", join(form, no, kept, "been"), whole, negated) if whole else None
+                return Statement(
+                    subject, "gerund", GERUND[word], join(form, no, adverb_words, "been", word), rest, negated
+                )
+            return (
+                Statement(subject, "been", "be", join(form, no, adverb_words, "been"), whole, negated)
+                if whole
+                else None
+            )
         if word in PAST or word in _PARTICIPLES:
             lemma = _PARTICIPLES.get(word) or PAST[word]
-            return Statement(subject, "perfect", lemma, join(form, no, kept, word), rest, negated)
+            return Statement(subject, "perfect", lemma, join(form, no, adverb_words, word), rest, negated)
         return (
-            Statement(subject, "have", "have", join(kept, form, no), whole, negated)
+            Statement(subject, "have", "have", join(adverb_words, form, no), whole, negated)
             if whole and have != "'ve"
             else None
         )
@@ -330,29 +336,31 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word != "have":
             return None
         form = "did not" if past else ("do not" if plural else "does not")
-        return Statement(subject, "past" if past else "present", word, join(form, kept, word), rest, True)
+        return Statement(subject, "past" if past else "present", word, join(form, adverb_words, word), rest, True)
     if match["modal"]:
         form = {"can't": "cannot", "can not": "cannot", "won't": "will not", "'ll": "will", "mustn't": "must not"}.get(
             match["modal"].strip(), match["modal"].strip()
         )
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
-        return Statement(subject, "modal", word, join(form, kept, word), rest, form.endswith("not"))
+        return Statement(subject, "modal", word, join(form, adverb_words, word), rest, form.endswith("not"))
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
-        return Statement(subject, "used", word, join(kept, "used to", word), rest)
+        return Statement(subject, "used", word, join(adverb_words, "used to", word), rest)
     if word == "read" and subject in (USER, GROUP) and not adverbs and re.match(r"(?:an?|the|about|this) |[\"“]", rest):
         return Statement(
-            subject, "past", "read", join(kept, word), rest, negated
+            subject, "past", "read", join(adverb_words, word), rest, negated
         )  # the same form; habits name no one book
     no = "no longer" if match["nolonger"] else ""
     if word in THIRD and (subject in (USER, GROUP) or plural):
-        return Statement(subject, "present", word, join(kept, no, word if plural else THIRD[word]), rest, negated)
+        return Statement(
+            subject, "present", word, join(adverb_words, no, word if plural else THIRD[word]), rest, negated
+        )
     if word in BASE and subject not in (USER, GROUP):
-        return Statement(subject, "present", BASE[word], join(kept, no, word), rest, negated)
+        return Statement(subject, "present", BASE[word], join(adverb_words, no, word), rest, negated)
     if word in PAST:
-        return Statement(subject, "past", PAST[word], join(kept, no, word), rest, negated)
+        return Statement(subject, "past", PAST[word], join(adverb_words, no, word), rest, negated)
     return None
 
 

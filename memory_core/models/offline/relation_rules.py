@@ -115,7 +115,7 @@ def _relation_in_fact(fact: str) -> Iterator[Triple]:
         yield Triple(USER, "name", named[1], "person", "person")
 
 
-def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
+def _of_clause(clause: str, statement: Statement | None, employers: dict[str, str]) -> Iterator[Triple]:
     if (fact := called(clause)) is not None:
         yield from _relation_in_fact(fact.text)
         return
@@ -126,15 +126,15 @@ def _of_clause(clause: str, said: Statement | None, employers: dict[str, str]) -
     if match := _VERBLESS.fullmatch(clause):
         yield from _other_verb(match)
         return
-    if said is None or said.subject == GROUP or YOU.search(said.rest):
+    if statement is None or statement.subject == GROUP or YOU.search(statement.rest):
         return
-    if (fact := naming(said)) is not None:
+    if (fact := naming(statement)) is not None:
         yield from _relation_in_fact(fact.text)
         return
-    subject = _subject(said.subject)
+    subject = _subject(statement.subject)
     if subject is not None:
         for rule in _RULES:
-            triples = list(rule(subject, said, employers))
+            triples = list(rule(subject, statement, employers))
             if triples:
                 yield from triples
                 return
@@ -186,8 +186,10 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
         return
     name = proper(rest)
     if name is None and verb in ("lead", "head", "supervise"):
-        found = thing(rest, article=True)
-        name = found if found is not None and type_of(found) in ("project", "organisation") else None
+        object_found = thing(rest, article=True)
+        name = (
+            object_found if object_found is not None and type_of(object_found) in ("project", "organisation") else None
+        )
     if name is None:
         return
     if verb == "found" and not past:
@@ -210,63 +212,63 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
 # -- rules of a statement ------------------------------------------------------------------------
 
 
-def _ended(said: Statement) -> bool | None:
+def _ended(statement: Statement) -> bool | None:
     """Does it hold no longer? None when it is denied, and whether it ever held is not said."""
-    if said.negated:
-        over = "no longer" in said.said or re.search(r"\b(?:any ?more|any longer)$", said.rest)
+    if statement.negated:
+        over = "no longer" in statement.said or re.search(r"\b(?:any ?more|any longer)$", statement.rest)
         return True if over else None
-    return said.kind in _PAST
+    return statement.kind in _PAST
 
 
-def _living(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+def _living(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
     if subject.startswith("The ") and subject != USER:
         return
-    if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
-        here = re.match(r"(?:back )?(?:here )?(?:from (?P<old>.+?) )?(?:back )?to (?P<new>.+)", said.rest)
+    if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
+        here = re.match(r"(?:back )?(?:here )?(?:from (?P<old>.+?) )?(?:back )?to (?P<new>.+)", statement.rest)
         old = proper(here["old"] + ",") if here and here["old"] else None
-        if here is None and (origin := re.match(r"(?:here |away )?from (.+)", said.rest)):
+        if here is None and (origin := re.match(r"(?:here |away )?from (.+)", statement.rest)):
             old = proper(origin[1])
         if old is not None:
             yield Triple(subject, "lives in", old, "person", "place", ended=True)
         if here and (new := proper(here["new"])) is not None:
             yield Triple(subject, "lives in", new, "person", "place")
-    elif said.verb == "live" and said.kind in (*_NOW, *_PAST) and (ended := _ended(said)) is not None:
-        place = re.match(r"(?:in|at|near) (.+)", said.rest)
+    elif statement.verb == "live" and statement.kind in (*_NOW, *_PAST) and (ended := _ended(statement)) is not None:
+        place = re.match(r"(?:in|at|near) (.+)", statement.rest)
         if place and (name := proper(place[1])) is not None:
             yield Triple(subject, "lives in", name, "person", "place", ended=ended)
 
 
-def _working(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    gone = said.verb == "leave" and said.kind in ("past", "perfect")
-    if (gone or said.verb == "quit") and not said.negated:  # "quit" is its own past
-        job = _LEFT_JOB.match(said.rest)
+def _working(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    gone = statement.verb == "leave" and statement.kind in ("past", "perfect")
+    if (gone or statement.verb == "quit") and not statement.negated:  # "quit" is its own past
+        job = _LEFT_JOB.match(statement.rest)
         where = organisation(job["where"]) if job else None
-        told = job is not None and job["where"] != said.rest
-        if where is not None and (told or employers.get(subject) == where or type_of(where) == "organisation"):
+        has_employer = job is not None and job["where"] != statement.rest
+        if where is not None and (has_employer or employers.get(subject) == where or type_of(where) == "organisation"):
             yield Triple(subject, "works at", where, "person", "organisation", ended=True)
         return
-    if said.verb not in ("work", "study", "teach", "volunteer") or said.kind not in (*_NOW, *_PAST):
+    if statement.verb not in ("work", "study", "teach", "volunteer") or statement.kind not in (*_NOW, *_PAST):
         return
-    ended = _ended(said)
+    ended = _ended(statement)
     if ended is None:
         return
-    rest = said.rest
-    if said.verb == "work" and (role := re.match(r"as (.+)", rest)):
+    rest = statement.rest
+    if statement.verb == "work" and (role := re.match(r"as (.+)", rest)):
         yield from _role(subject, role[1], ended)
         return
-    if said.verb == "work" and (other := re.match(r"(on|with|in) (.+)", rest)):
+    if statement.verb == "work" and (other := re.match(r"(on|with|in) (.+)", rest)):
         name = proper(other[2])
         if name is None and other[1] == "on":
-            found = thing(other[2], article=True)
-            name = found if found is not None and PROJECT.search(found) else None
+            object_found = thing(other[2], article=True)
+            name = object_found if object_found is not None and PROJECT.search(object_found) else None
         if name is not None and not ANY_DATE.match(name):
             kind = {"on": "project", "with": "person", "in": "place"}[other[1]]
             yield Triple(subject, f"works {other[1]}", name, "person", type_of(name, kind), ended=ended)
         return
-    place = re.match(r"(?:[a-z ]{3,30} )?(?:at|for) (.+)" if said.verb != "work" else r"(?:at|for) (.+)", rest)
+    place = re.match(r"(?:[a-z ]{3,30} )?(?:at|for) (.+)" if statement.verb != "work" else r"(?:at|for) (.+)", rest)
     where = organisation(place[1]) if place else None
     if where is not None:
-        yield Triple(subject, f"{THIRD[said.verb]} at", where, "person", "organisation", ended=ended)
+        yield Triple(subject, f"{THIRD[statement.verb]} at", where, "person", "organisation", ended=ended)
 
 
 def _role(subject: str, text: str, ended: bool) -> Iterator[Triple]:
@@ -301,10 +303,10 @@ _BEING = (
 )
 
 
-def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    if said.verb != "be" or said.kind not in ("be", "was"):
+def _being(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    if statement.verb != "be" or statement.kind not in ("be", "was"):
         return
-    rest, ended = said.rest, _ended(said)
+    rest, ended = statement.rest, _ended(statement)
     if over := re.match(r"no longer (.+)", rest):
         rest, ended = over[1], True
     if ended is None:
@@ -314,7 +316,7 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
         if match is None:
             continue
         names = things(match[1]) if predicate == "allergic to" else [proper(match[1])]
-        if said.kind == "was":
+        if statement.kind == "was":
             return
         for name in names:
             if name is not None and not (
@@ -322,7 +324,7 @@ def _being(subject: str, said: Statement, employers: dict[str, str]) -> Iterator
             ):
                 yield Triple(subject, predicate, name, type_of(subject, kind), type_of(name, object_kind), ended=ended)
         return
-    if said.kind == "was":
+    if statement.kind == "was":
         return
     kin = re.match(rf"(?P<whose>my|{PROPER}'s) (?P<what>{RELATION})(?=$|[,. ])", rest)
     if kin and not ended and not subject.startswith("The "):
@@ -361,10 +363,10 @@ def _dated(subject: str, rest: str) -> Iterator[Triple]:
         yield Triple(subject, f"located {place['how']}", place["name"], type_of(subject, "thing"), "place")
 
 
-def _moved(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+def _moved(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
     """ "The dinner has moved to 15 March"."""
-    if said.verb == "move" and said.kind in ("past", "perfect") and not said.negated:
-        to = re.match(r"to (.+)", said.rest)
+    if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
+        to = re.match(r"to (.+)", statement.rest)
         if to and subject.startswith("The ") and subject != USER and (when := date(to[1])) is not None:
             yield Triple(subject, "date", when, type_of(subject, "thing"), "date")
 
@@ -387,40 +389,40 @@ _DOING: dict[str, tuple[str, str]] = {
 }
 
 
-def _doing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    kinds = _DOING.get(said.verb)
-    if kinds is None or said.kind not in ("present", "gerund", "used") or "never" in said.said:
+def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    kinds = _DOING.get(statement.verb)
+    if kinds is None or statement.kind not in ("present", "gerund", "used") or "never" in statement.said:
         return
-    if subject.startswith("The ") and subject != USER and said.verb != "use":
+    if subject.startswith("The ") and subject != USER and statement.verb != "use":
         return
-    ended, rest = _ended(said), re.sub(r" (?:any ?more|any longer)$", "", said.rest)
-    if ended is None or (said.kind == "gerund" and said.verb not in ("manage", "run", "use")):
+    ended, rest = _ended(statement), re.sub(r" (?:any ?more|any longer)$", "", statement.rest)
+    if ended is None or (statement.kind == "gerund" and statement.verb not in ("manage", "run", "use")):
         return
-    if said.verb in ("know", "run"):
+    if statement.verb in ("know", "run"):
         names = [proper(rest)]
-    elif said.verb == "manage":
-        found = thing(rest, article=True)
-        whole = found is not None and type_of(found) in ("project", "organisation")
-        names = [proper(rest) or (found if whole else None)]
-    elif said.verb == "play":
+    elif statement.verb == "manage":
+        object_found = thing(rest, article=True)
+        whole = object_found is not None and type_of(object_found) in ("project", "organisation")
+        names = [proper(rest) or (object_found if whole else None)]
+    elif statement.verb == "play":
         instrument = re.match(r"the (.+)", rest)
         names = [thing(instrument[1])] if instrument else [n for n in things(rest) if _GAMES.fullmatch(n)]
-    elif said.verb == "speak":
+    elif statement.verb == "speak":
         names = [name for name in things(rest) if name[0].isupper()]
-    elif said.verb in ("own", "drive", "use"):
+    elif statement.verb in ("own", "drive", "use"):
         counted = re.match(r"(?:an?|two|three|four) ", rest)
         names = [proper(rest) or (thing(rest) if counted else None)]
     else:
         plain = re.sub(r" (?:a lot|very much|so much|too|as well|better|best|more|most)\b.*$", "", rest)
         plain = re.sub(r",? (?:especially|particularly|mostly|mainly)\b.*$", "", plain)
         names = [] if re.match(r"the \S+.*[ ,]", plain) else list(things(plain))
-        if re.search(r" (?:than|over|to) ", rest) and said.verb == "prefer":
+        if re.search(r" (?:than|over|to) ", rest) and statement.verb == "prefer":
             names = names[:1]
     for name in names:
         if name is not None:
-            fallback = kinds[1] if said.verb != "manage" or PROJECT.search(name) else "organisation"
+            fallback = kinds[1] if statement.verb != "manage" or PROJECT.search(name) else "organisation"
             yield Triple(
-                subject, THIRD[said.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended=ended
+                subject, THIRD[statement.verb], name, type_of(subject, kinds[0]), type_of(name, fallback), ended=ended
             )
 
 
@@ -430,17 +432,22 @@ _GAMES = pattern(
 )
 
 
-def _bringing(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+def _bringing(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
     """ "Rui can bring the wine"."""
-    if said.verb == "bring" and said.kind in ("modal", *_NOW) and not said.negated and not subject.startswith("The "):
-        name = thing(said.rest, article=True)
+    if (
+        statement.verb == "bring"
+        and statement.kind in ("modal", *_NOW)
+        and not statement.negated
+        and not subject.startswith("The ")
+    ):
+        name = thing(statement.rest, article=True)
         if name is not None:
             yield Triple(subject, "brings", name, "person", "thing")
 
 
-def _marrying(subject: str, said: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    happened = said.verb == "marry" and said.kind in ("past", "perfect") and not said.negated
-    if happened and (name := proper(said.rest)) is not None:
+def _marrying(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    happened = statement.verb == "marry" and statement.kind in ("past", "perfect") and not statement.negated
+    if happened and (name := proper(statement.rest)) is not None:
         yield Triple(subject, "married to", name, "person", "person")
 
 

@@ -159,20 +159,22 @@ def compose_reply(messages: Sequence[ChatMessage]) -> str:
     """Return the reply to the last user message, or the results of the tools called for it."""
     if reported := reply_about_tool_calls(messages):
         return reported
-    known, last = _read(messages)
-    said = list(islice(sentences(last), 200))
-    questions = [sentence for sentence in said if _is_question(sentence)]
-    statements = [sentence for sentence in said if sentence not in questions]
+    memory_sentences, last = _read(messages)
+    asked = list(islice(sentences(last), 200))
+    questions = [sentence for sentence in asked if _is_question(sentence)]
+    statements = [sentence for sentence in asked if sentence not in questions]
     if questions:
-        known += [_Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)]
-        return _answer(questions[-1], known)
+        memory_sentences += [
+            _Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)
+        ]
+        return _answer(questions[-1], memory_sentences)
     content = [
         sentence for sentence in statements if not _GREETING.fullmatch(sentence) and not _THANKS.fullmatch(sentence)
     ]
     if not content:
         if any(_THANKS.fullmatch(sentence) for sentence in statements):
             return "You're welcome."
-        return f"Hello{_name_of_user(known)}. What would you like to talk about?"
+        return f"Hello{_name_of_user(memory_sentences)}. What would you like to talk about?"
     return _acknowledge(content)
 
 
@@ -193,8 +195,8 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
             last = text[:MANY_CHARACTERS]
         elif message.role is MessageRole.USER:
             recent += [_Sentence(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
-    known = [item for item in memory + recent if not (item.said and _is_question(item.text))]
-    return known[-2000:], last
+    statements = [item for item in memory + recent if not (item.said and _is_question(item.text))]
+    return statements[-2000:], last
 
 
 def _remembered(section: str) -> Iterator[_Sentence]:
@@ -221,8 +223,8 @@ def _is_question(sentence: str) -> bool:
     return sentence.rstrip("\"”') ").endswith("?") or bool(_QUESTION.match(bare) or _ORDER.match(bare))
 
 
-def _name_of_user(known: Sequence[_Sentence]) -> str:
-    for item in reversed(known):
+def _name_of_user(statements: Sequence[_Sentence]) -> str:
+    for item in reversed(statements):
         if match := re.match(r"The user's name is (.+?)\.?$", item.text):
             return f", {match[1]}"
     return ""
@@ -231,26 +233,28 @@ def _name_of_user(known: Sequence[_Sentence]) -> str:
 # --- answering
 
 
-def _answer(question: str, known: Sequence[_Sentence]) -> str:
-    chosen = _choose(question, known)
+def _answer(question: str, statements: Sequence[_Sentence]) -> str:
+    chosen = _choose(question, statements)
     if not chosen:
         if _ORDER.match(strip_lead_in(question)):
             return "I cannot do that: I answer by rules, without a language model, and only from what I remember."
         return f'I don\'t know. Nothing I remember answers "{shortened(question, 160).strip()}"'
     facts = [second_person(item.text) for item in chosen if not item.said]
-    said = [item.text.rstrip(" .") for item in chosen if item.said]
+    quoted = [item.text.rstrip(" .") for item in chosen if item.said]
     parts = []
     if facts:
         parts.append(f"From what I remember: {'; '.join(facts)}.")
-    if said:
-        parts.append(f"{'You also' if facts else 'Earlier you'} said: {' '.join(f'“{text}.”' for text in said)}")
+    if quoted:
+        parts.append(f"{'You also' if facts else 'Earlier you'} said: {' '.join(f'“{text}.”' for text in quoted)}")
     return " ".join(parts)
 
 
-def _choose(question: str, known: Sequence[_Sentence]) -> list[_Sentence]:
+def _choose(question: str, statements: Sequence[_Sentence]) -> list[_Sentence]:
     """Return the one to three sentences that answer `question`; none when nothing matches well enough."""
-    asked = _Asked(question, known)
-    scored = [(score, place) for place, item in enumerate(known) if (score := asked.score(item, place)) is not None]
+    asked = _Asked(question, statements)
+    scored = [
+        (score, place) for place, item in enumerate(statements) if (score := asked.score(item, place)) is not None
+    ]
     if not scored:
         return []
     scored.sort(key=lambda pair: (-pair[0], -pair[1]))
@@ -260,9 +264,9 @@ def _choose(question: str, known: Sequence[_Sentence]) -> list[_Sentence]:
     for score, place in scored:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
-        alike = not chosen or asked.open or known[place].said == chosen[0].said
-        if alike and not any(_repeats(known[place].text, other.text) for other in chosen):
-            chosen.append(known[place])
+        alike = not chosen or asked.open or statements[place].said == chosen[0].said
+        if alike and not any(_repeats(statements[place].text, other.text) for other in chosen):
+            chosen.append(statements[place])
     return chosen
 
 
@@ -274,30 +278,30 @@ def _repeats(text: str, other: str) -> bool:
 class _Asked:
     """Parsed question, to score sentences against."""
 
-    def __init__(self, question: str, known: Sequence[_Sentence]) -> None:
+    def __init__(self, question: str, statements: Sequence[_Sentence]) -> None:
         self._question = question
-        bags = [_concepts(set(stems(item.text))) for item in known]
+        bags = [_concepts(set(stems(item.text))) for item in statements]
         self._bags = bags
         counts = Counter(stem for bag in bags for stem in bag)
         capitals = re.findall(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Þ][\w'’-]+", question)
         names = {stem for word in capitals for stem in stems(word)}
         words = [stem for stem in dict.fromkeys(stems(question)) if stem not in _empty()]
-        relatives = self._relatives(question, known)
+        relatives = self._relatives(question, statements)
         if relatives:
             names |= {stem for name in relatives.values() for stem in stems(name)}
             words = [word for word in words if word not in {stem for what in relatives for stem in stems(what)}]
         self._names = names
-        self._terms = {word: _weight(counts, word, len(known)) for word in words if word not in names}
+        self._terms = {word: _weight(counts, word, len(statements)) for word in words if word not in names}
         self.open = not self._terms
         self._about_self = bool(_SELF.search(question)) and not names
-        self._number = max(1, len(known))
+        self._number = max(1, len(statements))
 
     @staticmethod
-    def _relatives(question: str, known: Sequence[_Sentence]) -> dict[str, str]:
+    def _relatives(question: str, statements: Sequence[_Sentence]) -> dict[str, str]:
         """Relatives of the user that the question means, with their names: `{"sister": "Ana"}`."""
         result = {}
         for what in re.findall(rf"\bmy ({RELATION})\b", question, re.IGNORECASE):
-            for item in known:
+            for item in statements:
                 named = re.match(rf"(\w+) is the user's (?:\w+ )?{re.escape(what)}\b", item.text, re.IGNORECASE)
                 if named:
                     result[what] = named[1]

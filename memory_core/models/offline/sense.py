@@ -134,14 +134,14 @@ def _resolved(pronoun: re.Match[str], subject: str, rest: str) -> bool:
     if pronoun.lastgroup in ("many", "thing") and _ASIDE.search(rest[: pronoun.end()]):
         return False
     before = rest[: pronoun.start()].rpartition(" ")[0].rpartition(" ")[0]  # not the word it goes with
-    own = subject.lower() not in ("the user", "the user's group")
+    other_subject = subject.lower() not in ("the user", "the user's group")
     match pronoun.lastgroup:
         case "many":
-            return bool(_PLURAL.search(before)) or (own and bool(_PLURAL.search(subject)))
+            return bool(_PLURAL.search(before)) or (other_subject and bool(_PLURAL.search(subject)))
         case "thing":
-            return bool(_SINGULAR.search(before)) or (own and not _SOMEBODY.search(subject))
+            return bool(_SINGULAR.search(before)) or (other_subject and not _SOMEBODY.search(subject))
         case "one":
-            return own or bool(_SOMEBODY.search(before))
+            return other_subject or bool(_SOMEBODY.search(before))
         case "place":
             return bool(re.search(rf"\b{NAME}\b", before))
     return False

@@ -47,14 +47,14 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
     if not users or any(message.role is MessageRole.TOOL for message in messages[users[-1] :]):
         return ()
-    said = MEMORY.sub("", messages[users[-1]].content or "")
-    if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(said)):
+    request = MEMORY.sub("", messages[users[-1]].content or "")
+    if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(request)):
         return (_call(_ARCHIVE, content=later["what"].strip()),)
     for name, asking in _ASKED:
-        if name in offered and (asked := re.fullmatch(asking, said.strip(" ?.!\n"), re.IGNORECASE)):
+        if name in offered and (asked := re.fullmatch(asking, request.strip(" ?.!\n"), re.IGNORECASE)):
             return (_call(name, query=asked["what"].strip()),)
     if _APPEND in offered:
-        return _edits(said, _block(offered[_APPEND], messages), _REPLACE in offered)
+        return _edits(request, _block(offered[_APPEND], messages), _REPLACE in offered)
     return ()
 
 
@@ -107,11 +107,11 @@ def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     return ()
 
 
-def _edits(said: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPart, ...]:
+def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCallPart, ...]:
     """Lines that hold another value are replaced, one call each; everything else is appended in one."""
     if block is None:
         return ()
-    message = ChatMessage(role=MessageRole.USER, content=said)
+    message = ChatMessage(role=MessageRole.USER, content=request)
     facts = list(islice(RuleExtractor().extract([message], known=block.lines).facts, MAX_FACTS))
     lines = [KnownFact(place, line, slot_in(line)) for place, line in enumerate(block.lines)]
     plan = plan_additions(lines, [FoundFact(fact.text, fact.slot) for fact in facts])
@@ -148,13 +148,13 @@ def _once(lines: Sequence[str], place: int) -> bool:
 def _found_in_conversation(result: str) -> str:
     matches = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
     theirs = [match for match in matches if match["role"] == "user"]
-    said = [
+    results = [
         f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"
         for match in theirs or matches
     ]
-    if not said:
+    if not results:
         return "I searched our conversation and found nothing about that."
-    return f"I searched our conversation: {'; '.join(said[:3])}."
+    return f"I searched our conversation: {'; '.join(results[:3])}."
 
 
 def _call(name: str, **arguments: str) -> ToolCallPart:

@@ -78,16 +78,22 @@ class StatedFact:
     negated: bool = False
 
 
-def fact(said: Statement, category: str, slot: str | None = None) -> StatedFact | None:
+def fact(statement: Statement, category: str, slot: str | None = None) -> StatedFact | None:
     """Return the statement as a fact; None when what is left of it says nothing by itself."""
-    rest = clean(said.rest)
-    if rest and said.subject == USER:
+    rest = clean(statement.rest)
+    if rest and statement.subject == USER:
         rest = rest.removeprefix("the user ")  # "booked us a trip"
-    if not rest or not specific(rest) or not stands_alone(said.subject, rest):
+    if not rest or not specific(rest) or not stands_alone(statement.subject, rest):
         return None
-    if said.kind == "present" and said.verb not in TASTES and THIRD.get(said.verb) in said.said.split():
+    if (
+        statement.kind == "present"
+        and statement.verb not in TASTES
+        and THIRD.get(statement.verb) in statement.said.split()
+    ):
         rest = _SECOND_VERB.sub(lambda verb: THIRD.get(verb[0], verb[0]), rest)
-    return StatedFact(said.text(rest), category, slot, said.negated or bool(re.search(r" any ?(?:more|longer)$", rest)))
+    return StatedFact(
+        statement.text(rest), category, slot, statement.negated or bool(re.search(r" any ?(?:more|longer)$", rest))
+    )
 
 
 def clean(rest: str) -> str | None:
@@ -132,16 +138,16 @@ def slug(subject: str) -> str:
     return subject.removeprefix("The ").lower().replace("'s ", ".")
 
 
-def slot_of(said: Statement, attribute: str) -> str:
-    return f"{slug(said.subject)}.{attribute}" if said.subject != USER else f"user.{attribute}"
+def slot_of(statement: Statement, attribute: str) -> str:
+    return f"{slug(statement.subject)}.{attribute}" if statement.subject != USER else f"user.{attribute}"
 
 
-def dated_slot(said: Statement) -> str | None:
-    rest = said.rest
+def dated_slot(statement: Statement) -> str | None:
+    rest = statement.rest
     if DATE.search(rest):
-        return f"{slug(said.subject)}.date"
+        return f"{slug(statement.subject)}.date"
     if TIME.search(rest):
-        return f"{slug(said.subject)}.time"
+        return f"{slug(statement.subject)}.time"
     if MONEY.search(rest):
-        return f"{slug(said.subject)}.price"
-    return f"{slug(said.subject)}.place" if re.match(rf"(?:now )?(?:at|in) (?:the )?{NAME}", rest) else None
+        return f"{slug(statement.subject)}.price"
+    return f"{slug(statement.subject)}.place" if re.match(rf"(?:now )?(?:at|in) (?:the )?{NAME}", rest) else None

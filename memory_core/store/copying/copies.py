@@ -39,9 +39,9 @@ By = Annotated[Actor, BeforeValidator(lambda actor: "user" if actor == FORMER_US
 Role = Annotated[str, AfterValidator(lambda role: _one_of(tuple(MessageRole), role))]
 
 
-def _one_of(known: Collection[str], value: str) -> str:
-    if value not in known:
-        raise ValueError(f"is none of {', '.join(known)}")
+def _one_of(names: Collection[str], value: str) -> str:
+    if value not in names:
+        raise ValueError(f"is none of {', '.join(names)}")
     return value
 
 
@@ -301,10 +301,10 @@ class Rows:
 
 def hashes_of(fact: FactCopy) -> set[str]:
     """Return the hashes of every wording of a fact, of its key and of its metadata."""
-    found = {fact.content, fact.key, fact.metadata}
+    hashes = {fact.content, fact.key, fact.metadata}
     for revision in fact.revisions:
-        found |= {revision.content, revision.metadata}
-    return {key for key in found if key is not None}
+        hashes |= {revision.content, revision.metadata}
+    return {key for key in hashes if key is not None}
 
 
 def with_words(rows: Rows, needed: Collection[str]) -> Rows:
@@ -317,7 +317,7 @@ def moved(rows: Rows, seconds: float) -> Rows:
     """Return the rows with all times shifted by `seconds`."""
 
     def later(some: Iterable[Copy]) -> Iterable[Copy]:
-        return Stream(lambda: (_moved(each, seconds) for each in some))
+        return Stream(lambda: (_moved(row, seconds) for row in some))
 
     many = {name: later(some) for name, some in rows._many()}
     return Rows(_moved(rows.session, seconds), tuple(later(rows.blocks)), **many)

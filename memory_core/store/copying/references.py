@@ -42,7 +42,7 @@ def _walk(hint: Any) -> Walk | None:
     inner = get_args(hint)
     if get_origin(hint) is Annotated:
         return _named(inner[1])
-    walks = [_walk(each) for each in inner]
+    walks = [_walk(part) for part in inner]
     walk = next(filter(None, walks), None)
     if walk is None:
         return None
@@ -51,7 +51,7 @@ def _walk(hint: Any) -> Walk | None:
     if inner[1:] == (Ellipsis,):
         return lambda value, to: [walk(item, to) for item in value]
     return lambda value, to: [
-        *(own(item, to) if own else item for own, item in zip(walks, value, strict=False)),
+        *(walk_item(item, to) if walk_item else item for walk_item, item in zip(walks, value, strict=False)),
         *value[len(walks) :],
     ]
 
@@ -85,14 +85,14 @@ def renumbered(kind: str, data: Mapping[str, Any], to: Renumber) -> dict[str, An
 
 def referred(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
     """Everything an event refers to by id."""
-    found: set[tuple[Thing, int]] = set()
+    things: set[tuple[Thing, int]] = set()
 
     def note(thing: Thing, number: int) -> int:
-        found.add((thing, number))
+        things.add((thing, number))
         return number
 
     renumbered(kind, data, note)
-    return found
+    return things
 
 
 def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:

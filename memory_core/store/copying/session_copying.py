@@ -75,9 +75,9 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
     Sources of those facts are limited to this session's messages. Rows are read while they are iterated, within the
     connection's transaction.
     """
-    kept = set(SessionCopy.model_fields) - {"config", "constructor"}
+    names = set(SessionCopy.model_fields) - {"config", "constructor"}
     session = SessionCopy(
-        **{name: value for name, value in asdict(state).items() if name in kept},
+        **{name: value for name, value in asdict(state).items() if name in names},
         config=json.loads(state.config),
         constructor=json.loads(state.constructor),
     )
@@ -161,11 +161,11 @@ def _read_facts(
 ) -> Iterator[FactCopy]:
     f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
     scopes = [state.scope] if state.user_id is None else [state.scope, user_scope(state.user_id)]
-    found = _stream_rows(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
-    for rows in chunks(row for row in found if row.scope == state.scope or theirs is None or row.id in theirs()):
+    facts = _stream_rows(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
+    for rows in chunks(row for row in facts if row.scope == state.scope or theirs is None or row.id in theirs()):
         ids = [row.id for row in rows]
-        said = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
-        sources = _by_first(connection.execute(said))
+        source_rows = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
+        sources = _by_first(connection.execute(source_rows))
         had = select(fact_revision_table).where(r.fact_id.in_(ids)).order_by(r.version)
         copies = (
             (row.fact_id, _copy(FactRevisionCopy, row, topics=_strings(row.topics))) for row in connection.execute(had)
@@ -199,8 +199,10 @@ def _read_relations(connection: Connection, state: SessionState) -> Iterator[Rel
     r, s = relation_table.c, relation_source_table.c
     for rows in chunks(_stream_rows(connection, select(relation_table).where(r.scope == state.scope).order_by(r.id))):
         ids = [row.id for row in rows]
-        said = select(s.relation_id, s.seq).where(s.relation_id.in_(ids), s.session_id == state.id).order_by(s.seq)
-        sources = _by_first(connection.execute(said))
+        source_rows = (
+            select(s.relation_id, s.seq).where(s.relation_id.in_(ids), s.session_id == state.id).order_by(s.seq)
+        )
+        sources = _by_first(connection.execute(source_rows))
         yield from (_copy(RelationCopy, row, sources=tuple(sources.get(row.id, ()))) for row in rows)
 
 
@@ -208,8 +210,10 @@ def _read_words(
     connection: Connection, state: SessionState, facts: Iterable[FactCopy], events: Iterable[EventCopy]
 ) -> Iterator[WordsCopy]:
     c = content_table.c
-    own = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
-    yield from (WordsCopy(owner="session", hash=key, data=data) for key, data in _stream_rows(connection, own))
+    session_words = select(c.hash, c.data).where(c.scope == state.scope).order_by(c.hash)
+    yield from (
+        WordsCopy(owner="session", hash=key, data=data) for key, data in _stream_rows(connection, session_words)
+    )
     if state.user_id is None:
         return
     theirs = {key for fact in facts if fact.owner == "user" for key in hashes_of(fact)}
@@ -217,8 +221,8 @@ def _read_words(
         theirs |= _only_in_events(events)
     for chunk in chunks(sorted(theirs)):
         query = select(c.hash, c.data).where(c.scope == user_scope(state.user_id), c.hash.in_(chunk))
-        found = connection.execute(query.order_by(c.hash))
-        yield from (WordsCopy(owner="user", hash=key, data=data) for key, data in found)
+        user_words = connection.execute(query.order_by(c.hash))
+        yield from (WordsCopy(owner="user", hash=key, data=data) for key, data in user_words)
 
 
 def _only_in_events(events: Iterable[EventCopy]) -> set[str]:
@@ -238,8 +242,8 @@ Heard = Callable[[Sequence[VectorCopy]], Mapping[int, str]]
 def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tuple[Table, Values]]:
     """Table rows for one copy; rows with an id keep it."""
     values = copy.model_dump(exclude={"owner", "texts", "revisions", "sources"})
-    own = getattr(copy, "owner", "session") == "session"
-    scope = session_scope(session_id) if own else user_scope(str(user_id))
+    of_session = getattr(copy, "owner", "session") == "session"
+    scope = session_scope(session_id) if of_session else user_scope(str(user_id))
     match copy:
         case SessionCopy():
             yield session_table, asdict(_state(copy, session_id, copy.title, copy.user_id, copy.updated_at))
@@ -335,31 +339,31 @@ def insert_rows(
     """
     database, state = pieces.database, _state(rows.session, session_id, title, user_id, now)
     users = [fact for fact in rows.facts if fact.owner == "user"]
-    own = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
+    of_session = Stream(lambda: (fact for fact in rows.facts if fact.owner == "session"))
 
     def of(copies: Iterable[Any], table: Table) -> Iterator[Values]:
-        found = (row for copy in copies for row in table_rows(copy, session_id, user_id))
-        return (numbers.renumbered(table, values) for to, values in found if to is table)
+        new_rows = (row for copy in copies for row in table_rows(copy, session_id, user_id))
+        return (numbers.renumbered(table, values) for to, values in new_rows if to is table)
 
     with pieces.transaction() as connection:
-        known = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
-        unwanted = {fact.id for fact in users if fact.id not in known and not (user_facts and user_id is not None)}
-        numbers = _Numbers(known, unwanted)
+        existing = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
+        unwanted = {fact.id for fact in users if fact.id not in existing and not (user_facts and user_id is not None)}
+        numbers = _Numbers(existing, unwanted)
         create_session(database, connection, replace(state, title=UNFINISHED, deleted_at=now))
         for table in (block_table, block_revision_table):
             if values := list(of(rows.blocks, table)):
                 connection.execute(insert(table), values)
     pieces.run(insert(message_table), of(rows.messages, message_table))
-    _number_everything(pieces, rows, numbers, own, users, of, heard, session_id)
+    _number_everything(pieces, rows, numbers, of_session, users, of, heard, session_id)
     for table, copies in (
-        (fact_revision_table, own),
-        (fact_source_table, own),
+        (fact_revision_table, of_session),
+        (fact_source_table, of_session),
         (relation_source_table, rows.relations),
         (content_table, Stream(lambda: (word for word in rows.words if word.owner == "session"))),
         (event_table, Stream(lambda: _own_events(rows.events, numbers))),
     ):
         pieces.run(insert(table), of(copies, table))
-    new = [fact for fact in users if fact.id not in known and fact.id not in unwanted]
+    new = [fact for fact in users if fact.id not in existing and fact.id not in unwanted]
     theirs = _rows_of_user(rows, new, numbers, of)
     with pieces.transaction() as connection:
         for table, values in theirs.items():
@@ -388,10 +392,10 @@ def _rows_of_user(rows: Rows, facts: Sequence[FactCopy], numbers: _Numbers, of: 
 
 def _state(session: SessionCopy, session_id: str, title: str, user_id: str | None, now: float) -> SessionState:
     """Return a session's row, with totals still to be computed from its messages."""
-    given = {name: value for name, value in session.constructor.items() if name != LEARNERS}
-    own = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
-    config = {"config": json.dumps(session.config), "constructor": json.dumps(given)}
-    return SessionState(**{**session.model_dump(), **own, **config})
+    constructor = {name: value for name, value in session.constructor.items() if name != LEARNERS}
+    values_of_session = {"id": session_id, "title": title, "user_id": user_id, "updated_at": now}
+    config = {"config": json.dumps(session.config), "constructor": json.dumps(constructor)}
+    return SessionState(**{**session.model_dump(), **values_of_session, **config})
 
 
 def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str | None) -> dict[int, int]:
@@ -400,10 +404,12 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
         return {}
     f = fact_table.c
     query = select(f.block, f.key, f.content, f.id).where(f.scope == user_scope(user_id))
-    found = connection.execute(query.order_by(f.state == "active", f.id))  # of several with these words, the active one
-    here = {_same(block, key, content): number for block, key, content, number in found}
+    matching = connection.execute(
+        query.order_by(f.state == "active", f.id)
+    )  # of several with these words, the active one
+    here = {_same(block, key, content): number for block, key, content, number in matching}
     same = {fact.id: _same(fact.block, fact.key, fact.content) for fact in users}
-    return {id: here[each] for id, each in same.items() if each in here}
+    return {id: here[known_id] for id, known_id in same.items() if known_id in here}
 
 
 def _same(block: str, key: str | None, content: str) -> tuple[str, bool, str]:
@@ -415,7 +421,7 @@ def _number_everything(
     pieces: Pieces,
     rows: Rows,
     numbers: _Numbers,
-    own: Iterable[FactCopy],
+    of_session: Iterable[FactCopy],
     users: Sequence[FactCopy],
     of: _RowsOf,
     heard: Heard,
@@ -438,7 +444,7 @@ def _number_everything(
 
     # Referenced kinds come first; references within a kind are set once all its rows exist.
     kinds: tuple[tuple[Thing, Table, Iterable[Values]], ...] = (
-        ("facts", fact_table, of(own, fact_table)),
+        ("facts", fact_table, of(of_session, fact_table)),
         ("vectors", vector_table, vectors()),
         ("deliveries", delivery_table, of(rows.deliveries, delivery_table)),
         ("entities", entity_table, ({**v, "merged_into": None} for v in of(rows.entities, entity_table))),
@@ -450,10 +456,10 @@ def _number_everything(
     _point(pieces, relation_table, "ended_by", rows.relations, numbers.given["relations"])
 
 
-def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], given: Mapping[int, int]) -> None:
+def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], new_ids: Mapping[int, int]) -> None:
     """Set references between rows of one table."""
     named = ((copy.id, getattr(copy, column)) for copy in copies)
-    values = ({"row": given[number], "other": given[other]} for number, other in named if other is not None)
+    values = ({"row": new_ids[number], "other": new_ids[other]} for number, other in named if other is not None)
     pieces.run(update(table).where(table.c.id == bindparam("row")).values({column: bindparam("other")}), values)
 
 
@@ -470,15 +476,15 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
     statement, blank = insert(table).returning(table.c.id, sort_by_parameter_order=True), _blank(table)
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
-    given: dict[int, int] = {}
+    new_ids: dict[int, int] = {}
     for same in chunks(_first_of_each(merge(numbered, only_named, key=itemgetter(0))), PIECE):
         with pieces.transaction() as connection:
-            found = connection.execute(statement, [values for _, values in same]).scalars().all()
-            for chunk in chunks(new for (_, values), new in zip(same, found, strict=True) if values is blank):
+            ids = connection.execute(statement, [values for _, values in same]).scalars().all()
+            for chunk in chunks(new for (_, values), new in zip(same, ids, strict=True) if values is blank):
                 connection.execute(delete(table).where(table.c.id.in_(chunk)))
-        given.update(zip((number for number, _ in same), found, strict=True))
+        new_ids.update(zip((number for number, _ in same), ids, strict=True))
         pieces.count(len(same))
-    return given
+    return new_ids
 
 
 def _first_of_each(numbered: Iterable[tuple[int, Values]]) -> Iterator[tuple[int, Values]]:

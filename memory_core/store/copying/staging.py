@@ -139,8 +139,8 @@ class Staging:
     def wrong(self) -> str | None:
         """First inconsistency found, as the rest of a sentence; None if there is none."""
         for what, query in _WRONG.items():
-            for (found,) in self._connection.execute(text(f"{query} LIMIT 1")):
-                return what.format(found)
+            for (row,) in self._connection.execute(text(f"{query} LIMIT 1")):
+                return what.format(row)
         e = entity_table.c
         merged = select(e.id, e.merged_into).where(e.merged_into.is_not(None))
         into: dict[int, int] = dict(self._connection.execute(merged).all())

@@ -32,8 +32,8 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
-        found = w.connection.execute(select(table.c.content, table.c.metadata).where(table.c.fact_id == fact.id))
-        hashes.setdefault(fact.scope, set()).update(key for row in found for key in row if key)
+        rows = w.connection.execute(select(table.c.content, table.c.metadata).where(table.c.fact_id == fact.id))
+        hashes.setdefault(fact.scope, set()).update(key for row in rows for key in row if key)
         hashes[fact.scope] |= {content_hash(fact.key)} if fact.key else set()
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
     for (scope, block), group in _by_block(facts).items():
@@ -95,8 +95,8 @@ def _remarks(w: Writing, scope: str, block: str) -> dict[str, set[str]]:
     result: dict[str, set[str]] = {}
     for record in read_scope_events(w.connection, scope, block, (NothingLearned.kind,)):
         if isinstance(record.event, NothingLearned):
-            said = {said for *_, said in record.event.reasons if said}
-            result.setdefault(session_scope(record.session_id), set()).update(said)
+            quotes = {quotes for *_, quotes in record.event.reasons if quotes}
+            result.setdefault(session_scope(record.session_id), set()).update(quotes)
     return result
 
 

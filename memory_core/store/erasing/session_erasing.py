@@ -153,8 +153,8 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
     old = session_table.c.deleted_at < before
     session = session_table.c
     with pieces.database.read() as connection:
-        found = connection.execute(select(session.id, session.title).where(old, has_blocks | has_messages)).all()
-    for session_id, title in found:
+        expired = connection.execute(select(session.id, session.title).where(old, has_blocks | has_messages)).all()
+    for session_id, title in expired:
         (erase_unfinished if title == UNFINISHED else erase_remains)(pieces, session_id)
 
 
@@ -206,9 +206,9 @@ def _own_facts(w: Writing) -> list[Fact]:
 
 def _remove_empty_deliveries(w: Writing) -> None:
     """Delete deliveries without messages."""
-    left = select(_m.seq).where(_m.session_id == w.session.id, covers()).correlate(delivery_table)
+    remaining = select(_m.seq).where(_m.session_id == w.session.id, covers()).correlate(delivery_table)
     where = delivery_table.c.session_id == w.session.id
-    w.connection.execute(delete(delivery_table).where(where, ~left.exists()))
+    w.connection.execute(delete(delivery_table).where(where, ~remaining.exists()))
 
 
 def recompute_totals(connection: Connection, session: SessionState) -> None:
