@@ -13,8 +13,8 @@ from pathlib import Path
 from memory_core.events import KINDS
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 34, 962, 0
-PAIRS, LINES_PER_COMMENT, LINES = 172, 60, 88_964
+DOCSTRINGS, VAGUE_NAMES, VAGUE_VARIABLES, REPEATED_MODULES = 0, 0, 35, 0
+PAIRS, LINES_PER_COMMENT, LINES = 172, 57, 88_713
 """The numbers that were reached: a change that lowers one lowers it here, and none raises it."""
 
 KINDS_BY_NAME = {event.__name__: kind for kind, event in KINDS.items()}
@@ -207,8 +207,9 @@ def numbers():
         "lines of the changelog": (len(lines_of("CHANGELOG.md")), 120),
         "characters of its longest line": (max(map(len, lines_of("CHANGELOG.md"))), 150),
         "rows of the glossary": (sum(line.startswith("| ") for line in lines_of("docs/glossary.md")) - 1, 60),
-        "lines of the product": (
-            sum(len((ROOT / file).read_text(encoding="utf-8").splitlines()) for file in files(*PRODUCT)),
+        # Comments are asked for, so they do not count: a limit on them would be met by leaving them out.
+        "lines of the product without those of comments": (
+            sum(not line.lstrip().startswith("#") for file in files(*PRODUCT) for line in lines_of(file)),
             LINES,
         ),
     }

@@ -171,7 +171,7 @@ class SpanReceiver:
 
         try:
             await anyio.to_thread.run_sync(keep, limiter=self._unpacking)
-            await answer.kept()
+            await answer.acknowledged()
         except MessageError as error:
             await answer.refuse(400, f"Nothing was kept: {error}")
         except ImportError:
@@ -236,7 +236,7 @@ class _Answering:
     async def stored(self, refused: "Refusals") -> None:
         await self._succeed(refused.spans, "; ".join(refused.reasons))
 
-    async def kept(self) -> None:
+    async def acknowledged(self) -> None:
         await self._succeed(0, "")
 
     async def dropped(self) -> None:
