@@ -33,6 +33,12 @@ _PRAISE = pattern(r"(?!The user\b)(?P<of>\S.*?) (?:is|are|was|were) an? (?:must\
 _AHEAD = pattern(
     r"\b(?:decided|plans?|planning|going|wants?|hopes?|intends?) to\b.*\b(?:yesterday|last (?:week|month|night|year))\b"
 )
+_TENTATIVE = pattern(
+    r"\b(?:thinking (?:of|about)|considering|toying with|debating|leaning towards?) (?:just |maybe |also )?"
+    r"(?:becom|mov|switch|chang|leav|quit|push|postpon|renam|replac|sell|cancel|giv|retir|return|go)\w*ing\b"
+    r"|\b(?:might|may) (?!\d)"
+)
+"""Changes that are only considered: until they are decided, the former value holds."""
 
 
 def doubt(text: str) -> str | None:
@@ -45,6 +51,8 @@ def doubt(text: str) -> str | None:
     """
     if praised := _PRAISE.match(text):
         return f"An opinion on {praised['of']}, told as a fact."
+    if _TENTATIVE.search(text):
+        return "Only considered so far, not decided."
     if _AHEAD.search(text):
         return "A plan for a time that is past."
     match = _SOME_PLACE.search(text)

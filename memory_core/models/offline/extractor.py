@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
 from memory_core.models.learners import RuleBased
-from memory_core.models.offline.clauses import clauses, only_asks
+from memory_core.models.offline.clauses import clauses, only_asks, sentences
 from memory_core.models.offline.condensing import condense_by_rules
 from memory_core.models.offline.coreference import Antecedents, statement_of
+from memory_core.models.offline.descriptions import described
 from memory_core.models.offline.doubts import doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.offline.grammar import (
@@ -121,9 +122,18 @@ def why_nothing(message: ChatMessage) -> NothingFound:
 def facts_in(text: str) -> Iterator[StatedFact]:
     """Yield the facts that one text of a user states, in order."""
     antecedents = Antecedents()
-    for clause in clauses(text):
-        yield from relatives(clause)
-        yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
+    for sentence in sentences(text):
+        facts = [fact for clause in clauses(sentence) for fact in _read_clause(clause, antecedents)]
+        # Names hold words such as "and", so what describes somebody else is read as a whole.
+        whole = described(sentence)
+        if whole is not None and (not facts or (whole.slot and not any(fact.slot for fact in facts))):
+            facts = [whole]
+        yield from facts
+
+
+def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
+    yield from relatives(clause)
+    yield from _facts_of_clause(strip_lead_in(clause), antecedents.read(clause))
 
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
