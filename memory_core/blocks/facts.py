@@ -28,7 +28,7 @@ from memory_core.blocks.markup import fact_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
-from memory_core.messages import MessageRole, recites_memory
+from memory_core.messages import MessageRole, message_text, recites_memory
 from memory_core.models.protocols import (
     Categorising,
     ChatModel,
@@ -55,6 +55,7 @@ from memory_core.planning.fact_merging import (
     protected_fill,
     relevance,
 )
+from memory_core.planning.forgetting import forget_requests, named_facts
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
@@ -251,6 +252,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
         everything, reasons, calls = _extract(extractor, heard, known=self.not_to_repeat(compared_with), ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
+        requests = _requests(heard)
+        # What was said before it in the same delivery is not stored yet: it waits for a person instead of a prompt.
+        facts = [replace(fact, doubtful=True) if _is_forgotten(fact, requests) else fact for fact in facts]
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
@@ -277,6 +281,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor)),
             calls=(*calls, *finding.calls),
+            forgotten=frozenset(
+                id
+                for _, request in requests
+                for id in named_facts(request, [(f.id, f.text) for f in compared_with if f.id not in protected])
+            ),
         )
         self._condense(learned, extractor, refused)
         self._embed(learned, batch)
@@ -434,6 +443,24 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
 
 def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
     return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
+
+
+def _requests(heard: Sequence[StoredMessage]) -> list[tuple[int, str]]:
+    """Return the words of each request to forget, with the index of its message."""
+    return [
+        (index, request)
+        for index, message in enumerate(heard)
+        if message.message.role is MessageRole.USER
+        for request in forget_requests(message_text(message.message))
+    ]
+
+
+def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> bool:
+    """Return whether a later message of the delivery, or the fact's own, asks to forget a found fact."""
+    return any(
+        (fact.source is None or fact.source <= index) and named_facts(request, [(0, fact.text)])
+        for index, request in requests
+    )
 
 
 def _first_hand(

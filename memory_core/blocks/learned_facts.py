@@ -33,6 +33,9 @@ from memory_core.vectors.vector_index import Vector
 ENDED = "what was said since ends it"
 """Reason recorded for a superseded fact without a successor."""
 
+FORGOTTEN = "the user asked to forget it"
+"""Reason recorded for a fact that was retired at the user's request."""
+
 MAX_TOPICS = 5
 
 
@@ -83,6 +86,8 @@ class LearnedFacts:
     reasons: Mapping[int, Reason]
     """Reason why a message of the batch gave nothing, by its number."""
     calls: tuple[ModelCall, ...]
+    forgotten: frozenset[int] = frozenset()
+    """Ids of known facts that the messages ask to forget."""
     shorter: Condensation | None = None
     condense: CondensePlan | None = None
     embedder: str | None = None
@@ -106,7 +111,7 @@ class LearnedFacts:
             if not self._waits(step):
                 category = self.found[step.index].category
                 facts[-1 - step.index] = self._new(-1 - step.index, step.text or "", category)
-        return [fact for fact in facts.values() if fact.state == "active"]
+        return [fact for fact in facts.values() if fact.state == "active" and fact.id not in self.forgotten]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
         """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
@@ -190,6 +195,7 @@ class LearnedFacts:
             id = self._take(w, step, by_id, ids)
             if id is not None:
                 ids[-1 - step.index] = id
+        self._forget(w)
         if self.condense is not None:
             self._save_condensed(w, ids)
         record_reasons(w, place.block, self.extractor, self.reasons)
@@ -197,6 +203,13 @@ class LearnedFacts:
             vectors = {content_hash(text): vector for text, vector in self.vectors.items()}
             keep_word_vectors(w, place.scope, self.embedder, vectors)
         self.texts = [fact.text for fact in _active(w, place)]
+
+    def _forget(self, w: Writing) -> None:
+        """Retire what the messages ask to forget; the facts stay stored, where a person can restore or erase them."""
+        # Read again: the decisions above may have changed one of them.
+        for fact in read_facts(w.connection, self.place.scope, self.place.block, states=("active", "proposed")):
+            if fact.id in self.forgotten:
+                revise(w, fact, state="retired", reason=FORGOTTEN, actor="engine")
 
     def committed(self) -> None:
         self.place.shows.mirror({"facts": self.texts})

@@ -1,0 +1,72 @@
+"""Requests to forget: "please forget the Tucson detail" names what, and the facts that say it. Pure, by rules."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from memory_core.text import stems
+
+MAX_FORGOTTEN = 25
+"""A request that names more facts than this is too vague to follow: a person decides."""
+
+_REQUEST = re.compile(
+    r"(?:\b(?:forget|remove|delete|erase|drop|scratch|discard)\b"
+    r"|\bdon't (?:keep|store|track|need you to (?:keep|track))\b)"
+    r"(?! (?:it|that|this|them|all|to|by|off|out|in|on|me)\b(?! [a-z]))"
+    r"(?: (?:about|anything about|everything about|anything related to|everything related to|the information about|"
+    r"any record of|track of|what))* (?P<what>[^.?!;\n]{3,160})",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:please|can you|could you|you can|go ahead|i'd like you to|i want you to|want you to)\b|"
+    r"^(?:actually,? )?(?:forget|remove|delete|erase|scratch|don't keep)\b",
+    re.IGNORECASE,
+)
+_NOT = re.compile(
+    r"\b(?:never|don't|do not|can't|won't|didn't) (?:ever )?(?:forget|remove|delete|drop)\b", re.IGNORECASE
+)
+_END = re.compile(
+    r" (?:from (?:your|my|the|what|anything|any)\b.*|at all.*|entirely.*|completely.*|anymore.*|because .*|since .*|"
+    r"so .*|now.*|i mentioned.*|on file.*)$|[,—–] ?(?:i|it|that|because|since|so|my|all|just)\b.*$|[—–].*$",
+    re.IGNORECASE,
+)
+_EMPTY = "detail details info information thing stuff fact data note notes bit part memory record list whole that one"
+"""Words that only stand for what is named beside them."""
+
+
+def forget_requests(text: str) -> list[str]:
+    """Return what a message asks to forget, in its words; empty if it asks nothing of the kind.
+
+    >>> forget_requests("Please forget the Tucson detail. I moved.")
+    ['the Tucson detail']
+    >>> forget_requests("Don't forget the Tucson trip.")
+    []
+    """
+    requests = []
+    for sentence in re.split(r"(?<=[.?!])\s+|\n", text):
+        if _ASKS.search(sentence) and not _NOT.search(sentence):
+            match = _REQUEST.search(sentence)
+            if match is not None and (what := _END.sub("", match["what"]).strip(" ,")):
+                requests.append(what)
+    return requests
+
+
+def named_facts(request: str, facts: Iterable[tuple[int, str]]) -> list[int]:
+    """Return the ids of the facts that a request names; none if it names more than `MAX_FORGOTTEN`.
+
+    A fact is named when it has most of the request's content words, or one that is a name or a number and half.
+    """
+    wanted = set(stems(request)) - set(stems(_EMPTY))
+    exact = _exact(request)
+    named = []
+    for id, text in facts:
+        shared = wanted & set(stems(text))
+        share = len(shared) / len(wanted) if wanted else 0
+        if share > 0.6 or (share >= 0.5 and exact & shared):
+            named.append(id)
+    return named if len(named) <= MAX_FORGOTTEN else []
+
+
+def _exact(request: str) -> set[str]:
+    """Stems of the names and numbers of a request."""
+    words: Sequence[str] = re.findall(r"(?<!^)\b(?:[A-ZÀ-Þ][\w'-]+|\d[\w.,/]*)", request)
+    return set(stems(" ".join(words)))
