@@ -124,6 +124,16 @@ def clauses(text: str) -> Iterator[str]:
             yield clause
 
 
+def is_supposed(text: str) -> bool:
+    """Return whether a sentence supposes something: "if I lived in Rome", "it might rain"."""
+    return bool(_SUPPOSED_SENTENCE.search(text) or _SUPPOSED_CLAUSE.search(text))
+
+
+def is_reported(text: str) -> bool:
+    """Return whether a sentence reports what somebody said."""
+    return _REPORTED.match(text) is not None
+
+
 def only_asks(text: str) -> bool:
     """Does every sentence ask, and none state something before it does?
 

@@ -27,9 +27,14 @@ class Antecedents:
     people: list[str] = field(default_factory=list)
     things: list[str] = field(default_factory=list)
 
+    @property
+    def person(self) -> str | None:
+        """The only person named so far."""
+        return self.people[0] if len(self.people) == 1 else None
+
     def read(self, clause: str) -> Statement | None:
         """Statement of the next clause."""
-        antecedent = self.people[0] if len(self.people) == 1 else None
+        antecedent = self.person
         thing = self.things[0] if len(self.things) == 1 else None
         statement = statement_of(clause, antecedent, thing)
         if statement is not None:

@@ -19,20 +19,16 @@ from memory_core.models.offline.descriptions import described
 from memory_core.models.offline.doubts import doubt
 from memory_core.models.offline.fact_rules import aiming, being, doing, having, living, naming, tasting
 from memory_core.models.offline.grammar import (
-    BASE,
-    GERUND,
     GROUP,
     NAME,
-    PAST,
-    THIRD,
     USER,
     Statement,
     strip_lead_in,
-    word_set,
 )
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
 from memory_core.models.offline.sense import stands_alone
+from memory_core.models.offline.specifics import has_verb, with_specifics
 from memory_core.models.offline.vocabulary import FILLER_AIM, NUMBER
 from memory_core.models.offline.wording import YOU, StatedFact, clean, concrete, in_third_person
 from memory_core.models.protocols import Condensation, ExtractedFact, Extraction, NothingFound
@@ -55,11 +51,6 @@ _REMEMBER = pattern(
 
 
 _TOGETHER = pattern(r"(?:^| )together(?! with\b)(?= |$)")
-_VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
-    "is are was were be been has have had do does did can could will must may"
-)
-_WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
-"""Beginnings of a rule without a verb: "no peanuts for Ana"."""
 
 
 class RuleExtractor(RuleBased):
@@ -123,12 +114,13 @@ def facts_in(text: str) -> Iterator[StatedFact]:
     """Yield the facts that one text of a user states, in order."""
     antecedents = Antecedents()
     for sentence in sentences(text):
+        person = antecedents.person
         facts = [fact for clause in clauses(sentence) for fact in _read_clause(clause, antecedents)]
         # Names hold words such as "and", so what describes somebody else is read as a whole.
         whole = described(sentence)
         if whole is not None and (not facts or (whole.slot and not any(fact.slot for fact in facts))):
             facts = [whole]
-        yield from facts
+        yield from with_specifics(sentence, facts, person)
 
 
 def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
@@ -171,16 +163,10 @@ def _remembered(clause: str) -> StatedFact | None:
     if inner is not None:
         return inner
     text = in_third_person(what)
-    if text and not _whole(text):
+    if text and not has_verb(text):
         return None
     return (
         StatedFact(text[0].upper() + text[1:], "other")
         if text and concrete(text) and stands_alone(USER, text)
         else None
     )
-
-
-def _whole(text: str) -> bool:
-    """Return whether it states something about its subject. "Ana's flight BA 12" does not."""
-    words = re.findall(r"[\w'’-]+", text.lower())
-    return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)

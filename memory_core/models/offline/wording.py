@@ -57,7 +57,10 @@ _PERSON = {
     "ourselves": "themselves",
 }  # fmt: skip
 _PERSON_WORD = pattern(r"\b(?:I'm|I've|I|[Mm]y|[Mm]ine|[Oo]urs?|[Mm]e|[Mm]yself|[Uu]s|[Ww]e|[Oo]urselves)\b(?!')")
-_I_DO = pattern(r"(?<=\bI )[a-z]{2,15}\b(?!')")
+_I_DO = pattern(
+    r"(?<=\bI )(?P<adverbs>(?:(?:always|usually|often|never|really|also|just|only|still|sometimes|normally|rarely) )*)"
+    r"(?P<verb>[a-z]{2,15})\b(?!')"
+)
 _IRREGULAR = {"am": "is", "have": "has", "do": "does", "go": "goes"}
 _SAME_FOR_ALL = word_set(
     """
@@ -116,7 +119,7 @@ def in_third_person(text: str) -> str | None:
     """Rephrase `text` about the user instead of by them; None when it addresses the assistant."""
     if not text or YOU.search(text):
         return None
-    text = _I_DO.sub(lambda verb: _third(verb[0]), text)
+    text = _I_DO.sub(lambda match: match["adverbs"] + _third(match["verb"]), text)
     return _PERSON_WORD.sub(lambda match: _PERSON.get(match.group().lower(), match.group()), text).strip(" ,.!")
 
 

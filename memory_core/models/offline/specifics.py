@@ -1,0 +1,146 @@
+"""Facts kept in the user's own words: sentences that name something exact and that no other rule read whole. Pure.
+
+What somebody says about a number, a date or a name is worth keeping even where its grammar is unknown: "My latest
+score is 721 as of last week". Left out is what is asked, supposed, planned, reported of others, or understandable only
+with the sentence before it.
+"""
+
+import re
+from collections.abc import Sequence
+
+from memory_core.models.offline.clauses import is_reported, is_supposed
+from memory_core.models.offline.grammar import BASE, GERUND, PAST, RELATION, THIRD, strip_lead_in, word_set
+from memory_core.models.offline.patterns import pattern
+from memory_core.models.offline.vocabulary import DATE
+from memory_core.models.offline.wording import YOU, StatedFact, in_third_person
+from memory_core.text import stems
+
+MIN_STEMS, MAX_CHARACTERS = 3, 240
+"""Sentences with fewer content words beside a date are answers, longer ones are stories."""
+
+_EXACT = pattern(
+    r"\d[\w.,:/%°'\"-]*|(?<=[\w,;–—-] )(?!I\b|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)days?\b)[A-ZÀ-ÖØ-Þ][\w'’&.-]+"
+    r"|[\"“][^\"”]{2,40}[\"”]"
+)
+"""Numbers, names after the first word, and titles; a day of the week is another one by the time it is read."""
+_PREPOSITIONS = (
+    "During|While|Since|Because|Although|Though|Despite|Unlike|Until|Once|After|Before|As|At|By|For|From|In|On|With|"
+    "Without|Every|Each|When|Around"
+)
+_STARTS = pattern(
+    r"(?:I|I'm|I've|My|Our|We|We're|We've)\b|(?:The|An?) [a-z]|"
+    rf"(?:{_PREPOSITIONS}) |"
+    r"(?:(?:Dr|Mr|Mrs|Ms)\. )?[A-Z][\w.'-]*(?: (?:[A-Z][\w.'-]*|at|of)){0,4}(?:'s [a-z][\w -]{2,40}?)? "
+    r"(?:(?:just|now|also|still|\w{2,12}ly) )?"
+    rf"(?:is|was|are|were|has|had|can|will|[a-z]+(?:s|ed)|{'|'.join(sorted(PAST))})\b"
+)
+"""The user or something of theirs, a thing, or a name and its verb: "Help me" asks for something."""
+_HABIT = pattern(
+    r"I(?:'ve| have)? (?:always|never|usually|only|strongly|really|honestly|much|still|generally)? ?"
+    r"(?:always|never|prefer|avoid|keep|gravitate|stick|refuse|insist|stopped|switched|quit|set up|swapped)\b"
+)
+MIN_HABIT_WORDS = 8
+"""Words from which a habit or preference says enough without a name."""
+_UNCLEAR = pattern(
+    r"(?:It|It's|This|That|That's|These|Those|There|There's|He|She|They|He's|She's|They're|His|Her|Their|Its|So|And|But|"
+    r"Or|Which|What|How|Where|Why|Who|Let|Let's|Can|Could|Please|Thanks|Do|Does|Did|Is|Are|Was|Were|Any|If|Yes|No|"
+    r"Not|Also|Maybe|Perhaps|Same|Then|Now|Honestly|Some|Most|Many|All|Both)\b"
+    rf"|(?:{_PREPOSITIONS})\b(?! [^,]{{2,60}}, (?:I|I'm|I've|my)\b)"
+    r"|.{0,300}(?:\band (?:I|me)\b|, [A-Z][\w'-]+ (?:(?:always|never|usually|often) )?[a-z]+s\b)"
+)
+"""First words of sentences that need the one before them or ask for something; and sentences of two subjects."""
+_ATTRIBUTE = pattern(
+    r"The user's (?:(?:latest|current|new|actual|correct|usual|own|main|primary|confirmed|preferred|updated) )*"
+    r"(?P<noun>(?:[a-z][\w'-]+ ){0,3}?[a-z][\w'-]+) (?:(?:for|at|in|of|here|there)\b.{0,40}? )?(?:now |currently )?"
+    r"(?:is|was changed to|changed to|got changed to|is now|got moved to|was moved to|has been moved to|runs through)\b"
+)
+"""A possession with a value; adjectives such as "latest" do not make it another attribute."""
+_OPENING = pattern(
+    r"(?:(?:so )?first off|first|second|separately|turns out|also|yes|yeah|actually|and beyond [^,]{2,30}|"
+    r"(?:please )?(?:remember|note|keep in mind)(?: that)?)(?:,| ?[—–-]| that\b)? (?:actually |— )?(?=\S)"
+    r"|[a-z][^,.:—–]{2,50}(?: ?[—–]|:) ?(?=(?:I|I'm|I've|my|our|we)\b|[A-Z])",
+    re.IGNORECASE,
+)
+"""Words before the statement: "Also,", or a short heading such as "One more thing about the lease:"."""
+_OWN = pattern(r"(?:I|I'm|I've|My|Our|We|We're|We've|The|An?)\b")
+_AS_SUBJECT = pattern(
+    r"^(?:(His|Her|Their) (?=[a-z])|(?:He|She|They)(?= (?:is|was|has|had|[a-z]+(?:s|ed))\b))", re.IGNORECASE
+)
+_SOMEBODY = pattern(r"\b(?:his|hers?|him|he|she|they|them|theirs?)\b", re.IGNORECASE)
+_AHEAD = pattern(
+    r"\b(?:going to|gonna|plan(?:s|ning|ned)? (?:to|on)|hop(?:e|es|ing)|will|won't|want(?:s|ed)? to|wondering|"
+    r"think(?:ing)?|guess|believe|suppose|considering|might|"
+    r"need(?:s|ed)? to|trying to|look(?:ing)? (?:for|at|into)|not sure|forget|remember|"
+    r"delete|remove|next (?:week|month|year|quarter)|soon|eventually|supposedly|apparently|allegedly|"
+    r"the (?:question|problem|thing|point))\b|'ll\b|n't\b",
+    re.IGNORECASE,
+)
+_OF_OTHERS = pattern(
+    r"\b(?:said|says|saying|told|tells|texted|e-?mailed|mentioned|announced|claims?|claimed|heard|recommend(?:s|ed)|"
+    r"suggest(?:s|ed)|offered|sent|"
+    r"posted|forwarded|talked|chatted|discussed|confirmed (?:that|they|it|we|she|he|I|my))\b",
+    re.IGNORECASE,
+)
+"""Reports: whether it is so, only the other person knows."""
+
+_VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
+    "is are was were be been has have had do does did can could will must may"
+)
+_WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
+"""Beginnings of a rule without a verb: "no peanuts for Ana"."""
+
+
+def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | None = None) -> list[StatedFact]:
+    """Return the facts of a sentence, with the whole of it in place of those that leave exact words of it out.
+
+    Facts with a slot stay beside it: they say which value is the current one. `person` is the only one named so far,
+    whom "she" at its start means.
+    """
+    whole = _whole(sentence, person)
+    if whole is None:
+        return [*facts]
+    exact = set(stems(" ".join(_EXACT.findall(whole)), stop=False))
+    if facts and exact <= set(stems(" ".join(fact.text for fact in facts), stop=False)):
+        return [*facts]
+    of_whole = set(stems(whole, stop=False))
+    others = [fact for fact in facts if fact.slot or not set(stems(fact.text, stop=False)) <= of_whole]
+    category = facts[0].category if facts else "other"
+    return [*others, StatedFact(whole, category, None if others else _slot(whole))]
+
+
+def _slot(text: str) -> str | None:
+    """Return the attribute of a sentence such as "The user's latest score is 721"; None for people, who may be many."""
+    match = _ATTRIBUTE.match(text)
+    if match is None or re.search(RELATION, match["noun"]):
+        return None
+    return f"user.{' '.join(stems(match['noun'], stop=False))}"
+
+
+def _whole(sentence: str, person: str | None) -> str | None:
+    """Return the sentence in the third person; None if it names nothing exact or states nothing certain.
+
+    `person` is whom a pronoun at its start can only mean.
+    """
+    text = _OPENING.sub("", strip_lead_in(sentence).strip(), count=1)
+    if person is not None:
+        text = _AS_SUBJECT.sub(lambda pronoun: f"{person}'s " if pronoun[1] else person, text, count=1)
+    text = f"{text[:1].upper()}{text[1:]}"
+    if text.endswith("?") or _UNCLEAR.match(text) or not _STARTS.match(text) or YOU.search(text):
+        return None
+    if is_supposed(text) or is_reported(text) or _AHEAD.search(text) or _OF_OTHERS.search(text):
+        return None
+    if _EXACT.search(text) is None and not (_HABIT.match(text) and len(text.split()) >= MIN_HABIT_WORDS):
+        return None
+    somebody = _SOMEBODY.search(text)
+    if somebody is not None and _OWN.match(text) and not re.search(RELATION, text[: somebody.start()]):
+        return None  # the sentence names nobody before whom the pronoun could mean
+    line = in_third_person(text.rstrip(" .!"))
+    if not line or not has_verb(line) or len(line) > MAX_CHARACTERS or len(stems(DATE.sub("", line))) < MIN_STEMS:
+        return None
+    return f"{line[0].upper()}{line[1:]}"
+
+
+def has_verb(text: str) -> bool:
+    """Return whether a text states something about its subject. "Ana's flight BA 12" does not."""
+    words = re.findall(r"[\w'’-]+", text.lower())
+    return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)
