@@ -44,9 +44,13 @@ _SINGLE = word_set(
     """
 )
 """Verbs and nouns with one value at a time; with a definite noun before the value every verb has one."""
+_SPEAKER = pattern(r"^(?:I|I'm|I've|My|Our|We) |\bI (?!is\b|was\b)[a-z']|\b(?:my|me|we|our|us)\b")
+"""Words of the speaker: sentences about them are read by the grammar."""
 _NO_VALUE = word_set("a an the this that these those it he she they what who very so too not always never really just")
 """First words of phrases that describe rather than name: "is a great place"."""
-_COMMON = (NOT_NAMES - word_set("back free past")) | word_set("i i'm i've we're we've you're nor or this")
+_COMMON = (NOT_NAMES - word_set("back free past")) | word_set(
+    "i i'm i've we're we've you're nor or this it's they're that's there's wow yeah last congrats just"
+)
 
 
 def described(sentence: str) -> StatedFact | None:
@@ -58,7 +62,7 @@ def described(sentence: str) -> StatedFact | None:
     True
     """
     text = " ".join(sentence.split()).rstrip(" .!")
-    if len(text) > _LONGEST or text.endswith("?") or YOU.search(text):
+    if len(text) > _LONGEST or text.endswith("?") or YOU.search(text) or _SPEAKER.search(text):
         return None
     first = text.partition(" ")[0]
     if first.lower() in _COMMON and first != "The":

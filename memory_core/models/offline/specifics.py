@@ -35,6 +35,15 @@ _STARTS = pattern(
     rf"(?:is|was|are|were|has|had|can|will|[a-z]+(?:s|ed)|{'|'.join(sorted(PAST))})\b"
 )
 """The user or something of theirs, a thing, or a name and its verb: "Help me" asks for something."""
+_LOOSE = pattern(
+    r"\b(?:it|its|it's|this|these|those|there|they're|that (?:pic|one|time|place|way)|ones?)\b|, [A-ZÀ-Þ]\w+$|"
+    r"\b(?:so|super|such|really|truly|awesome|amazing|cool(?:est)?|rad|cute|inspir\w+|legendary|lucky|glad|grateful|proud|"
+    r"excited|stoked|thrilled|fun|wild|incredible|unreal|blast|love[sd]? (?:that|how)|indeed|"
+    r"great time|nice chat|cheers|painting|picture|photo)\b|"
+    r"\b[Ww]e (?!had|got|went|bought|met|moved|took|made|[a-z]+ed\b)|\bcheck (?:it )?out\b",
+)
+"""Words of small talk: what points at something outside the sentence, praise and moods, and the name of whom it is
+said to."""
 _HABIT = pattern(
     r"I(?:'ve| have)? (?:always|never|usually|only|strongly|really|honestly|much|still|generally)? ?"
     r"(?:always|never|prefer|avoid|keep|gravitate|stick|refuse|insist|stopped|switched|quit|set up|swapped)\b"
@@ -44,7 +53,8 @@ MIN_HABIT_WORDS = 8
 _UNCLEAR = pattern(
     r"(?:It|It's|This|That|That's|These|Those|There|There's|He|She|They|He's|She's|They're|His|Her|Their|Its|So|And|But|"
     r"Or|Which|What|How|Where|Why|Who|Let|Let's|Can|Could|Please|Thanks|Do|Does|Did|Is|Are|Was|Were|Any|If|Yes|No|"
-    r"Not|Also|Maybe|Perhaps|Same|Then|Now|Honestly|Some|Most|Many|All|Both)\b"
+    r"Not|Also|Maybe|Perhaps|Same|Then|Now|"
+    r"Just|Last|Wow|Yeah|Glad|Congrats|[A-Z][a-z]+ing|Honestly|Some|Most|Many|All|Both)\b"
     rf"|(?:{_PREPOSITIONS})\b(?! [^,]{{2,60}}, (?:I|I'm|I've|my)\b)"
     r"|.{0,300}(?:\band (?:I|me)\b|, [A-Z][\w'-]+ (?:(?:always|never|usually|often) )?[a-z]+s\b)"
 )
@@ -129,13 +139,21 @@ def _whole(sentence: str, person: str | None) -> str | None:
         return None
     if is_supposed(text) or is_reported(text) or _AHEAD.search(text) or _OF_OTHERS.search(text):
         return None
+    if _LOOSE.search(text.rstrip(" .!")):
+        return None
     if _EXACT.search(text) is None and not (_HABIT.match(text) and len(text.split()) >= MIN_HABIT_WORDS):
         return None
     somebody = _SOMEBODY.search(text)
     if somebody is not None and _OWN.match(text) and not re.search(RELATION, text[: somebody.start()]):
         return None  # the sentence names nobody before whom the pronoun could mean
     line = in_third_person(text.rstrip(" .!"))
-    if not line or not has_verb(line) or len(line) > MAX_CHARACTERS or len(stems(DATE.sub("", line))) < MIN_STEMS:
+    if (
+        not line
+        or re.search(r"\bI\b", line)
+        or not has_verb(line)
+        or len(line) > MAX_CHARACTERS
+        or len(stems(DATE.sub("", line))) < MIN_STEMS
+    ):
         return None
     return f"{line[0].upper()}{line[1:]}"
 
