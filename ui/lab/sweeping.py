@@ -262,17 +262,17 @@ def _draw_price(memory: Memory) -> float | None:
 def _values(memory: Memory, variant: Variant) -> dict[str, float]:
     """Return the present value of each setting that can be swept."""
     config = variant.config
-    values: dict[str, float] = {
+    present: dict[str, float] = {
         "token_limit": effective_limit(memory, config.token_limit),
         "chat_history_token_ratio": config.chat_history_token_ratio,
         "token_flush_size": config.flush_size,
     }
     for block in variant.blocks:
         values = block_values(block)
-        values[f"{block.name}.priority"] = values.get("priority", 0)
+        present[f"{block.name}.priority"] = values.get("priority", 0)
         if block.type == "vector":
-            values[f"{block.name}.similarity_top_k"] = values.get("similarity_top_k") or MOST_RESULTS
-    return values
+            present[f"{block.name}.similarity_top_k"] = values.get("similarity_top_k") or MOST_RESULTS
+    return present
 
 
 def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
