@@ -65,20 +65,24 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
     watch = watch or Watch()
     tools = MemoryTools(memory)
     made = _Made(tools, reply_id)
+    # One round more than the limit: in the last one no tools are offered, so that the model must answer.
     for number in range(MAX_ROUNDS + 1):
         if watch.stopped():
             break
         watch.step("Reading memory")
         context = memory.build_context()
+        # Asked for in every round, as a call may have changed a block's text or limit.
         offered = tools.specs() if number < MAX_ROUNDS else []
         watch.step("Waiting for the model")
         reply = _stream(memory, model, context.messages, offered, watch)
+        # A stopped reply keeps its text, but its calls are not made.
         if watch.stopped() or not reply.calls or not offered:
             if reply.text.strip():
                 watch.step("Storing the reply")
                 put(memory, [ChatMessage(role="assistant", content=reply.text)], [f"{reply_id}-reply"])
             return AgentReply(reply.text, watch.stopped(), tuple(made.results))
         watch.step("Editing memory")
+        # Edits precede the messages that record them: a result has to say what became of its call.
         messages = made.round(number, reply.text, reply.calls, model)
         put(memory, messages, [f"{reply_id}{STEP}{number}-{place}" for place in range(len(messages))])
     return AgentReply("", True, tuple(made.results))
@@ -128,6 +132,7 @@ def _stream(
     stream = model.stream(messages, tools)
     pieces: list[str] = []
     try:
+        # The stream is closed in any case, so that a stopped reply is not paid for to its end.
         for piece in stream:
             if watch.stopped():
                 break
@@ -136,6 +141,7 @@ def _stream(
     finally:
         stream.close()
     call, seconds = stream.call, round(time.monotonic() - started, 3)
+    # Rules cost nothing and take no time: a call of theirs says nothing about the session.
     if recorded:
         memory.log.record(
             ModelCalled(
@@ -162,6 +168,7 @@ class _Made:
 
     def round(self, number: int, text: str, calls: Sequence[ToolCallPart], model: ChatModel) -> list[ChatMessage]:
         """Make one round's calls in order; the messages that record them: the calls, and a result for each."""
+        # One call beyond the limit is taken, to carry the refusal of all that follow.
         taken = calls[: MAX_CALLS + 1]
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
         results = [self._make(call) for call in named[:MAX_CALLS]]
@@ -176,6 +183,7 @@ class _Made:
             ChatMessage(
                 role=MessageRole.TOOL,
                 content=result.text,
+                # Endpoints reject a result that does not name its call.
                 additional_kwargs={"tool_call_id": call.tool_call_id, "name": call.tool_name}
                 | ({} if result.done else {"is_error": True}),
             )
@@ -186,6 +194,7 @@ class _Made:
     def _named(self, number: int, place: int, call: ToolCallPart) -> ToolCallPart:
         """Return the call with an id unique in the reply: not every endpoint gives one."""
         id = call.tool_call_id
+        # Derived from the place, not random: a replay gives the same ids.
         if not id or id in self._ids:
             id = f"call_{content_hash(f'{self._reply_id}/{number}/{place}')[:24]}"
         self._ids.add(id)
@@ -194,6 +203,7 @@ class _Made:
     def _make(self, call: ToolCallPart) -> ToolResult:
         key = (call.tool_name, call.arguments)
         self._times[key] += 1
+        # Small models repeat a call until something stops them.
         if self._times[key] > MAX_REPEATS:
             reason = f"This call was made {MAX_REPEATS} times already. It was not made again. Answer the user."
             return self._tools.refuse(call, reason)

@@ -174,13 +174,16 @@ class MemoryTools:
         """
         if isinstance(call, str):
             call = ToolCallPart(tool_name=call, tool_kwargs=arguments)
+        # Before anything else: a call is recorded whatever becomes of it, and a database takes no surrogates or NULs.
         call = storable(call)
         try:
             parsed = _read_arguments(call)
+            # Searches may call a model, so they run outside the transaction.
             if isinstance(parsed, _ArchivalSearch):
                 return self._record_result(call, self._search_archive(parsed))
             if isinstance(parsed, _ConversationSearch):
                 return self._record_result(call, self._search_conversation(parsed))
+            # The edit and its record in one transaction: neither is there without the other.
             with self._session.changing() as w:
                 result = self._insert(w, parsed) if isinstance(parsed, _ArchivalInsert) else self._edit(w, parsed)
                 _note(w, call, result)
@@ -211,6 +214,7 @@ class MemoryTools:
                 did, change = "Rewrote", lambda text: rethink(label, text, new)
             case _:
                 raise AssertionError(arguments)
+        # `change` gets the text as it is inside the transaction, not as the model read it.
         _, after = edit_text(self._session, w, label, change, "agent")
         limit = self._session.block(label).settings["limit"]
         return ToolResult(f"{did} {label}. It has {_characters(len(after), limit)}.", done=True, block=label)

@@ -98,6 +98,7 @@ class Player:
         def ended() -> bool:
             return cancelled() or (by is not None and by.stopped is not None)
 
+        # The clock is that of the recording: ages and dates in prompts are those of then.
         now = script.steps[0].at if script.steps else 0.0
         services = Services(embedder=self._embedder)  # services of its own, so their caches are freed with the memory
         memory = Memory.from_defaults(
@@ -110,6 +111,7 @@ class Player:
             clock=lambda: now,
             **{**variant.settings, "delivery_timeout": PATIENCE_SECONDS},
         )
+        # Made once: which tools exist depends on the blocks, and no step changes those.
         agent = _Agent(memory, script)
         for number, step in enumerate(script.steps):
             if ended():
@@ -135,20 +137,24 @@ class _Agent:
         """Number of people's changes that could not be applied."""
 
     def do(self, step: Step, reply_id: str) -> None:
+        # Without `record=False`: pages and traces read the replay from its log, as they do any session.
         if step.does == "ask":
             self._memory.build_context(step.input)
         elif step.curated is not None:
             self.not_made += not curate(self._memory, step.curated)
         elif step.does != "put":
+            # A struck flush or condensing is held back, as if it had never happened.
             with self._memory.session.holding(step.held):
                 self._memory.flush(all=step.does == "close")
         else:
+            # Calls of unknown tools are part of the conversation, and change no memory.
             calls = [call for message in step.messages for call in message.tool_calls]
             for number, call in enumerate(calls):  # before storing the messages, as when the calls were made
                 if call.tool_name in self._names and number not in step.unmade:
                     self._tools.call(call)
             with self._memory.session.holding(step.held):
                 self._memory.put_messages(step.messages)
+            # After a user's message, where the recorded agent would have had its turn.
             if self._by_rules and step.messages[-1].role is MessageRole.USER:
                 act(self._memory, OfflineResponder(), reply_id)
 
@@ -164,6 +170,7 @@ def _unknown(memory: Memory, variant: Variant, script: Script, not_made: int, by
         caveats.append(f"{changes} that people made to the session's memory {_was(script.by_people)} not made again.")
     learner = by.name if by is not None else "rules"
     for model in script.learners:
+        # The same model gives the same answers where they were kept.
         if by is None or model != learner:
             caveats.append(f"What {model} learned is learned by {learner} here: facts and summaries may differ.")
     if by is not None and memory.blocks.editable_by_agents and not script.editing:
@@ -215,6 +222,7 @@ class _Once:
         return self._embedder.offline
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        # A batch may repeat a text: an embedder is paid by text.
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
             self._known.update(zip(new, embedded(self._embedder, new), strict=True))

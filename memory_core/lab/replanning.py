@@ -133,7 +133,9 @@ class Replanner:
             ConfigError: The configuration is invalid.
         """
         config, base = variant.config, self.sizes.base.config
+        # Under another counting no size of the log is one of the plan.
         counted = all(getattr(config, name) == getattr(base, name) for name in _COUNTING)
+        # With or without an agent that edits, the messages themselves would differ: calls and their results.
         edits = {block.name for block in variant.blocks if agents_may_edit(block)}
         if not counted or bool(edits) != bool(self._edited):
             states: list[PlannedState] = ["unknown" for _ in watched]
@@ -161,9 +163,11 @@ class Replanner:
         old = self._base.get(block.name)
         same_kind = old is not None and old.type == block.type and former is not None
         changed = {k for k in values if former is None or former.get(k) != values[k]} - _FREE
+        # A vector block may have other gates, since the log has candidates that did not pass its own.
         searched = changed <= _SEARCHED if block.type == "vector" else not changed
         text = None
         if block.type == "static" and not (same_kind and block.name in self._edited and old and old.text == block.text):
+            # What an agent edits changes from prompt to prompt, so it is read from the record instead.
             text = self._static(block)
         return _Block(
             name=block.name,
@@ -197,6 +201,7 @@ class Replanner:
         if key not in self._orders:
             pieces = self._pieces(ask, block, part, ask.recorded)
             whole = pieces is not None and sum(piece.tokens for piece in pieces.pieces) == part.tokens - block.frame
+            # Pieces that do not add up to what was asked for are not those of the prompt.
             self._orders[key] = pieces if whole else None  # ignore inconsistent sizes
         return self._orders[key]
 
@@ -206,6 +211,7 @@ class Replanner:
             facts, pieces = self._facts(part.refs, recorded)
             return _Pieces(pieces, facts_cut_order(facts, ask.question)) if len(facts) == len(part.refs) else None
         if block.kind == "vector" and part.search is not None:
+            # Candidates are listed best first, and the worst is cut first.
             best = [number for number, _, _, _, outcome in part.search.candidates if outcome == "granted"]
             return self._units(best) if len(best) == len(part.refs) else None
         if part.in_order is None:
@@ -233,6 +239,7 @@ class Replanner:
 
     def _units(self, best_first: Sequence[int]) -> "_Pieces | None":
         units = [(number, self.sizes.unit(number)) for number in best_first]
+        # One unit of unknown size makes the whole block unknown.
         if any(unit is None for _, unit in units):
             return None
         pieces = tuple(Piece(Ref.of("unit", number), unit[1]) for number, unit in units if unit is not None)
@@ -246,14 +253,17 @@ class Replanner:
         if search is None or search.degraded is not None:
             return _Content(part.tokens, part.refs) if search is None else None
         top_k, threshold = block.values.get("similarity_top_k"), block.values.get("similarity_threshold")
+        # Then the recorded result is the result, unless the budget left something out.
         same_gates = top_k == search.top_k and threshold == search.threshold
         fits = budget is not None and budget >= part.tokens - block.frame and not search.gates.get("no_room")
         if same_gates and (top_k is not None or budget == search.token_budget or fits):
             return _Content(part.tokens, part.refs, part)
+        # Only content sizes are stored for units; a postprocessor's verdict is known for its own input alone.
         if self.sizes.base.config.accounting != "content" or search.postprocessors:
             return None
         if block.values.get("scope") == "user":  # results from the user's other sessions are not in this log
             return None
+        # Only the best candidates are listed: below them nothing is known.
         everything = sum(search.gates.values()) == len(search.candidates)
         if not everything and not self._proposes_the_same(block, search.top_k, top_k):
             return None
@@ -261,11 +271,13 @@ class Replanner:
         room, ended = budget or 0, everything
         for number, _, _, score, _ in search.candidates:
             unit = self.sizes.unit(number)
+            # A score this close to the threshold may be on either side, as recorded scores are rounded.
             if unit is None or (threshold is not None and abs(score - threshold) < _CLOSE):
                 return None
             if threshold is not None and score < threshold:
                 ended = True
                 break
+            # What stands in the queue is not recalled beside it.
             if all(seq in queued for seq in unit[0]):
                 continue
             if top_k is None:
@@ -278,6 +290,7 @@ class Replanner:
                     ended = True
                     break
         pieces = self._units(granted)
+        # The list ended before the search would have: the next candidate might have been granted.
         if not ended or pieces is None:
             return None
         tokens = sum(piece.tokens for piece in pieces.pieces)

@@ -126,6 +126,7 @@ class Sizes:
         words = self.pieces.relation(id, position) if self.pieces is not None else None
         keys = (words.subject, words.predicate, words.object) if words is not None else ()
         texts = [self.texts[key] for key in keys if key in self.texts]
+        # A relation with an erased word is left out of prompts.
         return self.counter.text(" ".join(texts)) if len(texts) == 3 else None
 
     def unit(self, number: int) -> tuple[tuple[int, ...], int] | None:
@@ -169,9 +170,12 @@ def sizes_of(memory: Memory, upto: int | None = None) -> Sizes:
                 role, size = message.role, of_it.tokens.by(accounting)
                 calls = tuple(call.tool_call_id for call in message.tool_calls if call.tool_call_id)
                 answers = message.tool_call_id if role is MessageRole.TOOL else None
+                # Pinned messages count against the limit, but never in the queue's budget.
                 (pinned if of_it.pinned else queued).append(SizedMessage(of_it.seq, role, size, calls, answers))
+                # The size of an image in a prompt is not that of its text.
                 if any(not isinstance(part, TextPart) for part in message.parts):
                     attached.add(of_it.seq)
+                # A turn begins with a user's message; a prompt without input is for the newest one.
                 if role is MessageRole.USER:
                     turn, latest = turn + 1, message_text(message)
             steps.append(Put(tuple(queued), tuple(pinned)))
@@ -206,6 +210,7 @@ class _Reading:
     def take(self, record: EventRecord) -> None:
         event = record.event
         self._past.apply(record)
+        # Searches and failures directly precede the prompt that they belong to.
         if (search := search_of(record)) is not None:
             self._searches[search.block] = search
         elif record.kind == "block_failed":
@@ -217,11 +222,13 @@ class _Reading:
                 self.flushes.append(tuple(expand(flush_of(record).seqs)))
             elif (fact := self._past.facts.by_id.get(getattr(event, "fact", None) or 0)) is not None:
                 self._changed[fact.added.fact] = _then(fact)
+            # Any other event ends the run, so what was collected is no prompt's.
             self._searches.clear()
             self._failed.clear()
 
     def _prompt(self, record: EventRecord) -> None:
         event = context_of(record)
+        # Copied only when something changed, since most prompts share all facts with the one before.
         if self._changed:
             self._facts, self._changed = {**self._facts, **self._changed}, {}
         late = {*self._failed, *(state.queued.block for state in self._past.deliveries.due.values())}
@@ -231,6 +238,7 @@ class _Reading:
             cuts = [cut for cut in event.cuts if cut["part"] == name]
             groups = (tuple(part["refs"]), *(tuple(cut["refs"]) for cut in cuts))
             trimmed = None
+            # A block cut twice, or by its own code, cannot be repeated from its excess alone.
             if len(cuts) == 1 and cuts[0]["rule"] == "trimmed":
                 trimmed = Trimmed(int(cuts[0]["over_before"]), int(part["granted"]), self._set(groups[:1]))
             parts[name] = AskedFor(
@@ -261,6 +269,7 @@ def _then(fact: FactState) -> FactThen:
 
 def _first_edit(records: Sequence[EventRecord]) -> int | None:
     """Return the position of the first change of settings or memory after the first message."""
+    # Settings before the first message are the configuration itself, not a change of it.
     begun = next((n for n, record in enumerate(records) if record.event.family == "messages"), len(records))
     later = records[begun:]
     by_hand = ("blocks", "facts", "relations", "summaries", "vectors")
