@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from operations_data import Scenario, Statements, Target, generate, read, user_messages
-from recall import Book
-from recall_data import DataError
+from recall import Book, in_a_folder
 
 from memory_core import Memory
 from memory_core.messages import ChatMessage, message_text
@@ -55,13 +54,13 @@ class Holder(Protocol):
     """A memory with a conversation in it."""
 
     def facts(self, *, active: bool = True) -> list[str] | None:
-        """The facts in a prompt, or all that were ever learned; None if it has no such thing."""
+        """Return the active facts, or those in any state; None if it holds no facts."""
 
     def prompt(self, question: str, limit: int) -> str:
-        """What would go into the prompt for a question."""
+        """Return what would go into the prompt for a question."""
 
     def first_hit(self, question: str) -> str:
-        """The fact that a search puts first; empty if there is none."""
+        """Return the fact that a search puts first; empty if there is none."""
 
 
 # -- measures, pure ------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ def _frame(statement: str) -> tuple[str, ...]:
 
 
 class Engine:
-    """One recipe of this engine with a conversation in it, on a database of its own."""
+    """Recipe of this engine that was given a conversation, on a database of its own."""
 
     def __init__(self, recipe: str, messages: Iterable[tuple[str, str]], folder: Path, services: Services) -> None:
         file = Path(tempfile.mkdtemp(dir=folder)) / "memory.db"
@@ -363,16 +362,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
-    try:
-        if options.endpoint and not options.model:
-            raise DataError("Name the model at the endpoint: --model NAME.")
-        if not (options.files or options.generate):
-            raise DataError("There is nothing to measure: name a file, or give --generate N.")
-        with tempfile.TemporaryDirectory() as folder:
-            run(options, Path(folder))
-    except DataError as error:
-        print(error, file=sys.stderr)
-        raise SystemExit(2) from error
+    problem = None
+    if options.endpoint and not options.model:
+        problem = "Name the model at the endpoint: --model NAME."
+    elif not (options.files or options.generate):
+        problem = "There is nothing to measure: name a file, or give --generate N."
+    in_a_folder(run, options, problem)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from recall_data import DataError
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that a user does to a value: states it, replaces it, or asks to forget it."""
+    """Change of a value by a user: it is stated, replaced, or to be forgotten."""
 
     type: str
     """`remember`, `update`, `forget` or `reflect`."""

@@ -267,11 +267,19 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parser().parse_args(arguments)
+    missing = "There is nothing to measure: name LoCoMo or BEAM files, or give --paraphrases."
+    in_a_folder(run, options, None if options.files or options.paraphrases else missing)
+
+
+def in_a_folder(
+    work: Callable[[argparse.Namespace, Path], None], options: argparse.Namespace, problem: str | None
+) -> None:
+    """Run a benchmark with a temporary folder; a problem of its options or its data ends it with status 2."""
     try:
-        if not (options.files or options.paraphrases):
-            raise DataError("There is nothing to measure: name LoCoMo or BEAM files, or give --paraphrases.")
+        if problem is not None:
+            raise DataError(problem)
         with tempfile.TemporaryDirectory() as folder:
-            run(options, Path(folder))
+            work(options, Path(folder))
     except DataError as error:
         print(error, file=sys.stderr)
         raise SystemExit(2) from error

@@ -72,6 +72,7 @@ class Item:
     sources: Ranges = ()
     """Messages that a stored unit consists of."""
     score: float | None = None
+    """Relevance to the question of a search, 0 to 1."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -366,13 +367,13 @@ def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
     >>> spread(compact(["f1", "f2", "f3", "v9"]))
     ('f1', 'f2', 'f3', 'v9')
     """
-    refs_spread: list[Ref] = []
+    result: list[Ref] = []
     for ref in refs:
         if "-" in ref:
-            refs_spread += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
+            result += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
         else:
-            refs_spread.append(Ref(ref))
-    return tuple(refs_spread)
+            result.append(Ref(ref))
+    return tuple(result)
 
 
 def _tuples(values: list[Any]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What a user asks to forget leaves the prompt, and stays where a person can restore it."""
+"""Requests to forget: the facts leave the prompt, and stay where a person can restore them."""
 
 import pytest
 

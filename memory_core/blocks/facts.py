@@ -55,7 +55,7 @@ from memory_core.planning.fact_merging import (
     protected_fill,
     relevance,
 )
-from memory_core.planning.forgetting import forget_requests, named_facts
+from memory_core.planning.forgetting import forget_requests, named_facts, names_fact
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
@@ -456,10 +456,9 @@ def _requests(heard: Sequence[StoredMessage]) -> list[tuple[int, str]]:
 
 
 def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> bool:
-    """Return whether a later message of the delivery, or the fact's own, asks to forget a found fact."""
+    """Return whether the message that states a fact, or a later one of the delivery, asks to forget it."""
     return any(
-        (fact.source is None or fact.source <= index) and named_facts(request, [(0, fact.text)])
-        for index, request in requests
+        (fact.source is None or fact.source <= index) and names_fact(request, fact.text) for index, request in requests
     )
 
 

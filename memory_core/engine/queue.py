@@ -41,11 +41,11 @@ def prepare(session: Session, messages: Sequence[GivenMessage], ids: Sequence[st
     ]
 
 
-def append(session: Session, w: Writing, prepared: Sequence[NewMessage], by_id: dict[str, int]) -> list[int]:
+def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_id: dict[str, int]) -> list[int]:
     """Store the messages with new ids; return the sequence numbers of all of them."""
-    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in by_id])
+    fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in seq_by_id])
     added = add_messages(w, fresh, counter=session.counter.id)
-    places = by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
+    places = seq_by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
     return [places[new.id] for new in prepared if new.id in places]
 
 

@@ -96,10 +96,10 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
-    parts_given: Any = content.get("parts")
-    if not isinstance(parts_given, list):
-        parts_given = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
-    parts_given = [item if isinstance(item, str) else _chatgpt_part(item) for item in parts_given]
+    parts: Any = content.get("parts")
+    if not isinstance(parts, list):
+        parts = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
+    parts = [item if isinstance(item, str) else _chatgpt_part(item) for item in parts]
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
         texts = [
@@ -107,17 +107,15 @@ def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mappin
             for thought in (thoughts if isinstance(thoughts, list) else ())
             if isinstance(thought, Mapping)
         ]
-        parts_given = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, parts_given)])}]
+        parts = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, parts)])}]
     if kind == "user_editable_context":
-        parts_given = [
-            content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)
-        ]
+        parts = [content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)]
     recipient = data.get("recipient")
     if role == "assistant" and isinstance(recipient, str) and recipient != "all":
-        text = "\n".join(filter(_is_text, parts_given))
+        text = "\n".join(filter(_is_text, parts))
         return {"role": role, "tool_calls": [{"id": data.get("id"), "name": recipient, "arguments": text}]}
     author = data["author"]
-    return {"role": role, "content": parts_given, "name": author.get("name")}
+    return {"role": role, "content": parts, "name": author.get("name")}
 
 
 def _chatgpt_part(part: Any) -> Any:

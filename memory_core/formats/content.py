@@ -149,33 +149,31 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
         return
-    kind, fields_of = value.replace("-", "_"), entry
+    kind, body = value.replace("-", "_"), entry
     if not kind:
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
         if field == "message_content":
             yield from _entry(entry[field])
             return
         if field is not None:
-            kind, fields_of = _WRAPPED[field], entry[field]
+            kind, body = _WRAPPED[field], entry[field]
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
-        kind, fields_of = str(entry["value"].get("type") or ""), entry["value"]
-    if kind in _THOUGHTS or (kind in _TEXTS and fields_of.get("thought") is True):
-        parts: Iterator[Entry | None] = iter([_thought(fields_of)])
+        kind, body = str(entry["value"].get("type") or ""), entry["value"]
+    if kind in _THOUGHTS or (kind in _TEXTS and body.get("thought") is True):
+        parts: Iterator[Entry | None] = iter([_thought(body)])
     elif kind in _CALLS:
-        parts = iter([read_call(fields_of)])
+        parts = iter([read_call(body)])
     elif kind in _RESULTS:
-        parts = iter([_result(fields_of)])
+        parts = iter([_result(body)])
     elif kind in _FILES:
-        parts = _file(fields_of, kind)
+        parts = _file(body, kind)
     elif kind in _TEXTS:
-        parts = _text(fields_of)
-    elif (
-        kind.startswith("tool_") and "toolCallId" in fields_of
-    ):  # a call with its result, as the Vercel AI SDK writes it
-        result = _result(fields_of) if any(fields_of.get(name) is not None for name in ("output", "result")) else None
-        parts = filter(None, [read_call({"name": value.partition("-")[2], **fields_of}), result])
+        parts = _text(body)
+    elif kind.startswith("tool_") and "toolCallId" in body:  # a call with its result, as the Vercel AI SDK writes it
+        result = _result(body) if any(body.get(name) is not None for name in ("output", "result")) else None
+        parts = filter(None, [read_call({"name": value.partition("-")[2], **body}), result])
     else:
-        parts = _unknown(fields_of)
+        parts = _unknown(body)
     yield from (Unread(entry) if part is None else part for part in parts)
 
 
@@ -225,9 +223,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
     url, mime = location
     family = mime.partition("/")[0]
     modality = first_text(entry, "modality") or ""
-    what = next(
-        (kind_name for kind_name in (family, modality) if kind_name in ("image", "audio", "video")), _FILES[kind]
-    )
+    what = next((option for option in (family, modality) if option in ("image", "audio", "video")), _FILES[kind])
     if what == "image":
         inner = entry.get(kind)
         detail = first_text(inner if isinstance(inner, Mapping) else {}, "detail") or first_text(entry, "detail")

@@ -117,10 +117,10 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
 def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
     """Read a file of a kind in `_FILES`; None if it has neither bytes nor an address."""
     field, kind_field, otherwise = _FILES[kind]
-    data, kind_told = block.get(field), block.get(kind_field)
+    data, given_kind = block.get(field), block.get(kind_field)
     url = block.get("url")
     if isinstance(data, str) and data:
-        mime = kind_told if isinstance(kind_told, str) and kind_told else otherwise
+        mime = given_kind if isinstance(given_kind, str) and given_kind else otherwise
         url = f"data:{mime if '/' in mime else f'{kind}/{mime}'};base64,{data}"
     if not isinstance(url, str) or not url:
         return None

@@ -102,8 +102,8 @@ def _message(item: dict[str, Any]) -> ChatMessage:
         case {"role": str(given)} if item.get("type", "message") == "message":
             role = role_of(given)
             frame["content"], parts = _taken_apart(item.get("content"))
-    frame_kept = {"item": frame, "parts": [part.type for part in parts]}
-    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [frame_kept]})
+    stored_frame = {"item": frame, "parts": [part.type for part in parts]}
+    return ChatMessage(parts=parts, role=role, additional_kwargs={**kwargs, ITEMS: [stored_frame]})
 
 
 def _taken_apart(content: Any) -> tuple[Any, list[Part]]:

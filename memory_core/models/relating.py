@@ -86,17 +86,17 @@ class RuleRelations(RuleBased):
         def named(name: str) -> str:
             return spelled.get(normal_name(name), name)
 
-        relations_found: dict[FoundRelation, None] = {}
+        result: dict[FoundRelation, None] = {}
         for index, message in enumerate(messages):
             if message.role is not MessageRole.USER:
                 continue
             for part in message.parts:
                 for stated in relations_in(part.text) if isinstance(part, TextPart) else ():
                     ends = named(stated.subject), named(stated.object)
-                    relations_found[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
-        stating = {relation.source for relation in relations_found}
+                    result[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
+        stating = {relation.source for relation in result}
         silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
-        return RelationsFound(tuple(relations_found), nothing=silent)
+        return RelationsFound(tuple(result), nothing=silent)
 
 
 class ModelRelations(ModelBased):
@@ -116,7 +116,7 @@ class ModelRelations(ModelBased):
         answer, call = self.answered(asked, Relations, purpose="relate")
         refused: Counter[str] = Counter()
         nothing: dict[int, NothingFound] = {}
-        relations_found: dict[tuple[object, ...], FoundRelation] = {}
+        result: dict[tuple[object, ...], FoundRelation] = {}
         for given_relation in answer.relations:
             relation, problem = _checked(given_relation, len(messages))
             if relation is None:
@@ -131,17 +131,17 @@ class ModelRelations(ModelBased):
                 relation.ended,
                 relation.source,
             )
-            if key in relations_found:
+            if key in result:
                 refused[REPEATED] += 1
-            elif len(relations_found) >= MAX_RELATIONS:
+            elif len(result) >= MAX_RELATIONS:
                 refused[TOO_MANY] += 1
             else:
-                relations_found[key] = relation
+                result[key] = relation
                 refused[UNKNOWN_TYPE] += sum(
                     _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
         silent = remarks(answer.skipped, len(messages)) | nothing
-        return RelationsFound(tuple(relations_found.values()), (call,), tuple(refused.elements()), silent)
+        return RelationsFound(tuple(result.values()), (call,), tuple(refused.elements()), silent)
 
 
 def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, str]:

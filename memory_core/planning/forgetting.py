@@ -51,19 +51,17 @@ def forget_requests(text: str) -> list[str]:
 
 
 def named_facts(request: str, facts: Iterable[tuple[int, str]]) -> list[int]:
-    """Return the ids of the facts that a request names; none if it names more than `MAX_FORGOTTEN`.
-
-    A fact is named when it has most of the request's content words, or one that is a name or a number and half.
-    """
-    wanted = set(stems(request)) - set(stems(_EMPTY))
-    exact = _exact(request)
-    named = []
-    for id, text in facts:
-        shared = wanted & set(stems(text))
-        share = len(shared) / len(wanted) if wanted else 0
-        if share > 0.6 or (share >= 0.5 and exact & shared):
-            named.append(id)
+    """Return the ids of the facts that a request names; none if it names more than `MAX_FORGOTTEN`."""
+    named = [id for id, text in facts if names_fact(request, text)]
     return named if len(named) <= MAX_FORGOTTEN else []
+
+
+def names_fact(request: str, fact: str) -> bool:
+    """Return whether a fact has over 60 % of a request's content words, or half with a name or number among them."""
+    wanted = set(stems(request)) - set(stems(_EMPTY))
+    shared = wanted & set(stems(fact))
+    share = len(shared) / len(wanted) if wanted else 0.0
+    return share > 0.6 or (share >= 0.5 and not shared.isdisjoint(_exact(request)))
 
 
 def _exact(request: str) -> set[str]:

@@ -81,8 +81,8 @@ def losses(before: str, after: str) -> tuple[str, ...]:
     >>> losses("Ana Sousa brings 12 guests on 14 March.", "Ana brings twelve guests on 15 March.")
     ('Sousa', '14 March')
     """
-    marks, keys_after = _marks(before), _content_keys(after)
-    gone = [mark for mark in marks if mark.key not in keys_after]
+    marks, remaining_keys = _marks(before), _content_keys(after)
+    gone = [mark for mark in marks if mark.key not in remaining_keys]
     shown: list[tuple[int, int]] = []
     for mark in gone:
         if shown and mark.start <= shown[-1][1]:  # a number inside of a date that is named already
@@ -272,8 +272,8 @@ def _content_keys(text: str) -> set[tuple[str, ...]]:
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the dates of a text: places of their first and last word, and the day with the month."""
     result: list[tuple[int, int, tuple[str, ...]]] = []
-    words_counted = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
-    for (first, one), (last, two) in pairwise(words_counted):
+    counted = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
+    for (first, one), (last, two) in pairwise(counted):
         day, month = (one, two.month) if one.number else (two, one.month)
         together = _BETWEEN.fullmatch(text[one.end : two.start])
         if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):

@@ -176,7 +176,7 @@ def _statement(text: str) -> _Statement:
     ended = bool(_ENDED.search(text))
     denied = ended or bool(_DENIED.search(text))
     first_part, *rest = _CONTRAST.split(text) if denied else [text]
-    words_kept: list[str] = []
+    remaining_words: list[str] = []
     matter: list[str] = []
     content: set[str] = set()
     disliked = False
@@ -187,7 +187,7 @@ def _statement(text: str) -> _Statement:
         stem = word if word in STOP_WORDS or "'" in word else (stems(word, stop=False) or [word])[0]
         disliked = disliked or stem in _DISLIKING
         stem = "like" if stem in _DISLIKING else _SAME_VERBS.get(stem, stem)
-        words_kept.append(word)
+        remaining_words.append(word)
         matter.append(stem)
         if stem in _PERSONS or stem not in STOP_WORDS:
             content.add(stem)
@@ -195,7 +195,7 @@ def _statement(text: str) -> _Statement:
         holds=denied == disliked,
         ended=ended,
         goes_on=any(stems(part) for part in rest),
-        words=tuple(words_kept),
+        words=tuple(remaining_words),
         matter=tuple(matter),
         content=frozenset(content),
     )

@@ -69,9 +69,7 @@ class SessionPreview:
         if message is None:
             recorded = recording_of(self._session)
             coming = recorded.next_turn if recorded is not None else ()
-            message = next(
-                (coming_message for coming_message in coming if coming_message.role is MessageRole.USER), None
-            )
+            message = next((candidate for candidate in coming if candidate.role is MessageRole.USER), None)
         return next_prompt(session, message)
 
     def flush(self) -> FlushPlan:

@@ -42,8 +42,8 @@ class KnowledgeGraph:
         """`settings` are those of `Memory.from_defaults`."""
         made = recipe("graph").made()
         blocks = [*made.blocks, FactExtractionMemoryBlock(name=OBSERVATIONS, priority=2)]
-        settings_given = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
-        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **settings_given)
+        all_settings = {"title": "Knowledge graph", "memory_blocks": blocks, **made.settings, **settings}
+        self.memory = Memory.from_defaults(session_id, database_uri=database_uri, **all_settings)
         """The engine behind: its events, its changes with their undo, its screens."""
         self._both = self.memory.blocks.graph_and_facts(GRAPH, OBSERVATIONS)
 

@@ -150,9 +150,9 @@ class UserMemories:
         runs = sorted({message.turn for message in stored if message.turn})
         wanted = set(runs if n is None else runs[-n:])
         return [
-            independent(message_stored.message)
-            for message_stored in stored
-            if message_stored.turn in wanted and message_stored.message.role != skipped
+            independent(stored_message.message)
+            for stored_message in stored
+            if stored_message.turn in wanted and stored_message.message.role != skipped
         ]
 
     # -- facts about the user --------------------------------------------------------------------

@@ -71,8 +71,8 @@ class ExactIndex:
         wanted = np.array(sorted(numbers), dtype=np.int64)
         order = np.argsort(stored_numbers)
         places = np.minimum(np.searchsorted(stored_numbers, wanted, sorter=order), len(stored_numbers) - 1)
-        places_found = order[places][stored_numbers[order[places]] == wanted]
-        return rank(stored_numbers[places_found], rows[places_found], query)
+        positions = order[places][stored_numbers[order[places]] == wanted]
+        return rank(stored_numbers[positions], rows[positions], query)
 
     def load(self, source: VectorSource) -> None:
         """Read the stored vectors ahead of the next search."""

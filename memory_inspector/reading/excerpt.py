@@ -35,7 +35,7 @@ def _best(text: str, query: str) -> list[Span]:
     best: list[Span] = []
     most = 0
     for place, ((start, _), _) in enumerate(matches):
-        near = [match_near for match_near in matches[place:] if match_near[0][1] - start <= REACH]
+        near = [later for later in matches[place:] if later[0][1] - start <= REACH]
         different = len(set[str]().union(*(shared for _, shared in near)))
         if different > most:
             most, best = different, [span for span, _ in near]

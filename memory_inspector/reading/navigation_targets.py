@@ -38,8 +38,8 @@ def turn_asked(words: str) -> int | None:
     >>> turn_asked(" Turn 12 "), turn_asked("12 eggs")
     (12, None)
     """
-    turn_typed = _TURN.fullmatch(words.strip().casefold())
-    return int(turn_typed[1]) if turn_typed else None
+    match = _TURN.fullmatch(words.strip().casefold())
+    return int(match[1]) if match else None
 
 
 def find(targets: Iterable[Target], words: str) -> list[Target]:

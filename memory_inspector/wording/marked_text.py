@@ -79,11 +79,11 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
 
 def markdown(pieces: Sequence[Piece]) -> str:
     """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
-    text_so_far = ""
+    marked_so_far = ""
     for before, piece in zip([None, *pieces], pieces, strict=False):
-        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and text_so_far[-1:] != " "
-        text_so_far += f"{' ' * apart}{_marked(piece)}"
-    return text_so_far.strip()
+        apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and marked_so_far[-1:] != " "
+        marked_so_far += f"{' ' * apart}{_marked(piece)}"
+    return marked_so_far.strip()
 
 
 def _marked(piece: Piece) -> str:

@@ -364,5 +364,5 @@ def _percent(part: int, whole: int) -> str:
 
 
 def _listed(words: Iterable[str]) -> str:
-    words_found = list(words)
-    return " and ".join([", ".join(words_found[:-1]), words_found[-1]] if len(words_found) > 1 else words_found)
+    items = list(words)
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

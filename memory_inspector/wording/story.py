@@ -172,14 +172,14 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
     recalled = [describe(event, words) for event in last if event.candidates or event.elsewhere or event.degraded]
     cut = [one_cut(cut, recalls, words) for cut in built.cuts] if built is not None else []
     return {
-        "flushed": _covered(values, words, RecipeChosen, FlushPlanned) + _covered(values, words, QueueRecounted),
+        "flushed": _lines_of(values, words, RecipeChosen, FlushPlanned) + _lines_of(values, words, QueueRecounted),
         "learned": [
-            *_covered(values, words, ToolCalled),
+            *_lines_of(values, words, ToolCalled),
             *_learned(values, words),
             *_related(values, words),
             *_deliveries(values, words),
         ],
-        "recalled": recalled + _covered(values, words, BlockFailed) + _covered(values, words, MemoryStripped)[:1],
+        "recalled": recalled + _lines_of(values, words, BlockFailed) + _lines_of(values, words, MemoryStripped)[:1],
         "cut": [*cut, *([too_large(built)] if built is not None and built.over_by else [])],
     }
 
@@ -199,7 +199,7 @@ def happened(events: Sequence[EventRecord]) -> frozenset[Stage]:
     return frozenset(stage for stage, did in in_stage.items() if did)
 
 
-def _covered(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:
+def _lines_of(values: Sequence[Event], words: Words, *kinds: type[Event]) -> list[Line]:
     return [describe(event, words) for event in values if isinstance(event, kinds)]
 
 
@@ -222,8 +222,8 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     if again:
         lines.append(Line("check", "Already known", details=_named(again, words)))
     lines += _decided(values, words)
-    covered = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
-    return lines + _covered(values, words, *covered)
+    kinds = (FactsCondensed, CondensingRefused, ProposalRefused, SummaryRewritten, VectorsStored)
+    return lines + _lines_of(values, words, *kinds)
 
 
 def _decided(values: Sequence[Event], words: Words) -> list[Line]:

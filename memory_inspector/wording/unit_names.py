@@ -54,11 +54,11 @@ def by_score(scored: Sequence[tuple[str, float | None]]) -> str:
 
     Only the best candidates of a search are recorded with their scores, so those without one come first.
     """
-    sorted_pairs = sorted(((name, score) for name, score in scored if score is not None), key=lambda pair: pair[1])
+    ranked = sorted(((name, score) for name, score in scored if score is not None), key=lambda pair: pair[1])
     unknown = [name for name, score in scored if score is None]
     scores = "scores" if len(unknown) > 1 else "score"
     parts = [f"{', '.join(unknown)} ({scores} not recorded)"] if unknown else []
-    return ", ".join([*parts, *(f"{name} ({score:.2f})" for name, score in sorted_pairs)])
+    return ", ".join([*parts, *(f"{name} ({score:.2f})" for name, score in ranked)])
 
 
 def score_note(score: float | None) -> str:

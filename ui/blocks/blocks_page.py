@@ -269,10 +269,8 @@ def _holds(view: View, card: Card, shown: Standing) -> None:
     whole = view.effects.of_text(past) if past is not None and past.kind in WITH_TEXT else None
     whole = whole or next((effect for effect in without if effect.stage.rule in AWAY), None)
     if card.kind == "summary" and shown.text:  # of a new version, what the prompt's version said too is in the prompt
-        between, held = (
-            " ",
-            [(sentence, view.effects.of(ref) or whole) for sentence, ref in shown_sentences(shown.text)],
-        )
+        between = " "
+        held = [(sentence, view.effects.of(ref) or whole) for sentence, ref in shown_sentences(shown.text)]
     else:
         between, held = "  \n", [(line, whole) for line in card.holds.splitlines() if line.strip()]
     if marked := [effect for _, effect in held if effect is not None and not effect.shown]:

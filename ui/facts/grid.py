@@ -67,11 +67,11 @@ def table_dialog(desk: Desk) -> None:
         st.markdown(f":small[:gray[{unsaved}. Deleted rows are retired.]]", width="content")
 
 
-def _draw_conflicts(conflicts_found: Sequence[Conflict]) -> None:
-    rows = ", ".join(tokens(conflict.row) for conflict in conflicts_found)
-    were = "Fact {} was" if len(conflicts_found) == 1 else "Facts {} were"
+def _draw_conflicts(conflicting: Sequence[Conflict]) -> None:
+    rows = ", ".join(tokens(conflict.row) for conflict in conflicting)
+    were = "Fact {} was" if len(conflicting) == 1 else "Facts {} were"
     st.warning(f"{were.format(rows)} changed elsewhere. Yours is kept below, nothing was overwritten.")
-    for conflict in conflicts_found:
+    for conflict in conflicting:
         now = f"now says: {plain(short(conflict.theirs.text, 200))}" if conflict.theirs else "was deleted"
         st.markdown(f":small[Fact {tokens(conflict.row)} {now}]")
 
@@ -81,9 +81,9 @@ def _save(desk: Desk, key: str) -> None:
     base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
     try:
-        conflicts_found = conflicts(base, desk.curation.facts(), edits)
-        if conflicts_found:
-            fact_tab.keep(desk.place, "table_said", tuple(conflicts_found))
+        conflicting = conflicts(base, desk.curation.facts(), edits)
+        if conflicting:
+            fact_tab.keep(desk.place, "table_said", tuple(conflicting))
             return
         if len(edits):
             fact_changes.store(desk, plan_table(base, edits))

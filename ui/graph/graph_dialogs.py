@@ -110,8 +110,8 @@ def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
 
 
 def _predicate(graph: Graph, key: str, value: str | None) -> str:
-    kinds_used = kinds(graph)
-    offered = kinds_used if value is None or value in kinds_used else [value, *kinds_used]
+    kinds_present = kinds(graph)
+    offered = kinds_present if value is None or value in kinds_present else [value, *kinds_present]
     chosen = st.selectbox(
         "Relation",
         offered,

@@ -174,12 +174,12 @@ def _controls(desk: Desk, focus: int) -> None:
             width=190,
             help="Shortest path over current relations, in either direction.",
         )
-        kinds_used = kinds(desk.graph)
+        kinds_present = kinds(desk.graph)
         chosen = graph_tab.key(place, "kinds")
-        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in kinds_used])
+        graph_tab.fill(chosen, [kind for kind in looking.kinds if kind in kinds_present])
         st.multiselect(
             "Kinds",
-            kinds_used,
+            kinds_present,
             key=chosen,
             placeholder="All kinds",
             format_func=short,

@@ -86,8 +86,8 @@ def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None
     played = {id(result): result for result in results.values()}.values()  # of equal configurations there is one
     made = sum(result.calls_made for result in played)
     costs = [result.cost for result in played if result.calls_made]
-    costs_known = [cost for cost in costs if cost is not None]
-    price = f", ${sum(costs_known):.4f}" if made and len(costs_known) == len(costs) else ""
+    prices = [cost for cost in costs if cost is not None]
+    price = f", ${sum(prices):.4f}" if made and len(prices) == len(costs) else ""
     calls = f"{count(made, 'call')}{price}" if made else "no call was needed"
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__by_model"):
         st.markdown(f"Learned by **{plain(model)}**: {calls}.", width="content")

@@ -98,27 +98,27 @@ def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
 
 def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
     """Lists of one subject joined, oldest pair first, until `target` is reached."""
-    entries_kept: list[_Entry] = []
+    remaining: list[_Entry] = []
     places: dict[tuple[str, str], int] = {}
     surplus = len(entries) - target
     for entry in entries:
         match = None if entry.pinned else _LIST.fullmatch(entry.text)
         if match is None:
-            entries_kept.append(entry)
+            remaining.append(entry)
             continue
         key = (match["subject"], match["verb"])
         place = places.get(key)
         if surplus > 0 and place is not None:
-            text = _one_more(entries_kept[place].text, match["object"])
+            text = _one_more(remaining[place].text, match["object"])
             if len(text) <= LIST_CHARACTERS:
-                entries_kept[place] = _Entry(
-                    text, entries_kept[place].stands_for + entry.stands_for, False, _JOINABLE[match["verb"]]
+                remaining[place] = _Entry(
+                    text, remaining[place].stands_for + entry.stands_for, False, _JOINABLE[match["verb"]]
                 )
                 surplus -= 1
                 continue
-        places[key] = len(entries_kept)
-        entries_kept.append(entry)
-    return entries_kept
+        places[key] = len(remaining)
+        remaining.append(entry)
+    return remaining
 
 
 def _one_more(text: str, item: str) -> str:

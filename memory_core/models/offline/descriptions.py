@@ -31,16 +31,16 @@ _FORMS = (
     pattern(rf"(?P<attribute>{_THE} (?:where|that|who|which|in) .{{2,90}}) {_IS}{_VALUE}"),
     pattern(rf"(?P<attribute>{_NAMED}['’]s? [a-z][a-z -]{{2,40}}?) {_IS}{_VALUE}"),
     pattern(
-        rf"(?P<attribute>(?P<subject>{_NAMED}|(?:[a-z-]+ ){{0,3}}?[a-z-]+)"
-        rf" (?P<verb>(?:is|was|has been) (?:an? )?[a-z]{{3,16}}|[a-z]{{2,14}}(?:s|ed|wrote|made))"
+        rf"(?P<attribute>(?:{_NAMED}|(?:[a-z-]+ ){{0,3}}?[a-z-]+)"
+        rf" (?P<verb>(?:is|was|has been) (?:an? )?[a-z]{{3,16}}|[a-z]{{2,14}}(?:s|ed)|wrote|made)"
         rf"(?: {_PREPOSITION})? (?P<kind>{_KIND})?){_VALUE}"
     ),
 )
 _SINGLE = word_set(
     """
     born died founded created established located based headquartered married divorced employed educated written
-    authored produced directed developed performed composed designed discovered invented published located affiliated
-    owned citizen capital famous known associated moved lives died
+    authored produced directed developed performed composed designed discovered invented published affiliated owned
+    citizen famous known associated
     """
 )
 """Verbs and nouns with one value at a time; with a definite noun before the value every verb has one."""
@@ -74,7 +74,7 @@ def described(sentence: str) -> StatedFact | None:
         parts = match.groupdict()
         # A plain word after the verb is an opinion ("the film was great"), unless a noun says what it is a value of.
         if parts.get("kind") is not None or not match["value"][0].islower():
-            # The grammar of the user's own sentences reads what begins with a plain noun, but for such a kind.
+            # A subject that is no name ("tea is from Assam") is read only with such a noun, too.
             return StatedFact(text, "other", _slot(parts)) if first[0].isupper() or parts.get("kind") else None
     return None
 

@@ -144,5 +144,5 @@ def organisation(text: str) -> str | None:
         return name
     if not text.startswith("the "):
         return None
-    object_found = thing(text, article=True)
-    return object_found if object_found is not None and _ORGANISATION.search(object_found) else None
+    noun = thing(text, article=True)
+    return noun if noun is not None and _ORGANISATION.search(noun) else None

@@ -186,10 +186,8 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
         return
     name = proper(rest)
     if name is None and verb in ("lead", "head", "supervise"):
-        object_found = thing(rest, article=True)
-        name = (
-            object_found if object_found is not None and type_of(object_found) in ("project", "organisation") else None
-        )
+        noun = thing(rest, article=True)
+        name = noun if noun is not None and type_of(noun) in ("project", "organisation") else None
     if name is None:
         return
     if verb == "found" and not past:
@@ -243,8 +241,8 @@ def _working(subject: str, statement: Statement, employers: dict[str, str]) -> I
     if (gone or statement.verb == "quit") and not statement.negated:  # "quit" is its own past
         job = _LEFT_JOB.match(statement.rest)
         where = organisation(job["where"]) if job else None
-        has_employer = job is not None and job["where"] != statement.rest
-        if where is not None and (has_employer or employers.get(subject) == where or type_of(where) == "organisation"):
+        names_a_job = job is not None and job["where"] != statement.rest
+        if where is not None and (names_a_job or employers.get(subject) == where or type_of(where) == "organisation"):
             yield Triple(subject, "works at", where, "person", "organisation", ended=True)
         return
     if statement.verb not in ("work", "study", "teach", "volunteer") or statement.kind not in (*_NOW, *_PAST):
@@ -259,8 +257,8 @@ def _working(subject: str, statement: Statement, employers: dict[str, str]) -> I
     if statement.verb == "work" and (other := re.match(r"(on|with|in) (.+)", rest)):
         name = proper(other[2])
         if name is None and other[1] == "on":
-            object_found = thing(other[2], article=True)
-            name = object_found if object_found is not None and PROJECT.search(object_found) else None
+            noun = thing(other[2], article=True)
+            name = noun if noun is not None and PROJECT.search(noun) else None
         if name is not None and not ANY_DATE.match(name):
             kind = {"on": "project", "with": "person", "in": "place"}[other[1]]
             yield Triple(subject, f"works {other[1]}", name, "person", type_of(name, kind), ended=ended)
@@ -401,9 +399,9 @@ def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
     if statement.verb in ("know", "run"):
         names = [proper(rest)]
     elif statement.verb == "manage":
-        object_found = thing(rest, article=True)
-        whole = object_found is not None and type_of(object_found) in ("project", "organisation")
-        names = [proper(rest) or (object_found if whole else None)]
+        noun = thing(rest, article=True)
+        whole = noun is not None and type_of(noun) in ("project", "organisation")
+        names = [proper(rest) or (noun if whole else None)]
     elif statement.verb == "play":
         instrument = re.match(r"the (.+)", rest)
         names = [thing(instrument[1])] if instrument else [n for n in things(rest) if _GAMES.fullmatch(n)]

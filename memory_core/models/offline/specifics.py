@@ -42,11 +42,10 @@ _LOOSE = pattern(
     r"great time|nice chat|cheers|painting|picture|photo)\b|"
     r"\b[Ww]e (?!had|got|went|bought|met|moved|took|made|[a-z]+ed\b)|\bcheck (?:it )?out\b",
 )
-"""Words of small talk: what points at something outside the sentence, praise and moods, and the name of whom it is
-said to."""
+"""Small talk: words that point outside the sentence, praise, moods, and a name in address at the end."""
 _HABIT = pattern(
-    r"I(?:'ve| have)? (?:always|never|usually|only|strongly|really|honestly|much|still|generally)? ?"
-    r"(?:always|never|prefer|avoid|keep|gravitate|stick|refuse|insist|stopped|switched|quit|set up|swapped)\b"
+    r"I(?:'ve| have)? (?:(?:still|\w{2,12}ly) )?"
+    r"(?:always|never|prefer|avoid|keep|stick|refuse|insist|stopped|switched|quit)\b"
 )
 MIN_HABIT_WORDS = 8
 """Words from which a habit or preference says enough without a name."""
@@ -62,12 +61,12 @@ _UNCLEAR = pattern(
 _ATTRIBUTE = pattern(
     r"The user's (?:(?:latest|current|new|actual|correct|usual|own|main|primary|confirmed|preferred|updated) )*"
     r"(?P<noun>(?:[a-z][\w'-]+ ){0,3}?[a-z][\w'-]+) (?:(?:for|at|in|of|here|there)\b.{0,40}? )?(?:now |currently )?"
-    r"(?:is|was changed to|changed to|got changed to|is now|got moved to|was moved to|has been moved to|runs through)\b"
+    r"(?:is|(?:(?:was|got|has been) )?(?:changed|moved) to)\b"
 )
 """A possession with a value; adjectives such as "latest" do not make it another attribute."""
 _OPENING = pattern(
-    r"(?:(?:so )?first off|first|second|separately|turns out|also|yes|yeah|actually|and beyond [^,]{2,30}|"
-    r"(?:please )?(?:remember|note|keep in mind)(?: that)?)(?:,| ?[—–-]| that\b)? (?:actually |— )?(?=\S)"
+    r"(?:(?:so )?first off|first|second|separately|turns out|also|yes|yeah|actually|"
+    r"(?:please )?(?:remember|note|keep in mind)(?: that)?)(?:,| ?[—–-]| that\b)? (?:actually |— )?"
     r"|[a-z][^,.:—–]{2,50}(?: ?[—–]|:) ?(?=(?:I|I'm|I've|my|our|we)\b|[A-Z])",
     re.IGNORECASE,
 )
@@ -85,13 +84,14 @@ _AHEAD = pattern(
     r"the (?:question|problem|thing|point))\b|'ll\b|n't\b",
     re.IGNORECASE,
 )
+"""Plans, wishes, guesses, denials and requests: nothing that is so now."""
 _OF_OTHERS = pattern(
     r"\b(?:said|says|saying|told|tells|texted|e-?mailed|mentioned|announced|claims?|claimed|heard|recommend(?:s|ed)|"
     r"suggest(?:s|ed)|offered|sent|"
     r"posted|forwarded|talked|chatted|discussed|confirmed (?:that|they|it|we|she|he|I|my))\b",
     re.IGNORECASE,
 )
-"""Reports: whether it is so, only the other person knows."""
+"""Verbs of reports, which another person vouches for and not the user."""
 
 _VERB = frozenset((*THIRD, *BASE, *PAST, *GERUND)) | word_set(
     "is are was were be been has have had do does did can could will must may"
@@ -103,8 +103,8 @@ _WITHOUT_VERB = word_set("no not never only always at max maximum minimum")
 def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | None = None) -> list[StatedFact]:
     """Return the facts of a sentence, with the whole of it in place of those that leave exact words of it out.
 
-    Facts with a slot stay beside it: they say which value is the current one. `person` is the only one named so far,
-    whom "she" at its start means.
+    Facts with a slot stay beside it: they say which value is the current one. `person` is the only person named so
+    far: a pronoun at the start of the sentence means them.
     """
     whole = _whole(sentence, person)
     if whole is None:
@@ -129,7 +129,7 @@ def _slot(text: str) -> str | None:
 def _whole(sentence: str, person: str | None) -> str | None:
     """Return the sentence in the third person; None if it names nothing exact or states nothing certain.
 
-    `person` is whom a pronoun at its start can only mean.
+    `person`: see `with_specifics`.
     """
     text = _OPENING.sub("", strip_lead_in(sentence).strip(), count=1)
     if person is not None:
@@ -145,7 +145,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
         return None
     somebody = _SOMEBODY.search(text)
     if somebody is not None and _OWN.match(text) and not re.search(RELATION, text[: somebody.start()]):
-        return None  # the sentence names nobody before whom the pronoun could mean
+        return None  # nobody was named whom the pronoun could mean
     line = in_third_person(text.rstrip(" .!"))
     if (
         not line
@@ -159,6 +159,6 @@ def _whole(sentence: str, person: str | None) -> str | None:
 
 
 def has_verb(text: str) -> bool:
-    """Return whether a text states something about its subject. "Ana's flight BA 12" does not."""
+    """Return whether a text has a verb, and so states something: "Ana's flight BA 12" does not."""
     words = re.findall(r"[\w'’-]+", text.lower())
     return words[0] in _WITHOUT_VERB or any(word in _VERB or word.endswith(("n't", "ed")) for word in words)

@@ -85,7 +85,7 @@ def _(event: FactAdded, words: Words) -> Line:
 
 
 def contradiction(event: FactAdded, words: Words) -> Line:
-    """The same where what was learned is told already."""
+    """Describe only the contradiction, where the fact itself is described elsewhere."""
     old, new = words.facts.get(event.conflicts_with[0], ERASED), words.facts.get(event.fact, ERASED)
     return Line("warning", f"“{new}” contradicts “{old}”", "waiting")
 
