@@ -116,7 +116,7 @@ def _blocks(instructions: str) -> RecipeSpec:
         _SHARED,
         [
             *_instructions(instructions),
-            FactExtractionMemoryBlock(name="Facts", priority=1),
+            FactExtractionMemoryBlock(name="Facts", priority=1, prompt_share=0.3),
             VectorMemoryBlock(name="Earlier turns", priority=2),
         ],
     )

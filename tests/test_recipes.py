@@ -348,3 +348,21 @@ def test_a_block_that_stays_is_given_no_message_twice_when_it_learns_at_another_
     given = given_to(memory, "Summary")
     assert given == sorted(set(given))
     assert set(given) >= {message.seq for message in memory.session.messages("archived")}
+
+
+def test_in_a_full_prompt_facts_leave_room_for_earlier_turns(services):
+    memory = Memory.from_recipe("blocks", "s", services=services, token_limit=400, accounting="billed")
+    for number in range(40):
+        memory.put(user(f"My cousin number {number} is called Ana{number} and lives in Porto on street {number}."))
+    memory.flush(all=True)
+    facts = memory.facts.read("Facts")
+    memory.facts.pin(facts[0].id)
+    made = memory.build_context("Where does Ana35 live?")
+    granted = {part.name: part for part in made.plan.granted}
+    largest = max(piece.tokens for piece in granted["Facts"].pieces)
+    assert 0.3 * 400 - largest < granted["Facts"].granted <= 0.3 * 400
+    assert granted["Earlier turns"].granted > 200
+    shown = [made.words[piece.ref] for piece in granted["Facts"].pieces]
+    assert facts[0].text in shown
+    assert any("Ana35" in text for text in shown)
+    assert [cut.rule for cut in made.plan.cuts if cut.part == "Facts"] == ["over_share"]

@@ -121,6 +121,9 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     """Facts requested for the prompt: all, the `top_k` that fit the question best, or none (they are only searched)."""
     top_k: int = Field(default=10, ge=1)
     """Maximum number of facts in one context if `show` is `relevant`."""
+    prompt_share: float | None = Field(default=None, gt=0, le=1)
+    """Share of the token limit that the facts keep when a prompt is full. Those above it are cut before any other
+    block is, least relevant to the question first, pinned ones last; None: the priority alone decides."""
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts shown in place of the stored ones, in a preview."""

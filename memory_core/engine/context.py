@@ -205,6 +205,7 @@ class _Layout:
             cut_order=content.cut_order,
             truncation=attached.record.settings.get("truncation", "trim"),
             frame=frame_tokens(attached.name, self._counter, self._accounting),
+            share=share_tokens(attached.record.settings, self.session.config.limit),
         )
 
     def _size(self, item: Item) -> int:
@@ -294,7 +295,7 @@ def _read_blocks(
     outcomes |= {a.name: _read(a, reading) for a in enabled if a not in slow and a not in filling}
     token_budgets: dict[str, int] = {}
     for attached in _cut_last(filling, session.config.truncation_order):
-        asked = sum(_asked(name, content, reading) for name, content in outcomes.items())
+        asked = sum(_asked(a, outcomes[a.name], reading, session.config.limit) for a in enabled if a.name in outcomes)
         token_budget = budget_for(session.config.limit, taken + asked + _frame(attached.name, reading))
         token_budgets[attached.name] = token_budget
         outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
@@ -316,11 +317,20 @@ def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
 
-def _asked(name: str, content: Content | BaseException, reading: ReadContext) -> int:
+def _asked(attached: SessionBlock, content: Content | BaseException, reading: ReadContext, limit: int) -> int:
+    """Return the tokens that a block asks for, at most its share of the limit."""
     if not isinstance(content, Content) or not content.items:
         return 0
     sizes = (item_tokens(item, reading.counter, reading.accounting) for item in content.items)
-    return sum(sizes) + _frame(name, reading)
+    asked = sum(sizes) + _frame(attached.name, reading)
+    share = share_tokens(attached.record.settings, limit)
+    return asked if share is None else min(asked, share)
+
+
+def share_tokens(settings: Mapping[str, Any], limit: int) -> int | None:
+    """Return the tokens that a block with these settings keeps when a prompt is full; None if it has no share."""
+    share, priority = settings.get("prompt_share"), settings.get("priority", 0)
+    return None if share is None or not priority or settings.get("truncation") == "drop" else int(share * limit)
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:

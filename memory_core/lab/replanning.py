@@ -15,7 +15,7 @@ from memory_core.blocks.base import frame_tokens, item_tokens
 from memory_core.blocks.facts import cut_order as facts_cut_order
 from memory_core.blocks.static import decode, static_content
 from memory_core.config import MemoryConfig
-from memory_core.engine.context import outer_frame
+from memory_core.engine.context import outer_frame, share_tokens
 from memory_core.events import Ref
 from memory_core.history.replay import remove_leaving
 from memory_core.interop.configuration import StoredBlock
@@ -23,7 +23,7 @@ from memory_core.lab.comparing import PlayedTurn
 from memory_core.lab.sizes import Ask, AskedFor, FactThen, Flush, Put, Recorded, Sizes
 from memory_core.lab.variants import Variant, agents_may_edit, block_values
 from memory_core.messages import MessageRole
-from memory_core.planning.context_plan import Part, Piece, TruncationOrder, plan_context
+from memory_core.planning.context_plan import Part, Piece, Truncation, TruncationOrder, plan_context
 from memory_core.planning.flush import Queue, SizedMessage, Trigger, plan_flush
 from memory_core.planning.retrieval_plan import budget_for
 from memory_core.planning.running_summary import cut_order as summary_cut_order
@@ -37,7 +37,7 @@ _COUNTING = (
 )  # fmt: skip
 """Settings that change how everything is counted; the log has only sizes under the old ones."""
 
-_FREE = {"priority", "truncation", "text"}
+_FREE = {"priority", "truncation", "text", "prompt_share"}
 """Block settings that affect neither learning nor retrieval; static texts are recounted."""
 
 _SEARCHED = {"similarity_top_k", "similarity_threshold"}
@@ -488,6 +488,7 @@ class _Run:
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
+        shares = {block.name: share_tokens(block.values, self._limit) for block in self._plain}
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
@@ -496,7 +497,9 @@ class _Run:
             elif any(content is None for content in before):
                 contents[block.name] = None
             else:
-                others = taken + sum(content.tokens for content in before if content is not None) + block.frame
+                sizes = {name: content.tokens for name, content in contents.items() if content is not None}
+                asked = sum(min(size, shares.get(name) or size) for name, size in sizes.items())
+                others = taken + asked + block.frame
                 budget = budget_for(self._limit, others)
                 seqs = self._queued | self._pinned_seqs
                 contents[block.name] = self._planner.units_found(block, part, budget, seqs)
@@ -572,7 +575,9 @@ class _Run:
             one = Piece(next(iter(content.refs), Ref("s")), content.tokens - block.frame)
             pieces = _Pieces((one,) if content.refs else (), ())
         order = () if block.whole or block.text is not None else pieces.cut_order
-        return Part(block.name, block.priority, pieces.pieces, order, "drop" if block.whole else "trim", block.frame)
+        truncation: Truncation = "drop" if block.whole else "trim"
+        share = share_tokens(block.values, self._limit)
+        return Part(block.name, block.priority, pieces.pieces, order, truncation, block.frame, share)
 
     def _note(
         self,

@@ -1,8 +1,9 @@
 """Decide what goes into one context, and what is cut, until it fits the token limit.
 
 Pure arithmetic on blocks that were read and sizes that were counted. As in LlamaIndex there are two passes: first each
-block gives up pieces, in priority order, then whole blocks are dropped. What remains over the limit is recorded with
-its size and reason. All sizes are in tokens of the accounting that decides.
+block gives up pieces, in priority order, then whole blocks are dropped. Before them, blocks with a share of the prompt
+give up what they ask for above it. What remains over the limit is recorded with its size and reason. All sizes are in
+tokens of the accounting that decides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from memory_core.text import listed
 TruncationOrder = Literal["largest_first", "smallest_first"]
 WhenOver = Literal["shrink_queue", "return", "raise"]
 Truncation = Literal["trim", "drop"]
-CutRule = Literal["trimmed", "dropped", "own_truncation", "oldest_turns"]
+CutRule = Literal["over_share", "trimmed", "dropped", "own_truncation", "oldest_turns"]
 Spoken = TypeVar("Spoken", SizedMessage, ChatMessage)
 QUEUE = "queue"
 """The name under which cuts of the queue are recorded; no block may have it."""
@@ -46,6 +47,8 @@ class Part:
     truncation: Truncation = "trim"
     frame: int = 0
     """Tokens of the block's own markup, where the accounting counts it."""
+    share: int | None = None
+    """Tokens it keeps before others are cut; pieces above it are cut first. None: its priority alone decides."""
 
     @property
     def tokens(self) -> int:
@@ -151,10 +154,16 @@ def plan_context(
         if refs or freed:
             cuts.append(Cut(name, rule, refs, freed, over))
 
-    # 1. Blocks before the queue: what they hold stays stored and may be asked for again at the next question, while
-    #    the queue is the conversation itself. By priority, and each only as far as the prompt is still over.
     in_order = cut_first(parts, truncation_order)
+    # 1. What a part asks for above its share goes first, whatever its priority: the others were read with that room.
     for part in in_order:
+        over = min(total(queue_asked) - token_limit, part.tokens - part.share) if part.share is not None else 0
+        if over > 0 and part.cut_order and part.truncation == "trim":
+            cut(part.name, _trimmed(part, over), "over_share")
+    # 2. Blocks before the queue: what they hold stays stored and may be asked for again at the next question, while
+    #    the queue is the conversation itself. By priority, and each only as far as the prompt is still over.
+    for name in (part.name for part in in_order):
+        part = current[name]
         over = total(queue_asked) - token_limit  # counted again: with its last piece a part's markup goes too
         if over <= 0 or not part.pieces:
             continue
@@ -165,13 +174,13 @@ def plan_context(
             cut(part.name, replace(part, pieces=()), "dropped")
         else:
             cut(part.name, _trimmed(part, over), "trimmed")
-    # 2. A block's own truncation may have freed less than it was asked for. What it kept goes whole, after every
+    # 3. A block's own truncation may have freed less than it was asked for. What it kept goes whole, after every
     #    block had its chance to be shortened, and still before a turn of the queue does.
     for part in in_order:
         if total(queue_asked) > token_limit and current[part.name].pieces:
             cut(part.name, replace(part, pieces=()), "dropped")
 
-    # 3. Only uncuttable parts are left beside the queue, so the queue's oldest turns have to go.
+    # 4. Only uncuttable parts are left beside the queue, so the queue's oldest turns have to go.
     #    In whole turns, as an answer without its question misleads; the newest stays, as it is what is asked.
     kept_messages = tuple(queue)
     if when_over == "shrink_queue" and (over := total(queue_asked) - token_limit) > 0:
@@ -182,7 +191,7 @@ def plan_context(
             cuts.append(Cut(QUEUE, "oldest_turns", heads, freed, over))
     queue_granted = sum(message.tokens for message in kept_messages)
 
-    # 4. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
+    # 5. What is over all the same is not cut but said, with its cause: the caller sends it or refuses (`when_over`).
     sent = total(queue_granted)
     over_by = max(0, sent - token_limit)
     return ContextPlan(
@@ -219,7 +228,10 @@ def _trimmed(part: Part, over: int) -> Part:
             break
         gone.add(index)
         freed += piece.tokens
-    return replace(part, pieces=tuple(p for i, p in enumerate(part.pieces) if i not in gone))
+    remaining = [index for index in range(len(part.pieces)) if index not in gone]
+    places = {index: place for place, index in enumerate(remaining)}
+    order = tuple(places[index] for index in part.cut_order if index in places)
+    return replace(part, pieces=tuple(part.pieces[index] for index in remaining), cut_order=order)
 
 
 def _without_oldest_turns(

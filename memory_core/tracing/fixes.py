@@ -306,7 +306,7 @@ class _Trying:
             yield Fix("pin", f"Pin {words}", name, change=plans.pin([fact]), fact=number)
 
     def _by_room(self, track: Track, stage: Stage) -> Iterator[Fix]:
-        if stage.rule not in ("trimmed", "dropped", "own_truncation", "no_room", "oldest_turns"):
+        if stage.rule not in ("over_share", "trimmed", "dropped", "own_truncation", "no_room", "oldest_turns"):
             return
         name = track.carrier.block
         if name is not None and name in self._here and self._here[name].priority:

@@ -17,6 +17,7 @@ from memory_core.tracing.moment import Cutting, Moment
 from memory_core.tracing.values import SPEAKERS, Knowledge, Stage, StageName, Verdict
 
 CUT_RULES = {
+    "over_share": "Cut in turn {turn:,}: the prompt was {over} over, and {part} asked for more than its share.",
     "trimmed": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}.",
     "dropped": "Cut in turn {turn:,}: the prompt was {over} over, and {part} is cut {order}, as a whole.",
     "own_truncation": "Cut in turn {turn:,} by {part} itself: the prompt was {over} over, and it is cut {order}.",

@@ -172,6 +172,15 @@ FACTS = Kind(
             when=("show", "relevant"),
         ),
         Field(
+            "prompt_share",
+            "Share of a full prompt",
+            "`prompt_share`: share of the token limit that the facts keep when a prompt is full. Those above it are "
+            "cut before any other block, least relevant first. Empty: by priority alone.",
+            "share",
+            optional=True,
+            without="by priority alone",
+        ),
+        Field(
             "categories",
             "Categories",
             "`categories`: what facts are put under. Empty: the extractor's own.",

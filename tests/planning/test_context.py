@@ -99,6 +99,29 @@ def test_a_part_that_drops_goes_whole_though_it_could_be_trimmed():
     assert cuts(made) == [("f", "dropped", ("f1", "f2"), 30)]
 
 
+def test_a_part_above_its_share_is_cut_before_all_others():
+    parts = [part("facts", 1, 10, 20, 30, order=(1, 0, 2), share=35), part("turns", 2, 50, order=(0,))]
+    made = plan_context(parts, turns(10), token_limit=100)
+    assert cuts(made) == [("facts", "over_share", ("facts2",), 20)]
+    assert granted(made) == {"facts": 40, "turns": 50}
+
+
+def test_a_part_keeps_its_share_while_others_can_be_cut():
+    parts = [part("facts", 1, 10, 20, 30, order=(1, 0, 2), share=30), part("turns", 2, 50, order=(0,))]
+    made = plan_context(parts, turns(50), token_limit=80)
+    assert cuts(made) == [("facts", "over_share", ("facts1", "facts2"), 30), ("turns", "trimmed", ("turns1",), 50)]
+
+
+def test_a_share_is_no_maximum():
+    made = plan_context([part("facts", 1, 10, 20, order=(0, 1), share=5)], turns(50), token_limit=80)
+    assert cuts(made) == []
+
+
+def test_a_share_decides_nothing_about_a_part_that_is_never_cut_or_cut_whole():
+    parts = [part("a", 0, 40, 40, order=(0, 1), share=10), part("b", 1, 20, 20, truncation="drop", share=10)]
+    assert cuts(plan_context(parts, turns(10), token_limit=110)) == [("b", "dropped", ("b1", "b2"), 40)]
+
+
 def test_a_part_with_a_truncation_of_its_own_shortens_itself():
     def half(asked, over):
         assert (asked.tokens, over) == (40, 10)
@@ -181,10 +204,9 @@ def all_parts(draw):
         sizes = draw(st.lists(st.integers(0, 60), max_size=5))
         order = draw(st.permutations(range(len(sizes)))) if draw(st.booleans()) else ()
         truncation = draw(st.sampled_from(["trim", "drop"]))
-        frame = draw(st.integers(0, 9))
-        made.append(
-            part(chr(97 + number), draw(st.integers(0, 3)), *sizes, order=order, truncation=truncation, frame=frame)
-        )
+        options = {"truncation": truncation, "frame": draw(st.integers(0, 9))}
+        share = draw(st.none() | st.integers(1, 100))
+        made.append(part(chr(97 + number), draw(st.integers(0, 3)), *sizes, order=order, share=share, **options))
     return made
 
 
@@ -245,9 +267,16 @@ def test_every_plan_keeps_the_promises_of_the_docstring(parts, queue, limit, pin
         assert made.queue
         assert made.queue[0] in (turn[0] for turn in turns_of(queue))
 
-    # Nothing is cut without need, and the cuts are in the order of the priorities, the queue last.
+    # Nothing is cut without need: what is above a share first, each part to at most a piece below it; then the others
+    # in the order of the priorities, the queue last.
     assert all(cut.over_before > 0 for cut in made.cuts)
-    cut_names = [cut.part for cut in made.cuts]
+    above = [cut for cut in made.cuts if cut.rule == "over_share"]
+    assert list(made.cuts[: len(above)]) == above
+    for cut in above:
+        asked = next(p for p in parts if p.name == cut.part)
+        largest = max(piece.tokens for piece in asked.pieces) + asked.frame
+        assert cut.tokens - largest < min(asked.tokens - asked.share, cut.over_before)
+    cut_names = [cut.part for cut in made.cuts[len(above) :]]
     in_order = [p.name for p in cut_first(parts, order)] + ["queue"]
     first_pass = list(dict.fromkeys(cut_names))
     assert first_pass == sorted(first_pass, key=in_order.index)

@@ -28,6 +28,7 @@ DONE = {
 """Rules that put a fact or a relation aside, as what was done to it."""
 
 BRIEF = {
+    "over_share": "Above the block's share",
     "trimmed": "Cut, priority {priority}",
     "dropped": "Cut, priority {priority}",
     "own_truncation": "Cut, priority {priority}",

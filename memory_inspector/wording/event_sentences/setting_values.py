@@ -38,6 +38,7 @@ SETTINGS = {
     "categories": "the categories",
     "show": "the facts in the prompt",
     "top_k": "the most facts in the prompt",
+    "prompt_share": "the share of a full prompt that the facts keep",
     "scope": "whose memory it is",
     "similarity_top_k": "the number of results",
     "similarity_threshold": "the threshold",
@@ -92,6 +93,7 @@ _WITHOUT = {
     "queue_turns": "no limit",
     "limit": "no limit",
     "similarity_top_k": "as many as fit",
+    "prompt_share": "by priority alone",
     "similarity_threshold": "none",
 }
 """Meaning of an unset value of these settings; others use their default."""
