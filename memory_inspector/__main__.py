@@ -2,7 +2,7 @@
 
 `memory-inspector check` and `bisect` run probes in a terminal (see `memory_core.lab.command`), `memory-inspector mcp`
 answers a coding agent's questions, `memory-inspector mcp-memory` is the memory of one, and `memory-inspector open
-notes/` shows a store of another program where it lies.
+notes/` shows a store of another program where it lies. `memory-inspector verify` searches for forgotten words.
 """
 
 import argparse
@@ -21,6 +21,8 @@ from memory_core.errors import ConfigError, FormatError
 from memory_core.lab import command
 from memory_core.services import Services
 from memory_core.store.database import Database, parse_url
+from memory_core.verification.fingerprints import wanted
+from memory_core.verification.receipts import read_receipt, receipt_of
 
 HERE = Path(__file__).resolve().parent
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
@@ -54,6 +56,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opening.add_argument("store", help="its file, or a folder of notes: never changed, and followed while the app runs")
     opening.add_argument("--only", metavar="NAME", help="one of its conversations")
     opening.set_defaults(run=_open)
+    verifying = commands.add_parser("verify", help="search a data folder for words that were forgotten")
+    verifying.add_argument("receipt", nargs="?", help="a receipt of an earlier search, to search again for the same")
+    verifying.add_argument(
+        "--words", metavar="FILE", help="the words instead, a text on each line; - for standard input"
+    )
+    verifying.add_argument("--place", metavar="PATH", help="a folder or a database file (the app's folder)")
+    verifying.add_argument("--out", metavar="FILE", help="where to write the new receipt")
+    verifying.set_defaults(run=_verify)
     return command.main(arguments, parser=parser)
 
 
@@ -111,6 +121,28 @@ def _mcp_memory(arguments: argparse.Namespace) -> int:
         tools.import_jsonl(_content(arguments.bring), filename=Path(arguments.bring).name)
     serve(graph_server(tools))
     return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    """Search for forgotten words; return 1 if any were found, or something could not be searched."""
+    if (arguments.receipt is None) == (arguments.words is None):
+        raise ConfigError("Give a receipt, or the words: --words FILE, or --words - to type them.")
+    if arguments.receipt is not None:
+        name = Path(arguments.receipt).name
+        texts = read_receipt(_content(arguments.receipt).decode("utf-8", "replace"), name).wanted
+    else:
+        typed = sys.stdin.read() if arguments.words == "-" else _content(arguments.words).decode("utf-8", "replace")
+        texts = wanted(line for line in typed.splitlines() if line.strip())
+    place = Path(arguments.place) if arguments.place is not None else Settings.of_the_app().home
+    assert place is not None
+    made = receipt_of(place, texts)
+    if arguments.out is not None:
+        try:
+            Path(arguments.out).write_text(made.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"{Path(arguments.out).name} cannot be written: {error.strerror or error}.") from error
+    print(made.page())
+    return 0 if made.clean else 1
 
 
 def _content(file: str) -> bytes:

@@ -1,0 +1,134 @@
+"""Fingerprints of words, by which they are found again without being kept.
+
+A fingerprint is the length of a text in bytes and its polynomial hash (Rabin and Karp, 1987) modulo two numbers, with
+random bases. All windows of that length in other bytes can be compared with it at once. Letters of ASCII are compared
+without their case. Who knows the bases can confirm a guess of the words; nobody can read them out of it.
+"""
+
+import json
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory_core.errors import ConfigError
+
+MODULI = (2**64, 2**61 - 1)
+"""The first is what arithmetic of 64 bits does by itself; the second, a prime, confirms what the first finds."""
+CHUNK_BYTES = 1_048_576
+"""Bytes hashed together: some 24 MB of memory."""
+MIN_CHARACTERS, MAX_CHARACTERS = 4, 10_000
+"""Shorter words stand in other words by chance; longer texts are better searched by a sentence of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Length in bytes and hashes of one form of a text."""
+
+    bytes: int
+    hashes: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Texts to search for: the bases of all hashes, and for each text the fingerprints of its forms."""
+
+    bases: tuple[int, int]
+    texts: tuple[tuple[Fingerprint, ...], ...]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest form."""
+        return max(form.bytes for forms in self.texts for form in forms)
+
+
+def wanted(texts: Iterable[str]) -> Wanted:
+    """Return the fingerprints of these texts under new random bases.
+
+    Raises:
+        ConfigError: there is no text, or one is shorter or longer than can be looked for.
+    """
+    lines = [text for line in texts if (text := " ".join(line.split()))]
+    if not lines:
+        raise ConfigError("There are no words to look for: give at least one line.")
+    for number, text in enumerate(lines, start=1):
+        if not MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS:
+            raise ConfigError(
+                f"Text {number} has {len(text):,} characters: give {MIN_CHARACTERS} to {MAX_CHARACTERS:,}, "
+                "as shorter ones stand in other words by chance."
+            )
+    bases = secrets.randbits(63) * 2 + 1, secrets.randbelow(MODULI[1] - 1_000) + 500
+    return Wanted(bases, tuple(tuple(_fingerprint(form, bases) for form in forms(text)) for text in lines))
+
+
+def forms(text: str) -> list[bytes]:
+    """Return the bytes in which a text may be stored: UTF-8, escaped in JSON, UTF-16, each also in small letters.
+
+    >>> forms("Zoë")[:3]
+    [b'zo\\xc3\\xab', b'zo\\xc3\\x8b', b'zo\\\\u00eb']
+    """
+    written = [text, text.lower(), text.upper()]
+    encoded = [one.encode() for one in written]
+    encoded += [json.dumps(one)[1:-1].encode() for one in written]
+    encoded += [one.encode("utf-16-le") for one in written]
+    return list(dict.fromkeys(form.lower() for form in encoded))
+
+
+def count(chunks: Iterable[bytes], wanted: Wanted) -> list[int]:
+    """Return how often each text stands in bytes that come in chunks, those across two chunks included."""
+    totals = [0] * len(wanted.texts)
+    overlap = wanted.longest - 1
+    before = b""
+    for chunk in _split(chunks):
+        window_sums = _WindowSums((before + chunk).lower(), wanted.bases)
+        for index, forms_of in enumerate(wanted.texts):
+            # What ends in the overlap was counted with the chunk before.
+            totals[index] += sum(end > len(before) for end in window_sums.ends(forms_of))
+        before = window_sums.data[-overlap:] if overlap else b""
+    return totals
+
+
+def _split(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        for start in range(0, len(chunk), CHUNK_BYTES):
+            yield chunk[start : start + CHUNK_BYTES]
+
+
+class _WindowSums:
+    """Prefix sums of some bytes, from which the hash of any window is a difference: computed once for all texts."""
+
+    def __init__(self, data: bytes, bases: tuple[int, int]) -> None:
+        self.data = data
+        self._bases = bases
+        self._powers = np.full(len(data) + 1, bases[0], dtype=np.uint64)
+        self._powers[0] = 1
+        np.multiply.accumulate(self._powers, out=self._powers)
+        self._sums = np.zeros(len(data) + 1, dtype=np.uint64)
+        # Overflow is wanted: it is the modulus.
+        np.cumsum(np.frombuffer(data, dtype=np.uint8) * self._powers[:-1], out=self._sums[1:])
+
+    def ends(self, forms_of: Sequence[Fingerprint]) -> set[int]:
+        """Return where any of these forms ends."""
+        ends: set[int] = set()
+        for form in forms_of:
+            windows = self._sums[form.bytes :] - self._sums[: -form.bytes or None]
+            starts = np.flatnonzero(windows == np.uint64(form.hashes[0]) * self._powers[: len(windows)])
+            for start in starts.tolist():
+                end = start + form.bytes
+                if _hash(self.data[start:end], self._bases[1], MODULI[1]) == form.hashes[1]:
+                    ends.add(end)
+        return ends
+
+
+def _fingerprint(form: bytes, bases: tuple[int, int]) -> Fingerprint:
+    first, second = (_hash(form, base, modulus) for base, modulus in zip(bases, MODULI, strict=True))
+    return Fingerprint(len(form), (first, second))
+
+
+def _hash(data: bytes, base: int, modulus: int) -> int:
+    """Return the sum of the bytes times the powers of the base, the first times 1."""
+    result = 0
+    for value in reversed(data):
+        result = (result * base + value) % modulus
+    return result

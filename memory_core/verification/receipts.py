@@ -1,0 +1,123 @@
+"""Receipt of a search for forgotten words: what was searched, what was found, and what may remain elsewhere.
+
+It has fingerprints in place of the words, so that the search can be repeated from it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from memory_core.errors import FormatError
+from memory_core.verification.fingerprints import MODULI, Fingerprint, Wanted
+from memory_core.verification.searching import Searched, search
+
+VERSION = 1
+ELSEWHERE = (
+    "backups and snapshots of the folder, and the free space of its disk",
+    "bundles and reports that were exported to other folders",
+    "the provider of a model that was sent these words",
+    "other databases: PostgreSQL and Chroma servers are not searched",
+    "other wordings: a summary may say the same in other words",
+)
+"""Places that no search of a folder can reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """Outcome of a search at one time."""
+
+    made: str
+    """Time in UTC, as ISO 8601."""
+    wanted: Wanted
+    searched: tuple[Searched, ...]
+
+    @property
+    def hits(self) -> int:
+        """Times that any of the texts was found, in bytes and in what they hold together."""
+        return sum(part.hits for part in self.searched)
+
+    @property
+    def problems(self) -> list[Searched]:
+        return [part for part in self.searched if part.problem is not None]
+
+    @property
+    def clean(self) -> bool:
+        """True if everything could be searched and nothing was found."""
+        return not self.hits and not self.problems
+
+    def to_json(self) -> str:
+        content = {
+            "receipt": VERSION,
+            "made": self.made,
+            "clean": self.clean,
+            "bases": self.wanted.bases,
+            "texts": [[[form.bytes, *form.hashes] for form in forms] for forms in self.wanted.texts],
+            "searched": [asdict(part) for part in self.searched],
+            "elsewhere": ELSEWHERE,
+        }
+        return json.dumps(content, indent=1)
+
+    def page(self) -> str:
+        """Return the receipt as one page of text to print."""
+        files = len({part.file for part in self.searched})
+        size = sum(part.bytes for part in self.searched if part.part == "bytes")
+        texts = len(self.wanted.texts)
+        lines = [
+            f"Search for {texts} forgotten {'text' if texts == 1 else 'texts'}, {self.made}",
+            f"Searched: {files:,} files with {size:,} bytes, {len(self.searched) - files:,} tables and members in them",
+            f"Found: {self.hits:,} times" if self.hits else "Found: nothing",
+            *(f"  {part.file}, {part.part}: {part.hits:,}" for part in self.searched if part.hits),
+            *(f"Not searched: {part.file}, {part.part} {part.problem}" for part in self.problems),
+            "What may remain elsewhere:",
+            *(f"  {place}" for place in ELSEWHERE),
+        ]
+        return "\n".join(lines)
+
+
+def receipt_of(place: Path, wanted: Wanted) -> Receipt:
+    """Search a folder or file now.
+
+    Raises:
+        NotFoundError: there is no such folder or file.
+    """
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    return Receipt(made, wanted, tuple(search(place, wanted)))
+
+
+def read_receipt(text: str, name: str) -> Receipt:
+    """Read a receipt from JSON.
+
+    Raises:
+        FormatError: it is none; the message names the file.
+    """
+    try:
+        content: dict[str, Any] = json.loads(text)
+        if content["receipt"] != VERSION:
+            raise FormatError(f"{name} is a receipt of version {content['receipt']}; this program reads {VERSION}.")
+        texts = tuple(tuple(_fingerprint(form) for form in forms) for forms in content["texts"])
+        bases = _pair(content["bases"])
+        if not texts or not all(texts):
+            raise ValueError("no texts")
+        searched = tuple(Searched(**part) for part in content["searched"])
+        return Receipt(str(content["made"]), Wanted(bases, texts), searched)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"{name} is no receipt of `memory-inspector verify`.") from error
+
+
+def _fingerprint(values: Sequence[int]) -> Fingerprint:
+    length, *hashes = values
+    if not isinstance(length, int) or length < 1:
+        raise ValueError("a length below 1")
+    return Fingerprint(length, _pair(hashes))
+
+
+def _pair(values: Sequence[int]) -> tuple[int, int]:
+    first, second = values
+    if not all(isinstance(value, int) and 0 <= value < prime for value, prime in zip(values, MODULI, strict=True)):
+        raise ValueError("numbers out of range")
+    return first, second

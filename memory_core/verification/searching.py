@@ -1,0 +1,135 @@
+"""Search a data folder: the bytes of every file, free pages included, and what databases and archives hold in them."""
+
+import gzip
+import sqlite3
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_core.errors import NotFoundError
+from memory_core.verification.fingerprints import CHUNK_BYTES, Wanted, count
+
+_SQLITE, _ZIP, _GZIP = b"SQLite format 3\x00", b"PK\x03\x04", b"\x1f\x8b"
+_BESIDE = ("-wal", "-shm", "-journal")
+"""Endings of SQLite's own files beside a database."""
+MAX_UNPACKED_BYTES = 268_435_456
+"""Bytes read of one archive or compressed value: what is larger is said not to be searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """Outcome of searching one file, column or member."""
+
+    file: str
+    """Path within the folder."""
+    part: str
+    """`bytes` of the file, `table.column` of a database, or a member of an archive."""
+    bytes: int
+    hits: int
+    """Times that any of the texts stands in it."""
+    problem: str | None = None
+    """Reason why it could not be searched."""
+
+
+def search(place: Path, wanted: Wanted) -> list[Searched]:
+    """Search a folder with all below it, or one file with what SQLite keeps beside it. Links are not followed.
+
+    Raises:
+        NotFoundError: there is no such folder or file.
+    """
+    if place.is_dir():
+        files = sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
+        return [part for file in files for part in _file(file, str(file.relative_to(place)), wanted)]
+    if not place.is_file():
+        raise NotFoundError(f"There is no folder or file {place.name}.")
+    beside = [place.with_name(place.name + ending) for ending in _BESIDE]
+    return [part for file in (place, *beside) if file.is_file() for part in _file(file, file.name, wanted)]
+
+
+def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
+    if in_name := sum(count([name.encode("utf-8", "surrogateescape")], wanted)):
+        name = f"(a file with the words in its name, {file.suffix or 'without ending'})"
+        yield Searched(name, "name", 0, in_name)
+    try:
+        with file.open("rb") as raw:
+            beginning = raw.read(len(_SQLITE))
+        yield Searched(name, "bytes", file.stat().st_size, sum(count(_chunks(file), wanted)))
+        if beginning == _SQLITE:
+            yield from _database(file, name, wanted)
+        elif beginning.startswith(_ZIP):
+            yield from _archive(file, name, wanted)
+        elif beginning.startswith(_GZIP):
+            with gzip.open(file) as stream:
+                yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        sqlite3.Error,
+        zipfile.BadZipFile,
+        RuntimeError,
+        NotImplementedError,
+    ) as error:
+        yield Searched(name, "contents", 0, 0, f"cannot be read: {error}")
+
+
+def _chunks(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            yield chunk
+
+
+def _archive(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            with archive.open(member) as stream:
+                yield _unpacked(name, member.filename, stream.read(MAX_UNPACKED_BYTES + 1), wanted)
+
+
+def _unpacked(name: str, part: str, data: bytes, wanted: Wanted) -> Searched:
+    problem = f"unpacks to more than {MAX_UNPACKED_BYTES:,} bytes" if len(data) > MAX_UNPACKED_BYTES else None
+    return Searched(name, part, len(data), sum(count([data], wanted)), problem)
+
+
+def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
+    """Search every column of every table: values that pages cut in two, and compressed ones, are whole here."""
+    # Read only, and through the database itself: what is still in its write-ahead log belongs to the tables, too.
+    with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        connection.text_factory = bytes
+        for (table,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).fetchall():
+            quoted = table.decode().replace('"', '""')
+            columns = [row[1].decode() for row in connection.execute(f'PRAGMA table_info("{quoted}")')]
+            for column in columns:
+                value = column.replace('"', '""')
+                rows = connection.execute(
+                    f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
+                )
+                part = f"{table.decode()}.{column}"
+                yield _column(name, part, (row[0] for row in rows), wanted)
+
+
+def _column(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
+    read, hits, joined = 0, 0, bytearray()
+    for value in values:
+        # The break between two values is no part of any text.
+        joined += value + b"\x00\x00" + _inflated(value)
+        read += len(value)
+        if len(joined) >= CHUNK_BYTES:
+            hits += sum(count([bytes(joined)], wanted))
+            joined.clear()
+    return Searched(name, part, read, hits + sum(count([bytes(joined)], wanted)))
+
+
+def _inflated(value: bytes) -> bytes:
+    """Return what a compressed value holds, with a break after it; empty for every other value."""
+    if value[:1] != b"\x78":
+        return b""
+    try:
+        return zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES) + b"\x00\x00"
+    except zlib.error:
+        return b""

@@ -1,0 +1,149 @@
+"""Search for forgotten words: found wherever they are, named nowhere, and repeated from the receipt."""
+
+import gzip
+import json
+import sqlite3
+import zipfile
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_core import Memory
+from memory_core.errors import ConfigError, FormatError, NotFoundError
+from memory_core.messages import ChatMessage
+from memory_core.sessions.overview import delete_session
+from memory_core.verification.fingerprints import CHUNK_BYTES, count, forms, wanted
+from memory_core.verification.receipts import read_receipt, receipt_of
+from memory_inspector.__main__ import main as command
+
+SECRET = "Ana's number is 555-0199"
+
+
+def found_in(folder, text=SECRET):
+    return {(part.file, part.part) for part in receipt_of(folder, wanted([text])).searched if part.hits}
+
+
+@given(st.binary(max_size=400), st.binary(max_size=400), st.text(st.characters(codec="utf-8"), min_size=4, max_size=40))
+def test_every_form_of_a_text_is_found_once_between_any_bytes(before, after, text):
+    text = " ".join(text.split())
+    if len(text) < 4:
+        return
+    for form in forms(text):
+        data = before.lower() + form + after.lower()
+        expected = {
+            start + len(one) for one in forms(text) for start in range(len(data)) if data[start:].startswith(one)
+        }
+        assert count([data], wanted([text])) == [len(expected)]
+
+
+@given(st.lists(st.binary(max_size=30), max_size=8), st.integers(0, 30))
+def test_how_bytes_are_cut_into_chunks_changes_nothing(pieces, place):
+    data = b"".join(pieces)[:place] + SECRET.encode() + b"".join(pieces)[place:]
+    want = wanted([SECRET])
+    assert count([data[n : n + 7] for n in range(0, len(data), 7)], want) == count([data], want)
+
+
+def test_words_across_the_border_of_two_large_chunks_are_found():
+    data = b"x" * (CHUNK_BYTES - 9) + SECRET.upper().encode() + b"x" * 50
+    assert count([data], wanted([SECRET, "not in there"])) == [1, 0]
+
+
+@pytest.mark.parametrize("texts", [[], ["  "], ["abc"], ["x" * 10_001]])
+def test_words_that_cannot_be_searched_for_are_refused(texts):
+    with pytest.raises(ConfigError):
+        wanted(texts)
+
+
+def test_tables_free_pages_archives_and_compressed_values_are_searched(tmp_path):
+    connection = sqlite3.connect(tmp_path / "a.db")
+    connection.execute("PRAGMA secure_delete = OFF")
+    connection.execute("CREATE TABLE notes (words TEXT, packed BLOB)")
+    connection.execute("INSERT INTO notes VALUES (?, ?)", (SECRET, zlib.compress(SECRET.encode() * 3)))
+    connection.commit()
+    with zipfile.ZipFile(tmp_path / "b.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside.json", json.dumps({"text": SECRET}))
+    (tmp_path / "below").mkdir()
+    with gzip.open(tmp_path / "below" / "c.gz", "wt") as stream:
+        stream.write(SECRET * 2)
+    (tmp_path / "harmless.txt").write_text("nothing here")
+    assert found_in(tmp_path) == {
+        ("a.db", "bytes"),
+        ("a.db", "notes.words"),
+        ("a.db", "notes.packed"),
+        ("b.zip", "inside.json"),
+        ("below/c.gz", "unpacked"),
+    }
+    connection.execute("DELETE FROM notes")
+    connection.commit()
+    connection.close()
+    assert ("a.db", "bytes") in found_in(tmp_path), "SQLite leaves deleted words in the page"
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_search_is_not_clean(tmp_path):
+    (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 no archive")
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert [part.file for part in receipt.problems] == ["broken.zip"]
+    assert (receipt.hits, receipt.clean) == (0, False)
+
+
+def test_a_receipt_holds_no_word_and_searches_again(tmp_path):
+    (tmp_path / f"{SECRET}.txt").write_text(SECRET)
+    receipt = receipt_of(tmp_path, wanted([SECRET, "another text"]))
+    written = receipt.to_json()
+    assert receipt.hits == 2
+    assert count([written.encode(), receipt.page().encode()], wanted(["555-0199", "Ana's", "another"])) == [0, 0, 0]
+    again = read_receipt(written, "receipt.json")
+    assert again == receipt
+    assert receipt_of(tmp_path, again.wanted).hits == 2
+    (tmp_path / f"{SECRET}.txt").unlink()
+    assert receipt_of(tmp_path, again.wanted).clean
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"receipt": 2}', "[" * 5_000, '{"receipt": 1, "texts": [[]], "bases": [1, 2]}']
+)
+def test_what_is_no_receipt_is_refused_by_its_name(text):
+    with pytest.raises(FormatError, match=r"other\.json"):
+        read_receipt(text, "other.json")
+
+
+def test_erased_facts_and_sessions_leave_no_byte_behind(tmp_path):
+    uri = f"sqlite:///{tmp_path / 'memory.db'}"
+    memory = Memory.from_recipe("blocks", "s", database_uri=uri)
+    memory.facts.add("Ana lives at 14 Quincewood Lane")
+    memory.put(ChatMessage(role="user", content="My dentist is Doctor Vantongeren in Porto."))
+    memory.flush(all=True)
+    memory.deliver()
+    memory.build_context("Who is my dentist?")
+    assert found_in(tmp_path, "Quincewood")
+    assert found_in(tmp_path, "Vantongeren")
+    memory.facts.erase(*(fact for fact in memory.facts.read("Facts") if "Quincewood" in fact.text))
+    assert not found_in(tmp_path, "Quincewood")
+    delete_session(memory.session.database, "s")
+    memory.session.database.close()
+    assert not found_in(tmp_path, "Vantongeren")
+
+
+def test_the_command_searches_writes_a_receipt_and_searches_again(tmp_path, capsys):
+    data, words, out = tmp_path / "data", tmp_path / "words.txt", tmp_path / "receipt.json"
+    data.mkdir()
+    (data / "notes.txt").write_text(f"I know that {SECRET}.")
+    words.write_text(SECRET)
+    assert command(["verify", "--words", str(words), "--place", str(data), "--out", str(out)]) == 1
+    assert "notes.txt" in capsys.readouterr().out
+    (data / "notes.txt").unlink()
+    assert command(["verify", str(out), "--place", str(data)]) == 0
+    assert "555-0199" not in out.read_text() + capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [[], ["a.json", "--words", "b.txt"], ["missing.json"]])
+def test_a_command_that_cannot_search_says_so_and_ends_with_2(arguments, capsys):
+    assert command(["verify", *arguments]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_place_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(NotFoundError, match="nowhere"):
+        receipt_of(tmp_path / "nowhere", wanted([SECRET]))
