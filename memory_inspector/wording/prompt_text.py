@@ -113,6 +113,8 @@ def _what_went(cut: PromptCut) -> str:
         pieces = _named(cut.entries, kind.noun)
     else:
         pieces = count(len(cut.entries), kind.noun)
+    if cut.rule == "over_share":
+        pieces = f"above the block's share, {pieces}"
     return f"{kind.cut}: {pieces}" if kind.cut else pieces
 
 

@@ -855,3 +855,22 @@ def test_undo_takes_the_newest_condensing_back(rewritten):
     assert "4 facts reduced to 2: 1 dropped" in take_back(app)
     texts = {each.text for each in desk(rewritten).facts(("active",))}
     assert texts == {"Ana likes jazz", "Ana likes films", "Rui bakes bread", "Sam parks behind the church"}
+
+
+def test_every_page_says_how_many_facts_wait_and_leads_to_the_first(demo_home):
+    proposing("Ana likes jazz", "Rui bakes bread")
+    first = min(fact.id for fact in desk(services.engine().open("mine")).facts())
+
+    def waiting(app):
+        return [each.proto for each in app.main.get("page_link") if "to approve" in each.proto.label]
+
+    app = opened(session="mine")
+    (link,) = waiting(app)
+    assert "2 to approve" in link.label
+    assert f"fact={first}" in link.query_string
+    app = facts_page(session="mine", fact=str(first))
+    assert "**Ana likes jazz**" in words(app)
+    press(app, "Accept")
+    press(app, "Accept")
+    assert waiting(app) == []
+    assert waiting(facts_page()) == []

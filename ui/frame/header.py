@@ -169,6 +169,8 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
         horizontal=True, vertical_alignment="center", gap="xsmall", width="content", key="frame__controls"
     ):
         connect.draw_live(session_id)
+        if view is not None and not view.past:
+            _proposed(view)
         if view is not None and view.history.attachment is not None:
             connect.draw_attachment(session_id, view.history.attachment)
         elif view is not None and view.taken_over:
@@ -218,6 +220,23 @@ def _controls(session_id: str, latest: int, view: View | None) -> None:
             help=read_only.sentence if read_only is not None else None,
         ):
             settings_dialog(session_id)
+
+
+def _proposed(view: View) -> None:
+    """Draw how many facts wait for a person's approval, as a link to the first of them; nothing if none do."""
+    try:
+        waiting = [
+            fact
+            for attached in view.memory.blocks
+            if attached.kind == "facts"
+            for fact in view.memory.facts.read(attached.name, states=("proposed",))
+        ]
+    except MemoryInspectorError:  # the page reports the error
+        return
+    if waiting:
+        label = f":orange[{tokens(len(waiting))} to approve]"
+        tooltip = "Proposed facts are in no prompt until a person accepts them."
+        nav.link("facts", label, icon=":material/rule:", help=tooltip, turn=None, fact=str(waiting[0].id))
 
 
 def _picker(turn: int | None, latest: int) -> None:
