@@ -147,3 +147,29 @@ def test_a_command_that_cannot_search_says_so_and_ends_with_2(arguments, capsys)
 def test_a_place_that_is_not_there_is_named(tmp_path):
     with pytest.raises(NotFoundError, match="nowhere"):
         receipt_of(tmp_path / "nowhere", wanted([SECRET]))
+
+
+@pytest.mark.slow
+def test_of_200_erased_facts_and_200_deleted_sessions_no_byte_is_left(tmp_path):
+    uri = f"sqlite:///{tmp_path / 'memory.db'}"
+    facts = [f"Quincewood Lane {number:03} is where Ana{number:03} lives" for number in range(200)]
+    said = [f"My dentist is Doctor Vantongeren{number:03} in Porto." for number in range(200)]
+    kept = Memory.from_recipe("blocks", "kept", database_uri=uri)
+    for text in facts:
+        kept.facts.add(text)
+    kept.facts.edit(kept.facts.read("Facts")[0], "Quincewood Lane 000 was sold")
+    for number, text in enumerate(said):
+        with Memory.from_recipe("blocks", f"s{number}", database_uri=uri) as memory:
+            memory.put(ChatMessage(role="user", content=text))
+            memory.flush(all=True)
+            memory.deliver()
+            memory.build_context("Who is my dentist?")
+    want = wanted([*facts, "Quincewood Lane 000 was sold", *said])
+    assert receipt_of(tmp_path, want).hits > 400
+    kept.facts.erase(*kept.facts.read("Facts"))
+    for number in range(200):
+        delete_session(kept.session.database, f"s{number}")
+    receipt = receipt_of(tmp_path, want)
+    assert receipt.clean, receipt.page()
+    left = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert (b"Quincewood" in left, b"Vantongeren" in left) == (False, False)

@@ -58,6 +58,7 @@ SORTS = {
     "newest": "Newest first",
     "oldest": "Oldest first",
     "changed": "Last changed",
+    "unconfirmed": "Longest unconfirmed",
     "words": "A to Z",
     "tokens": "Longest",
     "carried": "Most often in a prompt",
@@ -101,6 +102,8 @@ class Row:
     turn: int = 0
     learned_at: float = 0
     changed_at: float = 0
+    confirmed_at: float = 0
+    """Time at which it was last stated, or accepted by a person; 0 if only its learning is known."""
     here: bool = True
     """True if it was learned or written in the session shown."""
     flags: tuple[str, ...] = ()
@@ -177,11 +180,12 @@ def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Ro
 
 
 def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
-    """Rows sorted by one of `SORTS`; ties newest first."""
+    """Rows sorted by one of `SORTS`; ties newest first, among the longest unconfirmed oldest first."""
     keys: Mapping[str, Callable[[Row], tuple[float | str, ...]]] = {
         "newest": lambda row: (-row.id,),
         "oldest": lambda row: (row.id,),
         "changed": lambda row: (-row.changed_at, -row.id),
+        "unconfirmed": lambda row: (row.confirmed_at or row.learned_at, row.id),
         "words": lambda row: (row.text.casefold(), -row.id),
         "tokens": lambda row: (-row.tokens, -row.id),
         "carried": lambda row: (-row.carried, -row.id),

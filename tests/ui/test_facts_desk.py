@@ -132,6 +132,15 @@ def test_rows_are_sorted_with_equal_ones_newest_first(order, expected):
     assert ids(sorted_rows(ROWS, order)) == expected
 
 
+def test_a_repeated_fact_counts_from_its_last_confirmation_and_another_from_its_learning():
+    rows = [
+        Row(1, "a", "active", learned_at=10, confirmed_at=90),
+        Row(2, "b", "active", learned_at=20, confirmed_at=20),
+        Row(3, "c", "active", learned_at=30),
+    ]
+    assert ids(sorted_rows(rows, "unconfirmed")) == [2, 3, 1]
+
+
 @given(st.permutations(ROWS), st.sampled_from(sorted(SORTS)))
 def test_an_order_does_not_depend_on_the_order_before(rows, order):
     assert sorted_rows(rows, order) == sorted_rows(ROWS, order)

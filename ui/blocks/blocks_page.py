@@ -223,7 +223,7 @@ def _head(view: View, standings: Sequence[Standing], order: CutOrder, priorities
             strip(order, priorities, kinds, mode(), off),
             width="stretch",
             help="The numbers are priorities (`priority`): 0 is never cut. Which end goes first is set in "
-            "Settings (`truncation_order`).",
+            "Settings (`truncation_order`). Facts above their share of a full prompt (`prompt_share`) go before all.",
         )
         if view.read_only:
             return None

@@ -142,6 +142,7 @@ def read_desk(view: View, block: str) -> Desk:
             source=source_of(fact.origin, fact.sources, session_id, roles),
             turn=fact.turn,
             learned_at=fact.created_at,
+            confirmed_at=fact.confirmed_at,
             changed_at=fact.updated_at,
             here=_here(fact.sources, session_id),
             flags=tuple(dict.fromkeys(flag.kind for flag in review.flags.get(fact.id, ()))),
