@@ -136,6 +136,7 @@ class RowChecks:
         """
         if wrong := self._staged.wrong():
             raise WrongRowsError(wrong)
+        # Each message has its event, or the past could not be rebuilt.
         if self._added != self._session.next_seq - 1:
             raise WrongRowsError("messages and events do not tell the same")
         for seq, text in self._staged.message_texts():
@@ -167,6 +168,7 @@ class RowChecks:
         _check_settings(block.name, block.type, block.settings)
         whose = block.settings.get("scope") != "user" or self._session.user_id is not None
         _require(whose, "settings.scope: it is a user's, and there is no user")
+        # Their fields are read only once all texts are staged.
         if block.state is not None and block.type not in BUILT_IN:
             self._custom.append(block)
         try:
@@ -211,6 +213,7 @@ class RowChecks:
         self._require_seq("seqs", *(last for _, last in vector.seqs))
         first = min(first for first, _ in vector.seqs)
         _require(vector.first_seq == first, f"first_seq: its messages begin with {first}")
+        # Vectors of one embedder are compared with each other.
         size = self._dimensions.setdefault((vector.block, vector.embedder), len(vector.embedding))
         _require(_is_unit(vector) and len(vector.embedding) == size, "embedding: it is no vector as the others are")
         self._numbers["vectors"].add(vector.id)
@@ -258,6 +261,7 @@ class RowChecks:
         spans = list(event.messages_named)
         for thing, number in numbered(copy.kind, copy.data):
             numbers[thing].add(number)
+        # Messages are numbered without gaps, as everything else names them by number.
         if isinstance(event, MessageAdded):
             self._added += 1
             _require(event.seq == self._added, f"data.seq: the next message is {self._added}")
@@ -271,6 +275,7 @@ class RowChecks:
         self._named += sum(last - first + 1 for first, last in spans)
         if isinstance(event, ContextBuilt):
             self._named += self._check_context(event, copy)
+        # A span of a few bytes can name millions of messages, each of which the app would look up.
         if self._named > MAX_NAMED + MAX_NAMED_EACH * self._position:
             raise WrongRowsError("its log is too long")
         for thing, number in referred(copy.kind, copy.data):
@@ -292,6 +297,7 @@ class RowChecks:
             raise WrongRowError(f"data.{first_problem(error)}") from error
         _require(event.known in get_args(Knowledge), "data.known is no way in which a prompt is known")
         refs = [ref for group in (*event.parts, *event.cuts) for ref in group["refs"]]
+        # Counted before it is spread: a run is short to write and long to list.
         held = sum(last - first + 1 for _, first, last in runs(refs))
         _require(held <= MAX_NUMBERED, "data: it names too many things")
         for ref in map(Ref, refs):
@@ -347,6 +353,7 @@ def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
 def _is_unit(vector: VectorCopy) -> bool:
     if not vector.embedding or len(vector.embedding) % 4 or len(vector.embedding) > 4 * _LARGEST_DIMENSIONS:
         return False
+    # Searches compare by the product alone, which is the cosine of unit vectors only.
     values = np.frombuffer(vector.embedding, dtype="<f4").astype(np.float64)
     return bool(np.isfinite(values).all()) and math.isclose(float(np.linalg.norm(values)), 1, abs_tol=0.01)
 
@@ -436,6 +443,7 @@ def _checked_event(copy: EventCopy) -> Event:
         read = copy.data if event_class is None else event_class.as_read(copy.data)
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
+    # Of a newer version: kept as it came, and shown under its name.
     if event_class is None or not {item.name for item in fields(event_class)} >= set(read):
         return UnknownEvent(name=copy.kind, data=copy.data)
     try:

@@ -112,6 +112,7 @@ def facts_to_csv(facts: Sequence[Fact], turns: Mapping[tuple[str, int], int]) ->
     """
     out = io.StringIO()
     writer = csv.writer(out)
+    # Most facts have neither, and empty columns confuse.
     columns = (*COLUMNS, *(name for name in PROGRAMS_COLUMNS if any(getattr(fact, name) for fact in facts)))
     writer.writerow(columns)
     for fact in facts:
@@ -159,6 +160,7 @@ def read_facts_file(data: bytes | str, *, filename: str) -> FactsFile:
     Raises:
         FormatError: The file as a whole is not a list of facts.
     """
+    # Spreadsheets are zip archives, and would be read as one unreadable line.
     if isinstance(data, bytes) and data.startswith(b"PK\x03\x04"):
         raise problem(filename, "is not a list of facts: it is a zip archive or a spreadsheet. Save it as CSV.")
     rows = _rows_of(data, filename)
@@ -207,6 +209,7 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
     first = text.lstrip().partition("\n")[0]
+    # Spreadsheets write the separator of their language.
     delimiter = max(",;\t", key=first.count)
     budget = Budget(filename)
 
@@ -227,6 +230,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
         if any(cell.strip() for cell in row):
             if header is None:
                 header = _header(row, filename)
+            # An unquoted comma in a text: which cell is which cannot be told.
             elif len(row) > len(header):
                 yield line, Problem(line, f"{len(row)} columns, the heading has {len(header)}")
             else:
@@ -303,6 +307,7 @@ def plan_import(file: FactsFile, existing: Sequence[Fact]) -> ImportPlan:
     duplicates: list[Duplicate] = []
     for fact in file.facts:
         key = _same(fact.text, fact.key)
+        # Twice in the file, or there already in any state: a rejected fact does not come back by a file.
         if key in by_words or key in places:
             duplicates.append(Duplicate(fact.place, fact.text, by_words.get(key), places.get(key)))
             continue

@@ -152,6 +152,7 @@ def _files_of(folder: Path, left_out: _LeftOut) -> Iterator[_File]:
         for name in sorted(names):
             budget.take(items=1)
             path = Path(where) / name
+            # Not `stat`: a link may lead out of the folder.
             about = path.lstat()
             if not stat.S_ISREG(about.st_mode):
                 left_out["a link, or no ordinary file"] += 1
@@ -173,6 +174,7 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
     for info in infos:
         name = info.filename.replace("\\", "/")
         path = PurePosixPath(name)
+        # Where zip archives keep the kind of a file, if they were packed on Unix.
         mode = info.external_attr >> 16
         if info.is_dir():
             continue
@@ -190,6 +192,7 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
             shown = shortened(outer.replace("\0", "/"), 80)
             raise problem(filename, f"holds {shown} as a file and as a folder. Pack the folder again.")
     tops = {PurePosixPath(path).parts[0] for path in by_path if not path.startswith("__MACOSX/")}
+    # Most programs pack the folder itself; its name is no part of the notes' paths.
     top = f"{next(iter(tops))}/" if len(tops) == 1 else ""
     if top and all("/" in path for path in by_path) and top != ".git/":
         return {path.removeprefix(top): info for path, info in by_path.items() if path.startswith(top)}
@@ -244,6 +247,7 @@ def _notes(
         raise problem(name, f"holds no notes: files that end in {', '.join(sorted(ENDINGS))}.")
     prefix = f"{inside}/" if inside else ""
     wanted = [f"{prefix}{path}" for path in texts]
+    # Each note's versions come from commits, so that its past can be opened like that of any block.
     history = read_history(git, wanted, _text) if git is not None else FileHistory({}, ("it has no git history",))
     names = BlockNames()
     blocks = tuple(

@@ -145,6 +145,7 @@ class Replanner:
                 if isinstance(step, Ask)
             ]
             return Replanned(tuple(prompts), (), whole=False)
+        # The session is gone through once, in the order of its log, with the plan's own queue.
         run = _Run(self, config, [self._block(block) for block in variant.blocks], watched, blocks, refs)
         for step in self.sizes.steps:
             if isinstance(step, Put):
@@ -401,6 +402,7 @@ class _Run:
                 self._newest = message.seq
                 self._turns += 1
                 self._turn += 1
+        # As in a put: the token budget or the number of turns, whichever is passed first.
         window = self._config.queue_turns
         if self._tokens > self._budget or (window is not None and self._turns > window):
             self.flush("over_budget")
@@ -423,9 +425,11 @@ class _Run:
         seqs = tuple(message.seq for message in plan.leave)
         self._queued.difference_update(seqs)
         self._turns -= sum(message.role is MessageRole.USER for message in plan.leave)
+        # A long turn can be split, so that its user message leaves before its end.
         if self._newest not in self._queued:
             self._newest = None
         recorded = self._sizes.flushes
+        # One flush that differs, and nothing learned later is as recorded.
         number = len(self.flushes)
         self._as_recorded = self._as_recorded and number < len(recorded) and recorded[number] == seqs
         expected = self._planner.left[self._left : self._left + len(seqs)]

@@ -88,6 +88,7 @@ class SessionHandle:
         try:
             yield
         finally:
+            # The blocks may have been reloaded meanwhile; only those replaced here are put back.
             session.config, session.blocks = config, blocks if "condensing" in what else session.blocks
 
     def refresh(self) -> None:
@@ -102,6 +103,7 @@ class SessionHandle:
         """
         with self._session.database.read() as connection:
             state = read_existing(connection, self._session.id)
+            # One connection, so that all numbers are of one moment.
             moving = in_transit(connection, self._session.id)
             position = last_position(connection, self._session.id)
         return status_of(state, self._session.config, in_transit=moving, position=position)
@@ -168,6 +170,7 @@ class SessionHandle:
         with a model for them.
         """
         self._session.open()
+        # Only those: what waits for nothing is not taken from the program that serves it.
         waits = {block.name for block in self._session.blocks if block.waits_for(self._session.services) is not None}
         delivery.free(self._session, waits if blocks is None else waits & set(blocks))
         return deliver(self._session)

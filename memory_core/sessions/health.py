@@ -99,6 +99,7 @@ def check_health(
     }
     if model is not None:
         asked["chat"] = lambda: _chat(model)
+    # All at once: one that hangs must not use up the time of the others.
     asking = [_Asking(part, ask) for part, ask in asked.items()]
     deadline = time.monotonic() + timeout
     for check in asking:
@@ -126,6 +127,7 @@ def rebuild_index(
     index.check()
     with database.read() as connection:
         collections, emptied = read_collections(connection), emptied_collections(connection)
+    # Collections of deleted sessions have no vectors any more that a search would replace.
     for name in emptied:
         index.forget(name)
     done, all_of_them = 0, sum(collection.vectors for collection in collections)
@@ -278,6 +280,7 @@ def _embeddings(embedder: Embedder, free: bool) -> _Answer:
     endpoint = getattr(embedder, "endpoint", None)
     if free and isinstance(endpoint, Endpoint):
         return _Answer(endpoint.host, _seconds(lambda: _list_models(endpoint)))
+    # An embedder of the caller's own has no list of models to ask for instead.
     if free and not embedder.offline:
         return _Answer(embedder.id, None, "unsure", "Asking it could cost something. The next message will show.")
     if embedder.offline:

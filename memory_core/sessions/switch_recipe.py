@@ -89,6 +89,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
     with session.database.read() as connection:
         session.keep_up(connection)
         chosen = recipe(key)
+        # Going back to the recipe in use repairs its blocks, and leaves what was chosen for it.
         stored = session.config.recipe_parameters if key == session.config.recipe else {}
         made = chosen.made(**{**stored, **parameters})
         matches, new = _matched(session.blocks, made)
@@ -100,6 +101,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
         for block in new:
             block.name = _free(block.name, names)
             names.add(block.name)
+        # New blocks learn from what is stored; the preview says how much that is.
         learners = [block for block in new if block.kind_learns and block.accept_short_term_memory and block.enabled]
         fills = {block.name: len(queue.due_at_once(session, connection, block.deliver_on)) for block in learners}
         return SwitchPlan(
@@ -119,6 +121,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
     """See `Memory.session.switch`."""
     plan = plan_switch(session, key, parameters)
     with session.changing() as w:
+        # Planned outside of the transaction: another process may have changed the blocks since.
         if {a.name for a in session.blocks} != {*plan.kept, *(block.name for block in plan.removed)}:
             raise editing.changed_elsewhere("The blocks were")
         before = session.config.recipe
@@ -131,6 +134,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
         for block in plan.blocks:
             editing.add_block(session, w, block, actor)
         editing.write_order(session, w, plan.order, actor)
+        # The blocks as they now are in the database, before messages are queued for them.
         session.load(w.connection, w.session)
         for attached in session.blocks:
             if attached.name in {block.name for block in plan.blocks}:
@@ -146,6 +150,7 @@ def switch(session: Session, key: str, parameters: Mapping[str, Any], actor: Act
                 ),
                 actor=actor,
             )
+        # Another recipe may leave less room for recent messages.
         queue.flush_queue(session, w, "over_budget")
     return plan
 
@@ -163,6 +168,7 @@ def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[st
     matches: dict[str, Block] = {}
     new: list[Block] = []
     for block in made.blocks:
+        # Each present block continues as one block at most.
         alike = [a for a in present if _key(a) == _key(block) and a.name not in matches]
         alike.sort(key=lambda attached: attached.name != block.name)  # prefer one of the same name
         if alike:

@@ -36,6 +36,7 @@ def source_pieces(text: str, spans: Iterable[Span], *, around: int = AROUND) -> 
     start, end = (merged[0][0], merged[-1][1]) if merged else (0, 0)
     first, last = _word_start(text, max(0, start - around)), _word_end(text, min(len(text), end + around))
     if not merged:
+        # Nothing is highlighted: as much is shown as would be around a highlight.
         last = _word_end(text, min(len(text), 2 * around))
     pieces: list[Piece] = []
     at = first
@@ -67,6 +68,7 @@ def diff_pieces(before: str, after: str) -> list[Piece]:
     >>> [(piece.text, piece.mark) for piece in diff_pieces("on 14 March", "on 15 March")]
     [('on ', 'same'), ('14', 'gone'), ('15', 'new'), (' March', 'same')]
     """
+    # White space is compared, too, so that both texts can be put together again.
     old, new = re.findall(r"\s+|[^\s]+", before), re.findall(r"\s+|[^\s]+", after)
     pieces: list[Piece] = []
     for change, a, b, c, d in difflib.SequenceMatcher(a=old, b=new, autojunk=False).get_opcodes():
@@ -81,6 +83,7 @@ def markdown(pieces: Sequence[Piece]) -> str:
     """Convert pieces to markdown: highlights on blue, removed words struck through, new words bold and blue."""
     marked_so_far = ""
     for before, piece in zip([None, *pieces], pieces, strict=False):
+        # A removed and an added word would run together: neither brings the blank between them.
         apart = before is not None and (before.mark, piece.mark) == ("gone", "new") and marked_so_far[-1:] != " "
         marked_so_far += f"{' ' * apart}{_marked(piece)}"
     return marked_so_far.strip()
@@ -88,6 +91,7 @@ def markdown(pieces: Sequence[Piece]) -> str:
 
 def _marked(piece: Piece) -> str:
     inner = piece.text.strip()
+    # Markdown has no mark around blanks alone.
     if not inner:
         return " " if piece.text else ""
     before = " " if piece.text[:1].isspace() else ""

@@ -258,6 +258,7 @@ def bill_sentence(prompt: Prompt) -> str:
         return (
             "The limit is compared with what a provider bills; the two differ only where tokens span markup and text."
         )
+    # Each accounting leaves out something else, and the sentence names only that.
     kinds = "Markup and message overhead"
     if built.accounting == "reference" and prompt.tool_call_tokens:
         kinds = "Tool calls, markup and message overhead"
@@ -293,6 +294,7 @@ def same_start_sentence(turn: int, same: int, billed: int, other: int | None, *,
 
 def asked(prompt: Prompt) -> str:
     """The query used to search stored turns, as long as a URL allows. Plain text."""
+    # Without an input the block asked with the latest user message of the queue.
     users = [entry.words for entry in prompt.parts[0].entries if entry.role == "user" and entry.words]
     question = prompt.question or (users[-1] if users else "")
     return " ".join(question.split())[:QUESTION_CHARACTERS]
@@ -324,6 +326,7 @@ def _message_words(content: str | None, message: Any) -> str:
 
 def entry_note(entry: Entry) -> str:
     """A message or a stored turn in short: role, turn, size, score."""
+    # A stored turn of several messages has no single speaker.
     alone = entry.messages[0] if entry.ref.kind == "unit" and len(entry.messages) == 1 else None
     who = entry.role or (_who(alone) if alone is not None else None)
     notes = [part for part in (_message_number(entry), who) if part]

@@ -144,6 +144,7 @@ def _summary(records: Sequence[EventRecord]) -> Summary:
         relations=sum(is_learned(record.event) and isinstance(record.event, RelationAdded) for record in records),
         cut=sum(cut["tokens"] for cut in built.cuts) if built else 0,
         sent=built.total if built else None,
+        # Another program's prompt was recorded, not planned: its limit is unknown.
         limit=built.token_limit if built and built.known == "built" else None,
         edited=sum(isinstance(r.event, ToolCalled) and _wrote(r.event) for r in records),
     )
@@ -168,6 +169,7 @@ def stages(events: Sequence[EventRecord], words: Words) -> dict[Stage, list[Line
     values = [r.event for r in events if not (r.actor == "agent" and isinstance(r.event, FactAdded))]
     built = _last_context(events)
     recalls = [event for event in values if isinstance(event, Retrieved)]
+    # Of several searches the last one's results are in the prompt that counts.
     last = recalls[-1:] if built is not None else []
     recalled = [describe(event, words) for event in last if event.candidates or event.elsewhere or event.degraded]
     cut = [one_cut(cut, recalls, words) for cut in built.cuts] if built is not None else []
@@ -217,6 +219,7 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
     written = [event.fact for event in added if event.origin == "written"]
     if written:
         lines.append(Line("edit", f"Added {count(len(written), 'fact')} by hand", details=_named(written, words)))
+    # Each by itself: a person has to decide between two named facts.
     lines += [contradiction(event, words) for event in added if event.conflicts_with]
     again = [event.fact for event in values if isinstance(event, FactConfirmed)]
     if again:
@@ -272,6 +275,7 @@ def _deliveries(values: Sequence[Event], words: Words) -> list[Line]:
             lines |= dict.fromkeys(event.deliveries, describe(event, words))
         elif isinstance(event, DeliveryRetried):
             lines |= {delivery: queued[delivery] for delivery in event.deliveries if delivery in queued}
+    # One failure can concern several deliveries, and is told once.
     return list(dict.fromkeys(line for delivery, line in lines.items() if delivery in words.due))
 
 

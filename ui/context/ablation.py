@@ -54,6 +54,7 @@ def draw_form(view: View, sent: Prompt) -> None:
     entry = entries[chosen][1]
     words = _draw_words(sent, entry)
     try:
+        # Built before the button is drawn: its size is shown as the price.
         question = question_without(view.memory, sent.record, entry.ref, words)
         model = chosen_model().model
     except ConfigError as error:
@@ -113,6 +114,7 @@ def _draw_asking(
 
 def _ask(place: tuple[object, ...], question: Question, model: ChatModel) -> None:
     """Ask in the background; what is asked again is answered again, as models answer otherwise each time."""
+    # A new key each time: a job that has ended is not started again under its own.
     key = f"matter/{uuid.uuid4().hex}"
     _ASKED.put(place, key)
 

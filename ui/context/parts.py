@@ -106,6 +106,7 @@ def _draw_not_sent(effects: Effects, part: PromptPart, words: WordsOf) -> None:
 
 def _page_of(part: PromptPart) -> Sequence[Entry]:
     """The entries of one page: cut ones first, then those that were included."""
+    # Cut ones first: they are what one comes for, and may stand on a later page otherwise.
     entries = [*part.left_out, *part.included]
     if len(entries) <= PAGE:
         return entries
@@ -126,6 +127,7 @@ def _draw_entry(part: PromptPart, entry: Entry) -> None:
         if part.kind in (QUEUE, PINNED, "vector"):
             st.markdown(f":small[:gray[{entry_note(entry)}]]", width="content")
         nav.follow_link(entry.ref)
+    # Words are clickable, to be traced.
     with pointing.words_of(_short_hash(part), entry.ref):
         _draw_words(part, entry)
 

@@ -69,6 +69,7 @@ def store(desk: Desk, change: ChangeSet, *, quiet: bool = False) -> None:
     Raises:
         MemoryInspectorError: it cannot be done; nothing was changed.
     """
+    # Two more prompts are planned to tell the effect: not for every fact of a long review.
     before = None if quiet else effect.next_prompt(desk.memory)
     try:
         applied = desk.curation.apply(change)
@@ -87,6 +88,7 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
     """Undo a change; redo one that was undone."""
     try:
         before = effect.next_prompt(desk.memory)
+        # An undo is a change, too: undoing that one does the first again.
         done = desk.curation.undo(change.undone_by or change.number)
         if done is not None:
             sentence = f"{'Undone' if done.undone else 'Done again'}: {done.words}."
@@ -123,6 +125,7 @@ def save_words(desk: Desk, fact: Fact, key: str) -> None:
     """Store the text of a fact's field. After a conflict it stays in the field."""
     text = str(st.session_state.get(key, ""))
     if apply(desk, lambda: plans.edit(fact, text)):
+        # Only now: after a conflict the words stay in the field.
         fact_tab.keep_draft(desk.place, fact.id, None)
 
 

@@ -85,6 +85,7 @@ def draw_list(
     shown = sorted_rows(matching_rows(listed, wanted, now=time.time()), fact_tab.at(place).order)
     ids = tuple(row.id for row in shown)
     picked = still_there(fact_tab.at(place).picked, {row.id for row in listed})
+    # The open fact was filtered out or deleted: the panel shows the first one instead of nothing.
     if picked.open not in ids and ids:
         picked = Picked(ids[0], picked.ticked)
     fact_tab.change(place, picked=picked)
@@ -157,6 +158,7 @@ def _states(row: Row, effect: Effect | None) -> list[str]:
     labels = chips(row)
     if effect is None or effect.shown:
         return labels
+    # Superseded, merged, retired: a decision about the fact itself, not about this prompt.
     put_aside = effect.stage.name == "kept"
     if put_aside and row.state == "active":  # restored since
         labels = [STATES["active"], *labels]
@@ -176,6 +178,7 @@ def _clicked(place: fact_tab.ListPosition, key: str, ids: Sequence[int], picked:
     selected = (key, tuple(selection["rows"]), tuple(cell[0] for cell in selection["cells"]))
     before = fact_tab.remembered(place, "clicked")
     fact_tab.keep(place, "clicked", selected)
+    # The first drawing of a table reports the selection that was passed in: nobody clicked.
     if before is None or before[0] != key or before == selected:
         return picked
     return picked_now(picked, ids, selected[1], selected[2][0] if selected[2] else None)
@@ -259,6 +262,7 @@ def _filter(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, wante
 def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, changed: Callable[[], None]) -> None:
     """Draw a choice of labels, the most frequent first; nothing if there are fewer than two."""
     offered = list(dict.fromkeys((*wanted, *list(sizes)[:MAX_LABELS])))
+    # A single label filters nothing.
     if len(offered) < 2 and not wanted:
         return
     st.pills(

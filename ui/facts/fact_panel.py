@@ -102,6 +102,7 @@ def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
     """Draw the choices between two facts that contradict only each other; "this" is the newer one."""
     if len(facts) == 2:
         older, newer = sorted(facts, key=lambda fact: fact.id)
+        # With a third one involved, choosing between two would leave a conflict.
         if others_of(desk, newer.id) == [older]:
             draw_choices(desk, newer, [older], keys=False)
 
@@ -241,11 +242,13 @@ def _edit(desk: Desk, fact: Fact) -> None:
             _menu(desk, fact)
         return
     draft = fact_tab.at(place).drafts.get(fact.id)
+    # The words were typed back to what they were: nothing is unsaved.
     if draft is not None and not draft.changed:
         fact_tab.keep_draft(place, fact.id, None)
         draft = None
     if draft is not None and draft.version != fact.version:
         _changed_elsewhere(desk, fact, draft)
+    # The version that was opened, so that saving over a newer one is refused.
     opened = replace(fact, version=draft.version, text=draft.opened) if draft else fact
     key = f"facts__words_{fact.id}_{opened.version}_{fact_tab.at(place).generation}"
     text = st.text_area(
@@ -331,6 +334,7 @@ def _menu(desk: Desk, fact: Fact) -> None:
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:
     """Draw history and origin, each read only when expanded."""
+    # Both read the log, so only once they are open.
     history = st.expander("History", key=f"facts__history_{fact.id}", on_change="rerun", type="compact")
     if history.open:
         with history:

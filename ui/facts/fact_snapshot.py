@@ -221,6 +221,7 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
     memory, then = desk.memory, desk.then[fact]
     messages: list[SourceMessage] = []
     for session_id, seq in then.sources:
+        # Other sessions may be deleted, and their log is not read for this page.
         if session_id != memory.session_id:
             continue
         for stored in memory.session.messages(after=seq - 1, upto=seq):
@@ -289,6 +290,7 @@ class _Kept:
             value = self._values.get(name)
         if value is not None and value[0] == version:
             return value[1]
+        # Outside of the lock: another tab's page need not wait, at worst both compute it.
         made = make()
         with self._lock:
             self._values[name] = (version, made)

@@ -91,6 +91,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
             )
         elif job is None and not view.past:
             st.markdown(":small[:gray[Trials use rules: no model is called, and nothing changes.]]", width="stretch")
+        # The conversation went on, or the trial was cancelled: its numbers are not of what is shown.
         stale = tried is not None and (tried.position != view.status.position or tried.stopped)
         if job is not None:
             recipe_trials.follow(view.memory.session_id)
@@ -195,6 +196,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         if trial.error:
             st.warning(plain(trial.error))
         _numbers(view, recipe, tried)
+        # Two prompts can be compared only if both know the same messages.
         if tried.position == view.status.position:
             _prompts(recipe, tried.now, trial.prompt)
         elif not view.past:
@@ -321,6 +323,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
     trial = tried.of(recipe.key)
     if trial is None or not trial.turns:
         return
+    # A long session is tried on its last turns only.
     first = tried.first_turn
     really = {turn - first + 1: sent for turn, sent in sent_by_turn(view.history).items() if turn >= first}
     heading("Tokens by turn", level=3)

@@ -37,10 +37,12 @@ def naming(statement: Statement) -> StatedFact | None:
     """Return the names of the user, of relatives and of pets."""
     if statement.verb != "be" or statement.kind not in ("be", "was") or statement.negated:
         return None
+    # "I'm Ana, and I need help": what follows is no part of the name.
     rest = statement.rest.split(",")[0].split(" and ")[0].strip()
     called = re.match(rf"(?:called |named )?({NAME}(?: {NAME}){{0,2}})$", rest)
     if not called or called[1].split()[0].lower() in NOT_NAMES or NATIONALITY.match(called[1]):
         return None
+    # Months and days are capitalised like names.
     if DATE.search(rest):
         return None
     if statement.subject in (f"{USER}'s name", USER):
@@ -66,10 +68,12 @@ def being(statement: Statement) -> StatedFact | None:
     possession = re.fullmatch(rf"{USER}'s (.+)", statement.subject)
     if possession and FAVOURITE.fullmatch(possession[1]):
         return fact(statement, "preference", f"user.{possession[1].lower()}")
+    # "My point is ..." and the like own nothing; what can be owned is listed.
     if possession and not OWN_NOUN.fullmatch(possession[1]):
         return None
     if CONDITION.match(rest):
         return fact(statement, "health")
+    # A mood that has lasted; "I am tired" is over by the time it is read.
     if statement.kind == "been" and FEELING.match(rest):
         return fact(statement, "health")
     if statement.kind == "been" and re.match(r"to ", rest) and CAPITAL.search(rest):
@@ -77,6 +81,7 @@ def being(statement: Statement) -> StatedFact | None:
     if statement.kind == "was" and re.match(r"born (?:in|on) ", rest):
         dated = bool(DATE.search(rest) or re.search(r"\d{4}", rest))
         return fact(statement, "personal", slot_of(statement, "birthday" if dated else "origin"))
+    # What something was is history, but a date that was set still says when.
     if statement.kind == "was":
         return fact(statement, "plan") if possession and DATE.search(rest) else None
     if FONDNESS.match(rest):
@@ -98,8 +103,10 @@ def being(statement: Statement) -> StatedFact | None:
     if re.search(r"'s (?:birthday|anniversary)$", statement.subject) and DATE.search(rest):
         return fact(statement, "relationship", f"{slug(statement.subject)}")
     if possession and re.search(r"\b(?:budget|limit)$", possession[1], re.I):
+        # Without its owner, so that "my budget" and "the budget" replace each other.
         amount = fact(replace(statement, subject="The budget"), "constraint", "budget")
         return amount if MONEY.search(rest) else None
+    # "I am a nurse" says what somebody is; "a bit late" does not.
     if re.match(r"an? ", rest) and not re.match(r"an? (?:bit|little|lot|few|kind|sort|great|good|big)\b", rest):
         return fact(statement, "work" if user else "relationship")
     if re.match(
@@ -116,6 +123,7 @@ def _arrangement(statement: Statement) -> StatedFact | None:
     rest = statement.rest
     if _SOON.fullmatch(rest):
         return None
+    # As what it is from now on: the former date is replaced by the slot.
     if moved := re.match(r"(?:now )?(?:been )?(?:moved|postponed|changed|shifted|rescheduled) to (.+)", rest):
         preposition = "" if re.match(r"(?:on|at|in) ", moved[1]) else ("on " if DATE.search(moved[1]) else "at ")
         statement = replace(statement, said="is", rest=f"{preposition}{moved[1]}")
@@ -132,6 +140,7 @@ def _arrangement(statement: Statement) -> StatedFact | None:
         r"tomorrow|next)\b",
         rest,
     )
+    # "The dinner is in the evening" is too loose to plan by.
     exact = DATE.search(rest) or TIME.search(rest) or MONEY.search(rest)
     place = re.match(rf"(?:now |booked )?(?:at|in) (?:the )?{NAME}", rest)
     if (opens and exact) or place or (MONEY.search(rest) and len(rest) < 40):
@@ -150,6 +159,7 @@ def having(statement: Statement) -> StatedFact | None:
     if named and not statement.negated:
         whose = "the user's" if statement.subject == USER else f"{statement.subject}'s"
         return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
+    # Most of what somebody had is over; these things are remembered for years.
     if statement.said.startswith("had"):
         known_match = re.match(
             r"(?:an? |my )(?:baby|surgery|accident|operation|interview|stroke|heart attack|appointment)\b", rest
@@ -170,9 +180,11 @@ def having(statement: Statement) -> StatedFact | None:
         rest,
     ):
         return fact(statement, "plan")
+    # "I have to" is a duty, unless it only leads into the sentence, as "I have to say".
     if re.match(r"to ", rest):
         return fact(statement, "constraint") if not FILLER_AIM.match(rest) and concrete(rest) else None
     if re.match(r"(?:an? |two |three |\d+ )", rest) and statement.kind != "used":
+        # "I have a plan" and "a hard time" name nothing that could be asked about.
         abstract = re.match(
             r"an? (?:[\w-]{2,20} ){0,2}?(?:time|day|weekend|mood|plan|hard|difficult|different|deeper|better|"
             r"sense|goal)\b",
@@ -188,6 +200,7 @@ def having(statement: Statement) -> StatedFact | None:
 
 def tasting(statement: Statement) -> StatedFact | None:
     """Likes and dislikes."""
+    # Only denied is it a taste: "I can't stand olives".
     if statement.verb == "stand" and statement.negated:
         return fact(statement, "preference")
     if (
@@ -197,6 +210,7 @@ def tasting(statement: Statement) -> StatedFact | None:
     ):
         if statement.kind == "past" and not concrete(statement.rest):
             return None
+        # A wish about this conversation, not a preference.
         if statement.verb == "like" and re.match(
             r"to (?:chat|talk|ask|know|share|tell|say|discuss|thank)\b", statement.rest
         ):
@@ -209,6 +223,7 @@ def living(statement: Statement) -> StatedFact | None:
     """Extract where somebody lives and what they work as."""
     if statement.verb == "live" and statement.kind in ("present", "gerund", "perfect", "used"):
         place = re.match(r"(?:in|at|on|near|with|alone|by)\b", statement.rest)
+        # "I have lived in Rome" may be over, so it does not replace the home.
         current = statement.kind in ("present", "gerund") and re.match(r"(?:in|at|near)\b", statement.rest)
         return fact(statement, "personal", slot_of(statement, "home") if current else None) if place else None
     if statement.verb == "move" and statement.kind in ("past", "perfect") and statement.rest:
@@ -222,12 +237,14 @@ def living(statement: Statement) -> StatedFact | None:
             "personal",
             slot_of(statement, "home") if re.match(r"(?:to|into|back to)\b", statement.rest) else None,
         )
+    # "I'm coming from work" is a journey; "I come from Porto" an origin.
     origin = statement.verb in ("come", "grow") and statement.kind != "gerund" and _is_somebody(statement)
     if origin and re.match(r"(?:originally )?(?:from|up in)\b", statement.rest):
         return fact(statement, "personal", slot_of(statement, "origin"))
     if statement.verb in ("work", "study", "teach") and statement.kind in ("present", "gerund", "used", "past"):
         if not statement.rest or re.match(r"(?:hard|well|on (?:it|this|that)|out)\b", statement.rest):
             return None
+        # One job and one employer at a time: a new one replaces the former.
         key = {"as": "job", "at": "employer", "for": "employer"}.get(statement.rest.split(" ")[0])
         holds = key is not None and statement.kind == "present" and statement.verb == "work"
         return fact(statement, "work", slot_of(statement, str(key)) if holds else None)
@@ -241,6 +258,7 @@ def aiming(statement: Statement) -> StatedFact | None:
         return None if FILLER_AIM.match(rest) or statement.said.startswith("was") else fact(statement, "plan")
     if statement.verb not in AIMS or statement.kind not in ("present", "gerund", "perfect", "past"):
         return None
+    # A past wish may be given up; a decision stands until another one.
     if statement.kind == "past" and statement.verb != "decide":
         return None
     if re.match(r"to\b", rest):
@@ -258,6 +276,7 @@ def aiming(statement: Statement) -> StatedFact | None:
 def doing(statement: Statement) -> StatedFact | None:
     """Extract habits, ongoing and past activities."""
     if not _is_somebody(statement):
+        # Of things only prices and times are facts: the rest describes them.
         timed = statement.verb in ("cost", "start", "begin", "open", "close", "take", "leave", "arrive")
         exact = NUMBER.search(statement.rest) or TIME.search(statement.rest)
         attribute = "price" if statement.verb == "cost" else "time"
@@ -332,6 +351,7 @@ def _underway(statement: Statement) -> str | None:
     """Return the category of an ongoing activity; None if it is no fact."""
     verb, rest = statement.verb, statement.rest
     if goal := re.match(r"(?:for|to|of|about) (.+)", rest):
+        # "Looking for a flat" is a plan if it says for what.
         if verb in ("look", "think"):
             return "plan" if specific(goal[1]) and not FILLER_AIM.match(rest) else None
     elif verb in ("look", "think"):
@@ -358,6 +378,7 @@ def _done(statement: Statement) -> str | None:
     verb, rest = statement.verb, statement.rest
     if verb not in EVENTS or statement.negated or not specific(DATE.sub("", rest)):
         return None
+    # "Ran out" and "made sure" tell nothing that happened.
     idiom = verb in ("run", "make", "come", "leave", "take", "learn") and re.match(
         r"(?:up|out|back|into|sure|off|from|a lot|many|so much)\b", rest
     )

@@ -92,6 +92,7 @@ def relations_in(text: str) -> Iterator[Triple]:
 
 def _kin(clause: str) -> Iterator[Triple]:
     """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
+    # An apposition and a list look the same here, so neither is read.
     if re.search(rf"\b[Mm]y {RELATION}, {PROPER}(?: and |$)", clause):
         return  # "my girlfriend, Toby and I": Toby may be another one
     for fact in relatives(clause):
@@ -103,6 +104,7 @@ def _relation_in_fact(fact: str) -> Iterator[Triple]:
     match = _SAID_OF.fullmatch(fact)
     if match is not None and is_name(match["name"]):
         whose = USER if match["user"] else match["whose"]
+        # "My older brother" and "my brother" are one relation.
         kin = re.sub(
             r"^(?:(?:older|younger|elder|eldest|youngest|big|little|best|old|new|close|good|oldest|first|"
             r"second|only|late|half) ){1,2}",
@@ -150,6 +152,7 @@ def _subject(name: str) -> str | None:
 def _attribute(match: re.Match[str]) -> Iterator[Triple]:
     """ "Project Alpha's deadline is March 2026"."""
     owner, what, value = match["owner"], match["what"], match["value"].strip()
+    # "the Atlas project" is named Atlas; "the dinner" keeps its article, as it has no name.
     owner = owner.removeprefix("the ") if re.match(r"the [A-Z]", owner) else owner
     owner = f"The {owner[4:]}" if owner.startswith("the ") else owner
     if re.match(PROPER, owner) and not is_name(owner):
@@ -179,6 +182,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
         subject = kin[1]
     subject = USER if subject == "I" else subject
     past = match["ending"] == "ed"
+    # "I reports" and "Ana report" are other constructions, such as "the report".
     if not (past or (match["ending"] == "s") == (subject != USER)) or not (subject == USER or is_name(subject)):
         return
     wants = {"report": "to", "belong": "to", "depend": "on"}.get(verb)
@@ -190,6 +194,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
         name = noun if noun is not None and type_of(noun) in ("project", "organisation") else None
     if name is None:
         return
+    # In the present it is the past of "find".
     if verb == "found" and not past:
         return
     predicate = {"report": "reports to", "belong": "belongs to", "depend": "depends on", "found": "founded"}.get(
@@ -219,6 +224,7 @@ def _ended(statement: Statement) -> bool | None:
 
 
 def _living(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
+    # Things live nowhere.
     if subject.startswith("The ") and subject != USER:
         return
     if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
