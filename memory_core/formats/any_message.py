@@ -37,6 +37,7 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
         MessageError: it is of no known form.
     """
     data, _ = storable(data)
+    # LlamaIndex's own form, which says more than OpenAI's.
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
         return [message_from_llamaindex(data, any_role=True)[0]]
     chat = as_chat(data)
@@ -108,8 +109,10 @@ def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mappin
             if isinstance(thought, Mapping)
         ]
         parts = [{"type": "thinking", "thinking": "\n".join([*texts, *filter(_is_text, parts)])}]
+    # What a user told ChatGPT about themselves: their words, though no message.
     if kind == "user_editable_context":
         parts = [content[key] for key in ("user_profile", "user_instructions") if isinstance(content.get(key), str)]
+    # ChatGPT's tools are called by a message to them.
     recipient = data.get("recipient")
     if role == "assistant" and isinstance(recipient, str) and recipient != "all":
         text = "\n".join(filter(_is_text, parts))

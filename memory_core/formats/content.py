@@ -114,6 +114,7 @@ def read_call(entry: Any) -> ToolCallPart | None:
         return None
     for inner in ("tool_call", "function", "custom", "toolUse"):
         if isinstance(nested := entry.get(inner), Mapping):
+            # The id stands outside of the object with name and arguments in OpenAI's form.
             entry = {**{key: entry[key] for key in _IDS if entry.get(key) is not None}, **nested}
     name = first_text(entry, "name", "toolName", "tool_name")
     if not name:
@@ -151,15 +152,18 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
         return
     kind, body = value.replace("-", "_"), entry
     if not kind:
+        # Gemini and Bedrock name the kind by the field that holds it.
         field = next((name for name in _WRAPPED if isinstance(entry.get(name), Mapping)), None)
         if field == "message_content":
             yield from _entry(entry[field])
             return
         if field is not None:
             kind, body = _WRAPPED[field], entry[field]
+    # LangChain wraps what it does not know itself.
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
         kind, body = str(entry["value"].get("type") or ""), entry["value"]
     if kind in _THOUGHTS or (kind in _TEXTS and body.get("thought") is True):
+        # None stands for what has no words to keep: it is kept as it came instead.
         parts: Iterator[Entry | None] = iter([_thought(body)])
     elif kind in _CALLS:
         parts = iter([read_call(body)])
@@ -223,6 +227,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
     url, mime = location
     family = mime.partition("/")[0]
     modality = first_text(entry, "modality") or ""
+    # The MIME type knows better than the entry's own type, which may just be "file".
     what = next((option for option in (family, modality) if option in ("image", "audio", "video")), _FILES[kind])
     if what == "image":
         inner = entry.get(kind)
@@ -241,6 +246,7 @@ def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     if not isinstance(entry, Mapping):
         return None
     mime = first_text(entry, *_MIMES) or ""
+    # Bedrock writes "png" for "image/png".
     if mime and "/" not in mime:
         mime = f"{_FILES[kind]}/{mime}"
     for name in _ADDRESSES:

@@ -54,6 +54,7 @@ def compare_recipes(
     `cancelled`, finished results are returned. A recipe that cannot be tried says why.
     """
     memory.session.refresh()
+    # Whole turns, so that the first one played has its question.
     turns = turns_of(memory.get_all())[-MAX_TURNS:]
     script = script_from(message for turn in turns for message in turn)
     player = Player(memory.session.services, tokenizer_fn=memory.session.tokenizer_fn)

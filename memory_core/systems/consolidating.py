@@ -98,6 +98,7 @@ class ConsolidatingMemory:
             ConfigError: the block holds no facts.
         """
         facts = [attached for attached in memory.blocks if attached.kind == "facts"]
+        # One that only adds would answer to these names too, but without decisions.
         facts.sort(key=lambda attached: attached.settings["on_change"] != "decide")
         if block is None and not facts:
             raise NotFoundError("This memory has no block that holds facts.")
@@ -136,6 +137,7 @@ class ConsolidatingMemory:
             raise MessageError("There is no text to learn from.")
         if not infer:
             return [change for message in given_messages for change in self._keep(message, categories)]
+        # What this call changed is read from the log behind this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(given_messages, end_turn=True)
         served = receipt.served.get(self.block)
@@ -155,6 +157,7 @@ class ConsolidatingMemory:
             MessageError: there are no words, or another fact has them already.
         """
         fact = self.get(id)
+        # The same words again are no change, and no version.
         if " ".join(text.split()) != fact.text:
             self._desk().apply(curation.edit(fact, text))
         return self.get(id)
@@ -217,6 +220,7 @@ class ConsolidatingMemory:
         wanted = dict(filters or {})
         if categories is not None:
             wanted["category"] = list(categories)
+        # A filter by state asks for facts that were put away, too.
         states = None if "state" in wanted else ("active",)
         return [fact for fact in self.memory.facts.read(self.block, states=states) if fits(fact, wanted)][:limit]
 
@@ -262,6 +266,7 @@ class ConsolidatingMemory:
     def _changes(self, records: Sequence[EventRecord], seqs: set[int]) -> list[Change]:
         """Decisions on the facts found in these messages, in order."""
         events = [record.event for record in records]
+        # All words in one read: a long run decides on hundreds of facts.
         hashes = [e.content for e in events if isinstance(e, FactDecided | FactAdded)]
         hashes += [text for e in events if isinstance(e, FactChanged) for text in (e.before, e.after)]
         words = self.memory.log.texts(hashes)
@@ -270,6 +275,7 @@ class ConsolidatingMemory:
         ours = False
         for event in events:
             if isinstance(event, FactsExtracted):
+                # A delivery that had waited may be learned in the same call, from other messages.
                 ours = bool(seqs & set(expand(event.seqs)))
             elif not ours:
                 continue

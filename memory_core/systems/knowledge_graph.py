@@ -60,6 +60,7 @@ class KnowledgeGraph:
             state, created = _State(graph, facts), list[Row]()
             for new in entities:
                 id = state.draft.find(_checked(new["name"], "A name"))
+                # An entity that only a relation named so far is new to the server's tools.
                 if id is None or id not in state.entities:
                     state.declare(new["name"], new["entityType"])
                     state.observe(new["name"], new["observations"])
@@ -80,6 +81,7 @@ class KnowledgeGraph:
             for new in relations:
                 type = _checked(new["relationType"], "A relation's type")
                 ends = [draft.entity(_checked(new[end], "A name")) for end in ("from", "to")]
+                # Two spellings of one name: the graph has no relation of an entity to itself.
                 if ends[0] == ends[1]:
                     raise MessageError(f'{graph_changes.TWO_DIFFERENT} "{new["from"]}" and "{new["to"]}" are one.')
                 if not any(
@@ -120,6 +122,7 @@ class KnowledgeGraph:
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             state = _State(graph, facts)
             ids = {id for name in names if (id := state.draft.find(name)) is not None}
+            # Facts and graph change together, and one undo brings both back.
             gone = [fact for id in ids for fact in state.facts_of(id)]
             plan = graph_changes.remove(graph, [graph.entities[id] for id in ids]) if ids else GraphPlan()
             return RequestedChange(None, plan, "retire", {fact.key: None for fact in gone if fact.key is not None})
@@ -189,6 +192,7 @@ class KnowledgeGraph:
             for relation in state.graph.active()
             if only is None or {relation.subject, relation.object} & rows.keys()
         ]
+        # Read by the agent: a trace tells what it was shown.
         given_facts = [fact for id in rows for fact in state.facts_of(id)]
         self.memory.facts.record_reads(OBSERVATIONS, [FactsAsked(given_facts, query=query)])
         return {"entities": list(rows.values()), "relations": relations}
@@ -213,6 +217,7 @@ class _State:
         self.draft = Draft(self.graph)
         for fact in self.facts.values():
             name, *number = parts_of(fact.key) if fact.key is not None else ("",)
+            # Numbers are never used again: a retired observation keeps its key, and may be restored.
             if number and number[0].isdigit():
                 self._last[key_of([name])] = max(self._last.get(key_of([name]), 0), int(number[0]))
             id = self.draft.find(name)
@@ -283,6 +288,7 @@ def _type_of(fact: Fact) -> str:
 def _observed(fact: Fact) -> str:
     """Return an observation: as stored, or as a person has reworded it since."""
     name, observation = fact.metadata[_NAME], str(fact.metadata[_OBSERVED])
+    # A person's words win over those that the agent stored.
     same = fact.text == _as_kept(_is(name, observation))
     return observation if same else fact.text.removeprefix(f"{_as_kept(name)}:").strip()
 

@@ -91,6 +91,7 @@ class UserMemories:
             **settings,
         )
         """The engine behind: its contexts, events, settings and screens."""
+        # Joining a session must not switch on what a person switched off.
         if enabled is not None and enabled != self.enabled:
             self.enabled = enabled
 
@@ -130,6 +131,7 @@ class UserMemories:
         run = _messages(messages)
         if response is not None:
             run.append(_message(response, MessageRole.ASSISTANT))
+        # Turns begin at user messages: with two, a run would be two turns.
         users = sum(message.role is MessageRole.USER for message in run)
         if users != 1:
             raise MessageError(f"a run is one user message and what answers it: this has {users or 'no'} user messages")
@@ -148,6 +150,7 @@ class UserMemories:
         skipped = None if skip_role is None else _role(skip_role)
         stored = self.memory.session.messages()
         runs = sorted({message.turn for message in stored if message.turn})
+        # System messages are of no turn, and of no run.
         wanted = set(runs if n is None else runs[-n:])
         return [
             independent(stored_message.message)
@@ -213,6 +216,7 @@ class UserMemories:
         self._check_on()
         fact = self._memory(id)
         changes = [curation.edit(fact, text)] if text.strip() != fact.text else []
+        # Words and topics in one change, so that one undo takes both back.
         wished = fact.topics if topics is None else tuple(topics)
         if wished != fact.topics:
             changes.append(curation.label([fact], topics=wished))
@@ -301,6 +305,7 @@ class UserMemories:
         return self._block("summary", "This session keeps no summary: it was made without, or its block was removed.")
 
     def _block(self, kind: str, missing: str) -> SessionBlock:
+        # The app may have removed or renamed the block meanwhile.
         self.memory.session.refresh()
         for attached in self.memory.blocks:
             if attached.kind == kind and (kind != "facts" or attached.settings["scope"] == "user"):
@@ -351,9 +356,11 @@ def _acts(records: Iterable[EventRecord], seqs: set[int]) -> list[MemoryAct]:
     acts: list[MemoryAct] = []
     for event in (record.event for record in records):
         if isinstance(event, ProposalRefused):
+            # One event tells of all refusals with the same reason.
             acts += [MemoryAct("refuse", event.reason, None, "model")] * event.number
         elif isinstance(event, FactDecided) and seqs & set(expand(event.sources)):
             acts.append(MemoryAct(event.decision, event.content, event.fact, event.rule))
+        # The fact's id is known only once it is added, right after its decision.
         elif adds_fact(event) and acts and acts[-1].act == "add" and acts[-1].memory is None:
             acts[-1] = replace(acts[-1], memory=event.fact)
     return acts

@@ -131,6 +131,7 @@ class SessionTracer:
             followed = gathering.picked(ref) if words is None else gathering.picked_words(ref, words)
             asked = gathering.asked
         else:
+            # Nobody may have said these words: the nearest message, or one with all of them, is followed instead.
             followed, nearest = gathering.search(_typed(target))
             asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         return gathering.trace(followed, asked, ref, nearest, gathering.life(followed))
@@ -172,6 +173,7 @@ class SessionTracer:
         asked, trace = self._through(target, history, turns, end)
         cells, presences = _still_valid(history, earlier, end), []
         for turn in turns:
+            # Finished turns never change, so only new ones are traced.
             if turn not in cells:
                 cells[turn] = presence_in(trace(turn), turn)
             presences.append(cells[turn])
@@ -359,6 +361,7 @@ class _Gathering:
 
     def at(self, moment: Moment) -> "_Gathering":
         """Return a reader at another moment, sharing what was read."""
+        # Shallow: both share the caches of what was read.
         other = copy.copy(self)
         other._moment = moment
         return other
