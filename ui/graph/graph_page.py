@@ -124,6 +124,7 @@ def _take_link(desk: Desk) -> None:
     relation = desk.graph.relations.get(relation_id) if relation_id is not None else None
     focus = find(desk.graph, asked) if asked else None
     if focus is None and relation is not None:
+        # A relation is shown around its subject, which may have been removed since.
         focus = relation.subject if desk.entity(relation.subject) is not None else None
     if asked and focus is None:
         st.warning(f"{plain(short(asked, 60))} is not in this graph. Showing the most mentioned entity.")

@@ -53,6 +53,7 @@ def draw_list(desk: Desk, seen: Seen) -> None:
                 width="content",
             )
             looking = graph_tab.looking(desk.place)
+            # Another list begins at its first page, so it needs another widget.
             mark = zlib.crc32(repr((looking.focus, looking.to, looking.kinds, looking.steps, pages)).encode())
             widget = f"{graph_tab.key(desk.place, 'page')}_{mark}"
             st.pagination(

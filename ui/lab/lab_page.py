@@ -45,6 +45,7 @@ def draw(view: View) -> None:
         return
     tried_variants.take_address(memory.session_id)
     tried_variants.write_address(memory.session_id)
+    # The moment is held while things are tried: all columns tell of the same conversation.
     now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
         variants = {OWN: tried_variants.own_variant(memory)}
@@ -121,6 +122,7 @@ def _probes(memory: Memory) -> tuple[Probe, ...]:
 def _draw_tabs(session_id: str, now: Desk) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__tabs"):
         names = [tried.name for tried in now.tried]
+        # The tab can change by a link or a click on a cell, too.
         st.session_state["lab__shown"] = now.current.name
         st.segmented_control(
             "Configuration",
@@ -158,6 +160,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     memory, position = view.memory, _upto(now)
     phrases = playing.phrases_of(memory)
     results = {name: playing.result(memory, position, variant) for name, variant in variants.items()}
+    # A result from before something was watched does not tell of it.
     done = {name: result for name, result in results.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done

@@ -207,6 +207,7 @@ def _draw_choice(
     """Draw a choice that is kept while other views are shown; `first` is what it begins with."""
     key, place = f"lab__sweep_{field}", (session_id, field)
     chosen = _CHOSEN.at(place)
+    # Widgets that are not drawn lose their state, so it is put back each time.
     st.session_state[key] = chosen if chosen in options else first or options[0]
     return st.selectbox(
         label, options, key=key, format_func=words, on_change=lambda: _CHOSEN.put(place, st.session_state[key])
@@ -313,6 +314,7 @@ def _draw_axis(
     def keep() -> None:
         _CHOSEN.put(place, tuple(st.session_state[name] for name in names))
 
+    # Before the widgets are made: afterwards their state cannot be set.
     for name, value in zip(names, begin, strict=True):
         st.session_state[name] = int(value) if name == names[2] else number(value)
     with st.container(horizontal=True, gap="small"):
@@ -380,6 +382,7 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
         )  # fmt: skip
         for done, cell in enumerate(played, 1):
             passed = time.monotonic() - begun
+            # The first play loads models and embeds texts, and says little about the others.
             first = first or passed
             seconds_a_run = (passed - first) / (done - 1) if done > 1 else passed
             cache.change(key, partial(_filled, cell=cell, play_seconds=seconds_a_run))
@@ -436,6 +439,7 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
             st.warning(plain(job.error))
         return
     measure = swept.measured(measure)
+    # Once for each measure: what a person cancelled must not begin again by itself.
     if (job is None or job.done) and measure not in swept.unasked and _unknown(swept.sweep, measure):
         cache.change(key, lambda swept: replace(swept, unasked=swept.unasked | {measure}))
         _play(memory, key, measure, PLAYED_UNASKED_SECONDS)

@@ -78,6 +78,7 @@ def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
     """The state after counting arrivals in `new`, the records between `before` and `now`."""
     after = replace(now, messages=before.messages, last=before.last)
     begun = any(isinstance(record.event, SessionCreated | SessionImported | SessionReset) for record in new)
+    # A job of this server wrote in between: its messages are not an agent's.
     if now.running or before.running or now.job != before.job or begun:
         return after
     came = [record.at for record in new if isinstance(record.event, MessageAdded)]
@@ -189,6 +190,7 @@ def _dot(session_id: str) -> None:
     except MemoryInspectorError:  # the page reports the error
         return
     dot = ":gray[:material/radio_button_unchecked:]" if heard.last is None else ":green[:material/circle:]"
+    # An agent that joined another session than this is looked for here, too.
     elsewhere = {} if heard.last is not None else _live_elsewhere(session_id)
     if elsewhere:
         draw_live_links(elsewhere)

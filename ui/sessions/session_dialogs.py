@@ -84,6 +84,7 @@ def new_dialog() -> None:
     nobody = recipe.of_user and not name
     if nobody:
         st.warning("This recipe keeps what it learns for a user: choose one, or type a name.", icon=":material/person:")
+    # Recipes of a user keep facts there anyway; others are asked only if they learn facts.
     has_facts = not recipe.of_user and any(
         block.kind == "facts" and block.accept_short_term_memory for block in recipe.made().blocks
     )
@@ -155,6 +156,7 @@ def _rename(session_id: str, title: str) -> None:
 @error_inside
 def branch_dialog(session_id: str, turn: int | None = None) -> None:
     """Create a second session in the state this one had at the end of a turn (None: the latest)."""
+    # The dialog was opened again while the work goes on: its progress takes the place of the form.
     if making.follow("Branching"):
         return
     sessions = _all()
@@ -231,6 +233,7 @@ def reset_question(session: Overview) -> tuple[str, ...]:
             f"{f', of {held_facts}' if session.facts else ''}. "
             "Blocks, their texts and the settings stay. This cannot be undone.",
         )
+    # Other sessions of the user read them, too.
     note = f" Facts that belong to {short(session.status.user_id)} stay." if session.status.user_id else ""
     return (
         f"{asked} Deletes everything in it: {held}, its log, and all changes to its limits, blocks, texts and "
@@ -260,6 +263,7 @@ def _reset(session_id: str) -> None:
 
 def _was_reset(memory: Memory) -> str:
     """Sentence on what the last reset deleted, from the log."""
+    # The engine's own count: what was in the dialog may have changed before the click.
     record = memory.events(kinds=("session_reset",))[-1]
     return f"{describe(record.event, Words({}, {}, {}, units=units(memory))).text}."
 

@@ -45,6 +45,7 @@ def draw() -> None:
     shared = None
     try:
         shared = engine()
+        # Before the list is read: what comes in between is drawn by the next look, and not missed.
         seen, agents = _news(), live_sessions(shared.database)
         sessions = overview(shared.database)
     except StoreError as error:
@@ -67,6 +68,7 @@ def draw() -> None:
     else:
         st.markdown(":gray[Select a session to open, rename, branch, export or delete it.]")
     st.space("small")
+    # A redraw would close the dialog, and lose what is typed in it.
     draw_health(follow=not dialog_open)
     if not dialog_open and not state.dialog_open():
         live.follow(_news, seen)
@@ -170,6 +172,7 @@ def _picked(sessions: Sequence[Overview]) -> Overview | None:
     by_id = {session.status.session_id: session for session in sessions}
     open_one = state.selected_session()
     while_open, chosen = st.session_state.get(_PICKED, (open_one, open_one))
+    # Another session was opened since the row was clicked: that one is meant from now on.
     if while_open != open_one:
         chosen = open_one
     if chosen is not None and chosen not in by_id:
@@ -186,6 +189,7 @@ def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
     about = " ".join(filter(None, [totals(picked), origin_in_words(picked, titles)]))
     heading(plain(short(named(picked), 60)), f"\n:small[:gray[{plain(about)}]]")
     last = ("Reset demo", "restart_alt", session_dialogs.reset_dialog)
+    # The demo is there for every visitor, so it is never deleted.
     if session_id != DEMO_SESSION:
         last = ("Delete", "delete", session_dialogs.delete_dialog)
     actions: list[tuple[str, str, Callable[[str], None]]] = [

@@ -111,6 +111,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
         return
     if not trace.tracks:
         _draw_nearest(view, trace)
+        # An attached agent's memory is only read here: nothing can be taught.
         if not view.attached:
             _draw_teaching(view, trace)
         _draw_watched(view)
@@ -300,6 +301,7 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
     links: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:
         name = "the queue" if cut.part.priority is None else cut.part.name
+        # Erased words cannot be followed.
         links += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
     searches = [record.event for record in view.history.recorded_with(prompt.record)[0].values()]
     left_out = [
