@@ -116,6 +116,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of("session", batch.session_id, batch.user_id, self.name)
+        # Pinned messages are instructions: who they name is no knowledge about the user.
         heard = [message for message in batch.messages if not message.pinned]
         extractor = self.extractor(batch.services)
         if not heard:
@@ -134,8 +135,10 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
             learned.refused.update(relations.refused)
             reasons |= reasons_given(relations.nothing, piece, {})
             learned.found += [_to_named_relation(relation, piece, batch.session_id) for relation in relations.relations]
+            # Later pieces of the same delivery know the names of earlier ones.
             new = (name for one in relations.relations for name in (one.subject, one.object))
             names_known = list(dict.fromkeys([*names_known, *new]))[-MAX_KNOWN:]
+        # On everything together: a relation at the end may show that two names at the beginning are one entity.
         learned.decide()
         outcomes = relation_outcomes(graph, learned.found, learned.plan)
         learned.reasons = plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor))
@@ -166,6 +169,7 @@ class _LearnedRelations:
         return self.plan.applied_to(self.same.applied_to(self.graph), numbers)
 
     def save(self, w: Writing) -> None:
+        # Planned outside of the transaction, as a model may take minutes.
         if graph_revision(w.connection, self.scope, self.block) != self.before:
             raise ConflictError("The graph was changed while relations were being found. They are compared again.")
         refused = self.refused + Counter(dict(self.plan.refused))
@@ -185,6 +189,7 @@ class _LearnedRelations:
             w.record(ProposalRefused(block=self.block, what="relation", reason=reason, number=number))
         if self.same:
             stored = store_plan(w, self.scope, self.block, self.same, actor="engine")
+            # Recorded like a person's change, so that it can be undone like one.
             number = last_number(w.connection, w.session.id, self.block) + 1
             w.record(GraphCurated(self.block, "merge", stored.entities, stored.relations, number=number))
         store_plan(w, self.scope, self.block, self.plan, actor="engine")

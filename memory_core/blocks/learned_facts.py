@@ -173,6 +173,7 @@ class LearnedFacts:
 
     def save(self, w: Writing) -> None:
         place = self.place
+        # Planned outside of the transaction, as a model may take minutes.
         if scope_revision(w.connection, place.scope, place.block) != place.revision:
             raise ConflictError("The facts were changed while new ones were being extracted. They are compared again.")
         by_id = {fact.id: fact for fact in place.known}
@@ -318,6 +319,7 @@ class LearnedFacts:
         merged = []
         for sources, index in plan.merged:
             ids = tuple(real(id) for id in sources)
+            # A merge into a fact that is kept word for word adds nothing but sources.
             into = ids[0] if ids[0] in unchanged else self._add_condensed(w, index, [facts[id] for id in ids])
             hand_on_sources(w, [facts[id] for id in ids], into)
             for id in ids:

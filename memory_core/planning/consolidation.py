@@ -130,10 +130,12 @@ def prepare(
     for index, new in enumerate(found):
         wordings[index] = [similarity(fact.text, new.text) for fact in known]
         score, near = max(zip(wordings[index], known, strict=True), key=lambda pair: pair[0], default=(0.0, None))
+        # What a person rejected is not found again in slightly other words.
         if near is not None and near.rejected and score >= DUPLICATE:
             held_back.append(Confirmation(index, near.id, score))
             del wordings[index]
     compared: dict[int, tuple[Candidate, ...]] = {}
+    # Within one batch first: only the last word on each matter is compared with what is known.
     repeated = _overtaken(list(wordings), found)
     for index in [index for index in wordings if index not in repeated]:
         near_ones = []
@@ -158,6 +160,7 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Dec
         for bears, near in bearings:
             if bears != how:
                 continue
+            # Both stay, and a person decides between them.
             if near.protected and act != "none":
                 return Decision("add", rule="protected")
             if act == "update":
@@ -191,6 +194,7 @@ def settle(
     elif len(decisions) > len(indexes):
         refused[SURPLUS] += len(decisions) - len(indexes)
     checked += [None] * (len(indexes) - len(checked))
+    # After all were checked: together they may empty a memory that each alone would not.
     _spare_most(checked, active, refused)
     settling = _Settling(found, frozenset(waiting), refused, prepared.owners)
     for index, decision in zip(indexes, checked, strict=True):
@@ -270,15 +274,18 @@ class _Settling:
             decision = None
         if decision is None:
             decision = by_rule(new.text, new.slot, present)
+            # A rule would change it a second time: both statements are kept instead.
             if decision.target in self._changed and decision.act != "none":
                 decision = Decision("add", rule=decision.rule)
         act, rule, target = decision.act, decision.rule, None if decision.act == "add" else decision.target
         text = decision.text if act == "delete" else None if act == "none" else decision.text or new.text
         conflicts = tuple(near.id for near in present if near.id != target and self._contradicts(text, new, near))
+        # What waits for a person changes nothing before it is accepted.
         if index in self._waiting and act in ("update", "delete") and target is not None:
             act, text, rule, conflicts, target = "add", text or new.text, "approval", (target, *conflicts), None
         beside = None
         twin = None if text is None else self._twin(text, new.slot, present, target)
+        # The statement that would be added beside the end is known already.
         if twin is not None and act == "delete":
             text = None
         elif twin is not None:

@@ -207,6 +207,7 @@ def merge(facts: Sequence[Fact], text: str) -> ChangeSet:
     if not stays.pinned and any(fact.pinned for fact in others):
         steps.append(FactStep(stays, pinned=True))
     handed = {source for fact in others for source in fact.sources}
+    # The support of all: erasing one message must not leave a merged fact without any.
     steps.append(FactStep(stays, sources=tuple(sorted(handed.difference(stays.sources)))))
     steps += [FactStep(fact, state="superseded", by=stays.id) for fact in others]
     return ChangeSet("merge", tuple(steps))
@@ -377,6 +378,7 @@ def settle(change: ChangeSet) -> FactPlan:
             continue
         fact = step.fact
         now = changed.get(fact.id) or After(fact, fact.text, fact.state, fact.pinned)
+        # One change set may hold a fact read before and after another person's change.
         if now.before.version != fact.version:
             raise changed_elsewhere(fact)
         values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics", "metadata")}
@@ -425,6 +427,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
         if change and (change.text != fact.text or fact.state != "active"):
             fresh.append(Clash(text, fact.key))
         else:
+            # Duplicates that were there before are no clash: a person may be about to merge them.
             present.add(Clash(text, fact.key).same)
     for clash in fresh:
         if clash.same in present:
@@ -553,6 +556,7 @@ def _words(text: str) -> str:
 
 def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
     """The metadata of a fact that gets other words: where a program keeps or reads the words, it gets the new ones."""
+    # A program that stores JSON as a fact's text reads it back, so the new words must be JSON, too.
     if fact.text == " ".join(json.dumps(fact.metadata, sort_keys=True, ensure_ascii=False).split()):
         try:
             read = json.loads(text)

@@ -162,12 +162,14 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     repeated: list[int] = []
     for index, new in enumerate(found):
         alike = [(similarity(fact.text, new.text), fact) for fact in known]
+        # Only the nearest decides: a rejected fact must not hold back what an active one says better.
         score, nearest = max(alike, key=lambda pair: pair[0], default=(0.0, None))
         if nearest is not None and score >= _duplicate_from(nearest, new):
             (held_back if nearest.rejected else confirm).append(Confirmation(index, nearest.id, score))
         elif any(similarity(found[other.index].text, new.text) >= DUPLICATE for other in add):
             repeated.append(index)
         else:
+            # Nothing is replaced here: both stay, marked as contradicting each other.
             same_slot = (fact.id for fact in known if new.slot and fact.slot == new.slot and not fact.rejected)
             add.append(Addition(index, tuple(same_slot)))
     return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
@@ -274,6 +276,7 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
     new: list[int] = []
     for index, (fact, twin) in enumerate(zip(shorter, same, strict=True)):
         named = (known[index].id for index in fact.stands_for if 0 <= index < len(known))
+        # Each fact is traced once, or its sources would be counted twice.
         claimed = tuple(dict.fromkeys(id for id in named if id in free))
         free -= set(claimed)
         if claimed:

@@ -44,6 +44,7 @@ def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) 
         who = f"{MADE_BY.get(revision.actor, revision.actor)}, turn {tokens(revision.turn)}"
         decided = next((decision for decision in due if _led_to(decision, before, revision)), None)
         if decided is not None:
+            # Each decision led to one version.
             due.remove(decided)
         steps.append(Step(_done(before, revision), who, revision.at, pieces, why(decided) if decided else ""))
         before = revision
@@ -78,6 +79,7 @@ def _call(call: ModelCalled) -> str:
 
 def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -> bool:
     """Tell whether the decision led to this version. Both are written in one transaction."""
+    # No id joins the two: versions are rows, decisions events.
     if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
         return False
     changed = before is None or before.text != now.text or before.state != now.state

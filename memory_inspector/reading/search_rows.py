@@ -358,6 +358,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
     if turn is None or search.context is None:
         return None
     plan = search.context.plan
+    # Those with lower scores are cut before it, and may stay cut.
     sooner = sum(other.tokens for other in search.found.only("cut") if other.rank > turn.rank)
     return max(plan.token_limit + 1, plan.asked - sooner)
 
