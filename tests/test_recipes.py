@@ -5,11 +5,13 @@ import json
 import pytest
 from engine_fakes import assistant, user
 from fakes import FakeEmbedder
+from sqlalchemy import select, update
 
 from memory_core import ChatMessage, Memory, Services, StaticMemoryBlock
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import RecipeChosen
 from memory_core.recipes import RECIPES, recipe
+from memory_core.store.tables import block_table
 from memory_core.systems.compare_recipes import compare_recipes
 from memory_inspector.demo.recipe_examples import EXAMPLES
 from memory_inspector.demo.script import MESSAGES
@@ -366,3 +368,19 @@ def test_in_a_full_prompt_facts_leave_room_for_earlier_turns(services):
     assert facts[0].text in shown
     assert any("Ana35" in text for text in shown)
     assert [cut.rule for cut in made.plan.cuts if cut.part == "Facts"] == ["over_share"]
+
+
+def test_a_session_of_a_version_without_a_setting_is_still_as_its_recipe_has_it(services):
+    memory = Memory.from_recipe("blocks", "s", services=services)
+    database = memory.session.database
+    with database.engine.begin() as connection:
+        rows = connection.execute(select(block_table.c.name, block_table.c.settings)).all()
+        for name, settings in rows:
+            stored = json.loads(settings) if isinstance(settings, str) else dict(settings)
+            stored.pop("prompt_share", None)
+            value = json.dumps(stored) if isinstance(settings, str) else stored
+            connection.execute(update(block_table).where(block_table.c.name == name).values(settings=value))
+    again = Memory.open("s", database, services=services)
+    assert again.blocks.settings("Facts")["prompt_share"] is None
+    assert not again.preview.switch("blocks")
+    assert again.preview.switch("vector")

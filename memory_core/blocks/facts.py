@@ -69,6 +69,9 @@ from memory_core.text import stems
 BY_RULES = "offline rules"
 """Name of the decider where a model's decision could not be used."""
 
+SPOKEN_SHARE = 0.5
+"""Share of a fact's stems in what people said from which on it is theirs, where a tool's output was read as well."""
+
 COMPARED = ("active", "proposed", "rejected")
 """States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
 
@@ -257,7 +260,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests(heard)
         # What was said before it in the same delivery is not stored yet: it waits for a person instead of a prompt.
-        facts = [replace(fact, doubtful=True) if _is_forgotten(fact, requests) else fact for fact in facts]
+        # Anybody can have written what a tool returns: a page that says "remember that ..." teaches nothing by itself.
+        facts = [
+            replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_a_tool(fact, heard) else fact
+            for fact in facts
+        ]
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
@@ -463,6 +470,18 @@ def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> b
     return any(
         (fact.source is None or fact.source <= index) and names_fact(request, fact.text) for index, request in requests
     )
+
+
+def _may_be_of_a_tool(fact: ExtractedFact, heard: Sequence[StoredMessage]) -> bool:
+    """Return whether a fact was found in the output of a tool.
+
+    If the extractor named no message: whether there is such output, and under half of the fact is in the other words.
+    """
+    tools = [message.message.role is MessageRole.TOOL for message in heard]
+    if fact.source is not None and 0 <= fact.source < len(heard):
+        return tools[fact.source]
+    spoken = (message_text(message.message) for message, tool in zip(heard, tools, strict=True) if not tool)
+    return any(tools) and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
 
 
 def _first_hand(

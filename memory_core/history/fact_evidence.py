@@ -18,7 +18,9 @@ from memory_core.models.offline.doubts import doubt
 from memory_core.planning.fact_merging import Fact
 from memory_core.text import agreement_key, similarity, stems, words
 
-FlagKind = Literal["near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "doubtful"]
+FlagKind = Literal[
+    "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "doubtful"
+]
 
 NEAR_DUPLICATE = 0.65
 """Similarity from which two facts are shown as near duplicates. Among 1,137 facts of five LoCoMo conversations and 270
@@ -118,6 +120,8 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, Sa
     support, total = supported_stems(fact.text, [source.text for source in sources])
     if support < total * MIN_SUPPORT:
         flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
+    if all(source.role == "tool" for source in sources):
+        flags.append(Flag("from_tool", "Only the output of a tool says it, which anybody can have written."))
     # The user's own words prove a fact; the assistant's may be a guess or a repetition.
     if all(source.role == "assistant" for source in sources):
         older = [other for other in facts if other.id < fact.id]

@@ -78,6 +78,7 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "on_change": ("add", "found facts are only added there"),
         "categories": ([], "facts have no categories there"),
         "show": ("all", "all facts ask for the prompt there"),
+        "prompt_share": (None, "priorities alone decide who is cut there"),
     },
     "vector": {
         **_EVERY_BLOCK,

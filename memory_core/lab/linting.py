@@ -23,6 +23,7 @@ from memory_core.blocks import (
 from memory_core.blocks.base import frame_tokens, item_tokens
 from memory_core.blocks.static import static_content
 from memory_core.config import MemoryConfig
+from memory_core.engine.context import share_tokens
 from memory_core.errors import ConfigError
 from memory_core.history.cost import FACT_TOKENS
 from memory_core.history.replay import queued_sizes, replay_flushes
@@ -392,7 +393,8 @@ def _facts_fill(measured: _Measured) -> Iterator[_Fixable]:
         if not isinstance(block, FactExtractionMemoryBlock) or block.show == "none" or room <= 0:
             continue
         facts = min(block.max_facts, block.top_k) if block.show == "relevant" else block.max_facts
-        takes = facts * FACT_TOKENS
+        share = share_tokens(block.settings(), measured.limit)
+        takes = facts * FACT_TOKENS if share is None else min(facts * FACT_TOKENS, share)
         first = measured.cut_first
         behind = first[: first.index(block)] if block in first else first
         names = [other.name for other in behind if not isinstance(other, StaticMemoryBlock)]

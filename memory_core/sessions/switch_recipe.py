@@ -109,7 +109,7 @@ def plan_switch(session: Session, key: str, parameters: Mapping[str, Any]) -> Sw
             kept=tuple(attached.name for attached in stay),
             added=tuple(NewBlock(block.name, block.kind, fills.get(block.name, 0)) for block in new),
             removed=tuple(_removed_block(session, connection, attached) for attached in gone),
-            changed=_changes(stay, matches),
+            changed=_changes(stay, matches, same=session.config.recipe in (None, key)),
             settings=_settings(session.config, made),
             order=_order(stay, matches, made, new),
             parameters=made.settings["recipe_parameters"],
@@ -178,7 +178,10 @@ def _matched(present: Sequence[SessionBlock], made: RecipeSpec) -> tuple[dict[st
     return matches, new
 
 
-def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict[str, dict[str, tuple[Any, Any]]]:
+def _changes(
+    stay: Sequence[SessionBlock], matches: Mapping[str, Block], *, same: bool
+) -> dict[str, dict[str, tuple[Any, Any]]]:
+    """Return the settings that change, by kept block; `same`: the session is not on another recipe now."""
     changes = {}
     for attached in stay:
         block = matches.get(attached.name)
@@ -188,8 +191,9 @@ def _changes(stay: Sequence[SessionBlock], matches: Mapping[str, Block]) -> dict
             wanted = {"read_only": True}  # no recipe's agent edits it from now on; its text stays
         else:
             continue
-        had = attached.settings
-        differ = {name: (had[name], value) for name, value in wanted.items() if name in had and had[name] != value}
+        # A version that did not know a setting has not changed it: its sessions stay as their recipe made them.
+        had, stored = attached.settings, attached.record.settings if same else attached.settings
+        differ = {name: (had[name], value) for name, value in wanted.items() if name in stored and had[name] != value}
         if differ:
             changes[attached.name] = differ
     return changes

@@ -50,6 +50,7 @@ FLAGS = {
     "unsupported": "Unsupported",
     "from_assistant": "Not the user",
     "from_memory": "Echo",
+    "from_tool": "From a tool",
     "doubtful": "Doubtful",
 }
 """Labels of flags in the state column."""

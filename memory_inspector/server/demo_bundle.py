@@ -29,7 +29,7 @@ def demo_memory(database: Database, services: Services) -> Memory:
     """The demo session with its configuration, blocks and recording; created if it is missing, with nothing played."""
     blocks = [
         StaticMemoryBlock(name="Instructions", static_content=INSTRUCTIONS, priority=0),
-        FactExtractionMemoryBlock(name="Facts", priority=1),
+        FactExtractionMemoryBlock(name="Facts", priority=1, prompt_share=0.3),
         VectorMemoryBlock(
             name="Earlier turns",
             priority=2,
