@@ -43,7 +43,7 @@ KINDS = {
 WANTED = {
     "threshold": ("found", {"below_threshold"}),
     "stale vector": ("found", {"no_vector"}),
-    "priority": ("prompt", {"trimmed", "dropped"}),
+    "priority": ("prompt", {"over_share", "trimmed", "dropped"}),
     "limit": ("prompt", {"oldest_turns"}),
     "condensing": ("kept", {"condensed"}),
     "failed delivery": ("delivery", {"delivery_failed"}),
