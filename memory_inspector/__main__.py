@@ -128,14 +128,13 @@ def _verify(arguments: argparse.Namespace) -> int:
     if (arguments.receipt is None) == (arguments.words is None):
         raise ConfigError("Give a receipt, or the words: --words FILE, or --words - to type them.")
     if arguments.receipt is not None:
-        name = Path(arguments.receipt).name
-        texts = read_receipt(_content(arguments.receipt).decode("utf-8", "replace"), name).wanted
+        text = _content(arguments.receipt).decode("utf-8", "replace")
+        texts = read_receipt(text, Path(arguments.receipt).name).wanted
     else:
-        typed = sys.stdin.read() if arguments.words == "-" else _content(arguments.words).decode("utf-8", "replace")
-        texts = wanted(line for line in typed.splitlines() if line.strip())
-    place = Path(arguments.place) if arguments.place is not None else Settings.of_the_app().home
-    assert place is not None
-    made = receipt_of(place, texts)
+        data = sys.stdin.buffer.read() if arguments.words == "-" else _content(arguments.words)
+        texts = wanted(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
+    place = arguments.place or str(Settings.of_the_app().home)
+    made = receipt_of(Path(place), texts)
     if arguments.out is not None:
         try:
             Path(arguments.out).write_text(made.to_json(), encoding="utf-8")

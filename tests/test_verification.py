@@ -101,6 +101,16 @@ def test_a_receipt_holds_no_word_and_searches_again(tmp_path):
     assert receipt_of(tmp_path, again.wanted).clean
 
 
+def test_names_and_errors_that_hold_the_words_are_not_in_the_receipt(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr(f"{SECRET}.txt", "nothing")
+    (tmp_path / f"{SECRET}.gz").write_bytes(b"\x1f\x8b broken")
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert receipt.hits >= 2
+    assert len(receipt.problems) == 1
+    assert count([receipt.to_json().encode(), receipt.page().encode()], wanted(["555-0199"])) == [0]
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", "{}", '{"receipt": 2}', "[" * 5_000, '{"receipt": 1, "texts": [[]], "bases": [1, 2]}']
 )

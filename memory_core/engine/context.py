@@ -330,7 +330,7 @@ def _asked(attached: SessionBlock, content: Content | BaseException, reading: Re
 def share_tokens(settings: Mapping[str, Any], limit: int) -> int | None:
     """Return the tokens that a block with these settings keeps when a prompt is full; None if it has no share."""
     share, priority = settings.get("prompt_share"), settings.get("priority", 0)
-    return None if share is None or not priority or settings.get("truncation") == "drop" else int(share * limit)
+    return None if share is None or not priority or settings.get("truncation") == "drop" else max(1, int(share * limit))
 
 
 def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[MessageRole]) -> int:

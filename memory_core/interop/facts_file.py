@@ -209,7 +209,7 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
 
 def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | Problem]]:
     first = text.lstrip().partition("\n")[0]
-    # Spreadsheets write the separator of their language.
+    # Spreadsheet programs use the separator of their locale.
     delimiter = max(",;\t", key=first.count)
     budget = Budget(filename)
 

@@ -492,7 +492,7 @@ class _Run:
 
     def _fill(self, contents: dict[str, _Content | None], ask: Ask, taken: int) -> None:
         """Fill the blocks that ask for as much as fits, each with what the earlier ones leave."""
-        shares = {block.name: share_tokens(block.values, self._limit) for block in self._plain}
+        shares = {block.name: share for block in self._plain if (share := share_tokens(block.values, self._limit))}
         for block in self._filling:
             part = self._as_it_was(block, ask)
             before = list(contents.values())
@@ -502,7 +502,7 @@ class _Run:
                 contents[block.name] = None
             else:
                 sizes = {name: content.tokens for name, content in contents.items() if content is not None}
-                asked = sum(min(size, shares.get(name) or size) for name, size in sizes.items())
+                asked = sum(min(size, shares.get(name, size)) for name, size in sizes.items())
                 others = taken + asked + block.frame
                 budget = budget_for(self._limit, others)
                 seqs = self._queued | self._pinned_seqs

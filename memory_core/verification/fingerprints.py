@@ -63,7 +63,7 @@ def wanted(texts: Iterable[str]) -> Wanted:
 
 
 def forms(text: str) -> list[bytes]:
-    """Return the bytes in which a text may be stored: UTF-8, escaped in JSON, UTF-16, each also in small letters.
+    """Return the bytes in which a text may be stored: UTF-8, escaped in JSON, UTF-16; in any case.
 
     >>> forms("Zoë")[:3]
     [b'zo\\xc3\\xab', b'zo\\xc3\\x8b', b'zo\\\\u00eb']

@@ -64,10 +64,11 @@ class Receipt:
         """Return the receipt as one page of text to print."""
         files = len({part.file for part in self.searched})
         size = sum(part.bytes for part in self.searched if part.part == "bytes")
+        inside = sum(part.part not in ("bytes", "name", "contents") for part in self.searched)
         texts = len(self.wanted.texts)
         lines = [
             f"Search for {texts} forgotten {'text' if texts == 1 else 'texts'}, {self.made}",
-            f"Searched: {files:,} files with {size:,} bytes, {len(self.searched) - files:,} tables and members in them",
+            f"Searched: {files:,} files with {size:,} bytes, {inside:,} columns and members in them",
             f"Found: {self.hits:,} times" if self.hits else "Found: nothing",
             *(f"  {part.file}, {part.part}: {part.hits:,}" for part in self.searched if part.hits),
             *(f"Not searched: {part.file}, {part.part} {part.problem}" for part in self.problems),
@@ -83,8 +84,7 @@ def receipt_of(place: Path, wanted: Wanted) -> Receipt:
     Raises:
         NotFoundError: there is no such folder or file.
     """
-    made = datetime.now(UTC).isoformat(timespec="seconds")
-    return Receipt(made, wanted, tuple(search(place, wanted)))
+    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), wanted, tuple(search(place, wanted)))
 
 
 def read_receipt(text: str, name: str) -> Receipt:
@@ -118,6 +118,6 @@ def _fingerprint(values: Sequence[int]) -> Fingerprint:
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:
     first, second = values
-    if not all(isinstance(value, int) and 0 <= value < prime for value, prime in zip(values, MODULI, strict=True)):
+    if not all(isinstance(value, int) and 0 <= value < modulus for value, modulus in zip(values, MODULI, strict=True)):
         raise ValueError("numbers out of range")
     return first, second

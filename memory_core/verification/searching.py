@@ -16,7 +16,7 @@ _SQLITE, _ZIP, _GZIP = b"SQLite format 3\x00", b"PK\x03\x04", b"\x1f\x8b"
 _BESIDE = ("-wal", "-shm", "-journal")
 """Endings of SQLite's own files beside a database."""
 MAX_UNPACKED_BYTES = 268_435_456
-"""Bytes read of one archive or compressed value: what is larger is said not to be searched."""
+"""Bytes read of a member of an archive or a compressed value; a larger member is named as not searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Searched:
     file: str
     """Path within the folder."""
     part: str
-    """`bytes` of the file, `table.column` of a database, or a member of an archive."""
+    """`bytes` or `name` of the file, `table.column` of a database, a member of an archive, or its `contents`."""
     bytes: int
     hits: int
     """Times that any of the texts stands in it."""
@@ -50,8 +50,8 @@ def search(place: Path, wanted: Wanted) -> list[Searched]:
 
 
 def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
-    if in_name := sum(count([name.encode("utf-8", "surrogateescape")], wanted)):
-        name = f"(a file with the words in its name, {file.suffix or 'without ending'})"
+    if in_name := _in_name(name, wanted):
+        name = "(a file with the words in its name)"
         yield Searched(name, "name", 0, in_name)
     try:
         with file.open("rb") as raw:
@@ -64,16 +64,14 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         elif beginning.startswith(_GZIP):
             with gzip.open(file) as stream:
                 yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
-    except (
-        OSError,
-        EOFError,
-        zlib.error,
-        sqlite3.Error,
-        zipfile.BadZipFile,
-        RuntimeError,
-        NotImplementedError,
-    ) as error:
-        yield Searched(name, "contents", 0, 0, f"cannot be read: {error}")
+    except (OSError, EOFError, zlib.error, sqlite3.Error, zipfile.BadZipFile, RuntimeError) as error:
+        # The text of an error may hold the file's name, and so the words.
+        why = getattr(error, "strerror", None) or type(error).__name__
+        yield Searched(name, "contents", 0, 0, f"cannot be read: {why}")
+
+
+def _in_name(name: str, wanted: Wanted) -> int:
+    return sum(count([name.encode("utf-8", "surrogateescape")], wanted))
 
 
 def _chunks(file: Path) -> Iterator[bytes]:
@@ -85,8 +83,12 @@ def _chunks(file: Path) -> Iterator[bytes]:
 def _archive(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
+            part = member.filename
+            if in_name := _in_name(part, wanted):
+                part = "(a member with the words in its name)"
+                yield Searched(name, part, 0, in_name)
             with archive.open(member) as stream:
-                yield _unpacked(name, member.filename, stream.read(MAX_UNPACKED_BYTES + 1), wanted)
+                yield _unpacked(name, part, stream.read(MAX_UNPACKED_BYTES + 1), wanted)
 
 
 def _unpacked(name: str, part: str, data: bytes, wanted: Wanted) -> Searched:

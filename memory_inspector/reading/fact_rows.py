@@ -104,7 +104,7 @@ class Row:
     learned_at: float = 0
     changed_at: float = 0
     confirmed_at: float = 0
-    """Time at which it was last stated, or accepted by a person; 0 if only its learning is known."""
+    """Time at which it was last learned or stated again; 0 if only its learning is known."""
     here: bool = True
     """True if it was learned or written in the session shown."""
     flags: tuple[str, ...] = ()

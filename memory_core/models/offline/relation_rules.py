@@ -194,7 +194,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
         name = noun if noun is not None and type_of(noun) in ("project", "organisation") else None
     if name is None:
         return
-    # In the present it is the past of "find".
+    # "They found" is the past of "find"; only "founded" is meant.
     if verb == "found" and not past:
         return
     predicate = {"report": "reports to", "belong": "belongs to", "depend": "depends on", "found": "founded"}.get(
@@ -224,7 +224,7 @@ def _ended(statement: Statement) -> bool | None:
 
 
 def _living(subject: str, statement: Statement, employers: dict[str, str]) -> Iterator[Triple]:
-    # Things live nowhere.
+    # Only people live somewhere.
     if subject.startswith("The ") and subject != USER:
         return
     if statement.verb == "move" and statement.kind in ("past", "perfect") and not statement.negated:
