@@ -94,7 +94,9 @@ def being(statement: Statement) -> StatedFact | None:
         return fact(statement, "personal", slot_of(statement, "origin"))
     if re.match(r"in love\b|in (?:my|his|her) (?:\w+ )?(?:twenties|thirties|forties|fifties|sixties|year)", rest):
         return fact(statement, "personal")
-    if age := re.match(r"(?:turning )?(\d{1,3})(?: years old)?(?= and\b|,|$)", rest):
+    if (age := re.match(r"(?:turning )?(\d{1,3})(?: years old)?(?= and\b|,(?!\d)|$)", rest)) and _is_somebody(
+        statement
+    ):
         return fact(replace(statement, rest=f"{age[1]} years old"), "personal", slot_of(statement, "age"))
     if re.match(rf"(?:(?:my|our) |{NAME}'s ){RELATION}\b", rest):
         return fact(statement, "relationship")
