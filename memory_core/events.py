@@ -31,11 +31,12 @@ Family = Literal[
 
 NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
-    "suppressed", "refused",
+    "suppressed", "refused", "language",
 ]  # fmt: skip
 """Reason why nothing was learned, in order: it only asks; the assistant's words are not read; nor are a tool's, nor a
 system or pinned message; it only repeats memory; a known fact says the same; another message of the delivery does; no
-rule matched; the model gave nothing for it; it is like a rejected fact; the find was invalid."""
+rule matched; the model gave nothing for it; it is like a rejected fact; the find was invalid; the rules do not
+read its language."""
 
 # Types of fields that name what every database numbers for itself: `store.references` reads them.
 FactId = Annotated[int, "facts"]

@@ -95,7 +95,9 @@ class RuleRelations(RuleBased):
                     ends = named(stated.subject), named(stated.object)
                     result[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
         stating = {relation.source for relation in result}
-        silent = {index: why_nothing(message) for index, message in enumerate(messages) if index not in stating}
+        silent = {
+            index: why_nothing(message, (None,)) for index, message in enumerate(messages) if index not in stating
+        }
         return RelationsFound(tuple(result), nothing=silent)
 
 

@@ -36,6 +36,7 @@ NOTHING: dict[NothingReason, tuple[str, str]] = {
     "model_found_none": ("model_found_none", "the model named nothing in it"),
     "suppressed": ("suppressed", "it is like fact {fact}, which was rejected"),
     "refused": ("refused", "what was proposed was impossible and was refused"),
+    "language": ("language", "the message is in {said}, which only a model reads"),
 }
 """Rule and reason by recorded code."""
 

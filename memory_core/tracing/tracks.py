@@ -206,8 +206,8 @@ class Tracing:
                 rule, reason = NOTHING[code]
                 quoted = self.words(text_hash) if text_hash else None
                 number = None if fact is None else self.life.number("fact", fact)
-                text = f"Never {verb}: {reason.format(fact=number)}."
-                if quoted:
+                text = f"Never {verb}: {reason.format(fact=number, said=quoted or 'another language')}."
+                if quoted and code != "language":
                     text = f'{text[:-1]}; it said: "{quoted}".'
                 return stage(
                     "learned",

@@ -2,12 +2,13 @@
 
 A rule reads one `Statement` (or one clause of a fixed shape, such as "keep it under 300 euros") and
 gives facts about the user and the people and plans they name, in one form: "The user lives in Porto",
-"Ana is allergic to nuts", "The dinner is on 14 March". Where no rule is sure, nothing is learned:
-a fact that is missed can be added by hand, one that was never said should not exist.
+"Ana is allergic to nuts", "The dinner is on 14 March". Rules for other languages are in `languages/`.
+Where no rule is sure, nothing is learned: a fact that is missed can be added by hand, one that was never said should
+not exist.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from memory_core.messages import ChatMessage, MessageRole, TextPart, message_text
@@ -25,6 +26,7 @@ from memory_core.models.offline.grammar import (
     Statement,
     strip_lead_in,
 )
+from memory_core.models.offline.languages.readers import LANGUAGES, other_language
 from memory_core.models.offline.patterns import pattern
 from memory_core.models.offline.phrases import budget, called, relatives, standing_instruction
 from memory_core.models.offline.sense import stands_alone
@@ -103,15 +105,25 @@ def _key(text: str) -> tuple[str, ...]:
     return tuple(sorted(stems(text, stop=False)))
 
 
-def why_nothing(message: ChatMessage) -> NothingFound:
-    """Return the reason why the rules find nothing in a message."""
+def why_nothing(message: ChatMessage, languages: Collection[str | None] = (None, *LANGUAGES)) -> NothingFound:
+    """Return the reason why rules for these languages (None: English) find nothing in a message."""
     if message.role is not MessageRole.USER:
         return NothingFound(unread(message).code)
-    return NothingFound("question" if only_asks(message_text(message)) else "no_rule")
+    text = message_text(message)
+    language = other_language(text)
+    if language not in languages:
+        return NothingFound("language", said=language or "")
+    asks = LANGUAGES[language].only_asks(text) if language else only_asks(text)
+    return NothingFound("question" if asks else "no_rule")
 
 
 def facts_in(text: str) -> Iterator[StatedFact]:
-    """Yield the facts that one text of a user states, in order."""
+    """Yield the facts that one text of a user states, in order and in the language of the text."""
+    language = other_language(text)
+    if language is not None:
+        if language in LANGUAGES:
+            yield from LANGUAGES[language].facts_in(text)
+        return
     antecedents = Antecedents()
     for sentence in sentences(text):
         person = antecedents.person

@@ -2,6 +2,7 @@
 
 from memory_core.models.offline.extractor import facts_in
 from memory_core.models.offline.grammar import BASE
+from memory_core.models.offline.languages.readers import rules_for
 from memory_core.models.offline.patterns import pattern
 
 _FIRST_PERSON = (
@@ -18,7 +19,11 @@ def slot_in(line: str) -> str | None:
 
     >>> slot_in("The user lives in Porto"), slot_in("The user likes jazz")
     ('user.home', None)
+    >>> slot_in("Der Nutzer wohnt in Porto"), slot_in("用户住在北京")
+    ('user.home', 'user.home')
     """
+    if rules := rules_for(line):
+        return next((fact.slot for fact in rules.facts_in(rules.first_person(line)) if fact.slot), None)
     spoken = line
     for third, words in _FIRST_PERSON:
         spoken = third.sub(words, spoken)

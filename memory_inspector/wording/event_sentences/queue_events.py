@@ -255,6 +255,7 @@ def _nothing(code: NothingReason, number: int) -> str:
         "model_found_none": "without anything in the model's answer",
         "suppressed": "like a rejected fact",
         "refused": "refused as invalid",
+        "language": "in a language that only a model reads",
     }
     return f"{tokens(number)} {why.get(code, code)}"
 

@@ -1,0 +1,93 @@
+"""Read facts from sentences by the rules of one language. Pure, in linear time.
+
+A language is a value: where its sentences and clauses end, which of them state nothing, and rules that are tried in
+order on each clause. The facts stay in the language of the conversation ("Der Nutzer wohnt in Porto"), so that
+questions in it find them; categories and slots are the same in all languages.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memory_core.models.offline.clauses import SENTENCE_CHARACTERS
+from memory_core.models.offline.wording import StatedFact
+
+VALUE_CHARACTERS = 80
+"""Longer values are stories, not facts."""
+
+Rule = Callable[[str], StatedFact | None]
+
+
+@dataclass(frozen=True)
+class Language:
+    """The rules of one language."""
+
+    rules: tuple[Rule, ...]
+    """Tried in order; the first that gives a fact ends the search."""
+    sentence_end: re.Pattern[str]
+    question: re.Pattern[str]
+    """Found in a sentence that asks."""
+    unsure: re.Pattern[str]
+    """Found in a sentence that supposes, considers, or repeats what others say: nothing of it is learned."""
+    joint: re.Pattern[str]
+    """Between two clauses of a sentence."""
+    lead_in: re.Pattern[str]
+    """Words at the beginning of a clause that state nothing: "well", "by the way"."""
+    first_person: Callable[[str], str]
+    """Turn a fact about the user back into what the user would say, so that the rules read it again."""
+    inherit: Callable[[str, str], str] = lambda clause, before: clause
+    """Complete a clause whose subject stands in the clause before it."""
+
+    def facts_in(self, text: str) -> Iterator[StatedFact]:
+        """Yield the facts that a text states, in order."""
+        for sentence in self.sentences(text):
+            if self.question.search(sentence) or self.unsure.search(sentence):
+                continue
+            before = ""
+            for part in self.joint.split(sentence):
+                clause = self.inherit(self.lead_in.sub("", part.strip(" ,;:，、；：")), before)
+                before = clause
+                if fact := next(filter(None, (rule(clause) for rule in self.rules)), None):
+                    yield fact
+
+    def only_asks(self, text: str) -> bool:
+        """Return whether every sentence of a text asks."""
+        return all(self.question.search(sentence) for sentence in self.sentences(text))
+
+    def sentences(self, text: str) -> Iterator[str]:
+        """Yield the sentences of a text, with the mark that ends them, cut after 600 characters."""
+        start = 0
+        for end in self.sentence_end.finditer(text):
+            yield from _bounded(text[start : end.end()])
+            start = end.end()
+        yield from _bounded(text[start:])
+
+
+def _bounded(sentence: str) -> Iterator[str]:
+    sentence = " ".join(sentence[: 2 * SENTENCE_CHARACTERS].split())[:SENTENCE_CHARACTERS].strip(" .。!！¡")
+    if sentence and not sentence.startswith(">"):
+        yield sentence
+
+
+def pattern_rule(
+    said: re.Pattern[str],
+    text: str,
+    category: str,
+    slot: str | None = None,
+    *,
+    reworded: Callable[[str], str] = str,
+    negated: bool = False,
+) -> Rule:
+    """Make a rule of a pattern for a whole clause, whose named groups go into `text`, and into `slot` in lower case."""
+
+    def rule(clause: str) -> StatedFact | None:
+        match = said.fullmatch(clause)
+        if match is None or any(len(value or "") > VALUE_CHARACTERS for value in match.groupdict().values()):
+            return None
+        values = {name: reworded((value or "").strip(" ,.")) for name, value in match.groupdict().items()}
+        lowered = {name: value.lower() for name, value in values.items()}
+        return StatedFact(
+            " ".join(text.format(**values).split()), category, slot.format(**lowered) if slot else None, negated
+        )
+
+    return rule
