@@ -6,8 +6,9 @@ Pure and in linear time. Counting tokens is in `tokens.py`, searching texts in `
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import groupby
 from threading import Lock
 from typing import Any
 
@@ -21,6 +22,11 @@ _HALF = re.compile(r"[\ud800-\udfff]")
 
 UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 """Kana and Han, as the inside of a character class: they are written without spaces, so each counts as a word."""
+
+_PAIRED = re.compile(f"[{UNSPACED}]")
+_FREQUENT = frozenset("我你的了是在吗呢什么哪里几个有のはがをにでとですかまいしたてるなもどこ何")
+"""Characters of grammar and of questions."""
+_HANGUL = re.compile("[\uac00-\ud7af]+")
 
 STOP_WORDS = _listed(
     """
@@ -100,6 +106,31 @@ def stems(text: str, *, stop: bool = True) -> list[str]:
     ['not', 'like', 'dog']
     """
     return [_stem(part) for word in words(text) for part in _parts(word) if not (stop and part in STOP_WORDS)]
+
+
+def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
+    """Return stems as keyword search counts them: Chinese, Japanese and Korean in overlapping pairs of characters.
+
+    No rule tells where their words end, and pairs find most of them. Single characters count too, except the most
+    frequent: without them one question in eight of our own finds nothing.
+
+    >>> keyword_terms(["我", "住", "在", "porto", "서울에"])
+    ['我住', '住在', '住', 'porto', '서울', '울에']
+    """
+    if " ".join(stemmed).isascii():
+        return stemmed
+    result: list[str] = []
+    for unspaced, several in groupby(stemmed, key=lambda stem: _PAIRED.fullmatch(stem) is not None):
+        # Han and kana are stems of one character each, so a run is joined; words of Hangul are cut one by one.
+        runs = ["".join(several)] if unspaced else list(several)
+        for run in runs:
+            alone = run if unspaced else ""
+            if unspaced or _HANGUL.fullmatch(run):
+                result += [run[at : at + 2] for at in range(len(run) - 1)]
+                result += [character for character in alone if character not in _FREQUENT]
+            else:
+                result.append(run)
+    return result
 
 
 def similarity(a: str, b: str) -> float:

@@ -30,7 +30,7 @@ from memory_core.blocks.vector_parts.units import (
 from memory_core.errors import EmbedderError, VectorIndexError, user_message
 from memory_core.events import Retrieved, ranges
 from memory_core.messages import ChatMessage, MessageRole, content_hash, message_text
-from memory_core.models.protocols import Embedder, embedded
+from memory_core.models.protocols import Embedder, LimitedEmbedder, embedded
 from memory_core.planning.boosts import NEIGHBOURS, BoostWeights, boosts
 from memory_core.planning.retrieval_plan import RetrievalPlan, Signals, plan_retrieval, postprocessed
 from memory_core.planning.speech import ParsedQuestion, parse_message, parse_question
@@ -440,6 +440,8 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
                 if self.keyword_weight > 0:
                     weights = 0.0, self.keyword_weight  # an unknown score must not lower the others
         on = self.keyword_weight > 0
+        if on and isinstance(embedder, LimitedEmbedder) and not embedder.reads(meant.words):
+            weights = 0.0, self.keyword_weight  # neither must a score that means nothing
         candidates = dict.fromkeys([*vector, *best, *unsaved])
         if not vector and self._lends:  # without it only units sharing a word with the question could be lent any
             candidates |= dict.fromkeys(stored.around(best, NEIGHBOURS))

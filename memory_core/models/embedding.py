@@ -45,6 +45,10 @@ MAX_THREADS = 4
 MEMO_SIZE = 1_024
 """Vectors kept: a message is a question when it is said and a memory when it leaves the queue."""
 MEMO_CHARACTERS = 2000
+READ_CHARACTERS = 2000
+LAST_LATIN = "\u024f"
+OTHER_SCRIPT = 0.3
+"""Share of letters of other scripts up to which a text counts as Latin: names may be in any."""
 
 Rows = NDArray[np.float32]
 
@@ -151,6 +155,11 @@ class MiniLMEmbedder(LocalEmbedder):
 
     id = f"all-MiniLM-L6-v2-int8:{DIMENSIONS}"
     dimensions = DIMENSIONS
+
+    def reads(self, text: str) -> bool:
+        """Return whether the model was trained on the script of a text: of other scripts than Latin it knows little."""
+        letters = [character for character in text[:READ_CHARACTERS] if character.isalpha()]
+        return sum(character > LAST_LATIN for character in letters) <= OTHER_SCRIPT * len(letters)
 
     def _embedded(self, texts: Sequence[str]) -> Rows:
         sums = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)

@@ -304,6 +304,15 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class LimitedEmbedder(Embedder, Protocol):
+    """Embedder that is of no use for some texts."""
+
+    def reads(self, text: str) -> bool:
+        """Return whether its vector of this text says anything."""
+        ...
+
+
 def model_name(learner: Model) -> str | None:
     """Return the name of the model that learns; None if no model is behind it."""
     return None if learner.offline else learner.name

@@ -1,6 +1,7 @@
 """Keyword search in memory: exact names and numbers, which embeddings blur.
 
-An index over (number, text) pairs that its owner fills; nothing here is stored. Stems and stop words are `text.py`'s.
+An index over (number, text) pairs that its owner fills; nothing here is stored. Stems, stop words and the pairs of
+characters of Chinese, Japanese and Korean are `text.py`'s.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
-from memory_core.text import stems
+from memory_core.text import keyword_terms, stems
 
 K1 = 1.2
 """BM25's k1, saturation of term frequency. Robertson and Zaragoza, "The Probabilistic Relevance Framework" (2009),
@@ -76,7 +77,7 @@ class KeywordIndex:
 
     def add(self, number: int, text: str | Sequence[str]) -> None:
         """Index a text, or its stems, under a number; a text already there under it is replaced."""
-        terms = stems(text) if isinstance(text, str) else text
+        terms = keyword_terms(stems(text) if isinstance(text, str) else text)
         with self._lock:
             if number in self._slot_of:
                 self._remove(number)
@@ -88,7 +89,7 @@ class KeywordIndex:
             for number in texts:
                 if number in self._slot_of:
                     self._remove(number)
-            self._add_all(texts)
+            self._add_all({number: keyword_terms(stemmed) for number, stemmed in texts.items()})
 
     def remove(self, number: int) -> None:
         """Remove a text; unknown numbers are ignored."""
@@ -109,8 +110,8 @@ class KeywordIndex:
         """
         if limit < 1:
             raise ConfigError(f"A keyword search must ask for at least 1 result: {limit=}")
-        terms = sorted(set(stems(query) if isinstance(query, str) else query))
-        more = also or {}
+        terms = sorted(set(keyword_terms(stems(query) if isinstance(query, str) else query)))
+        more = {number: keyword_terms(stemmed) for number, stemmed in (also or {}).items()}
         with self._lock:
             if not terms or not (self._slot_of or more):
                 return []

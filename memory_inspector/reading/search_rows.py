@@ -259,11 +259,23 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
     return f"None {'was' if past else 'would be'} recalled: {' and '.join(reasons)}"
 
 
+UNREAD_SCRIPT = (
+    "By words only: the embedding model does not read this script. Questions in other words will miss. "
+    "An embedding model of your own can read it."
+)
+
+
 def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
     """Message on what could not be searched: the consequence first, then the cause."""
     reason = search.degraded
     if reason is None:
-        return None
+        # Found by meaning as well, and only the words count: that is so where the model does not read the question.
+        unread = (
+            search.weights is not None
+            and not search.weights[0]
+            and any(turn.vector is not None for turn in search.found)
+        )
+        return ("warning", UNREAD_SCRIPT) if unread else None
     if reason.startswith(DATABASE_COPY):
         cause = reason.removeprefix(DATABASE_COPY)
         return "error", f"The vector store did not answer. {DATABASE_COPY}{_escaped(cause)}"
