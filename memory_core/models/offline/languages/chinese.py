@@ -44,8 +44,8 @@ _NOW = (
 )
 """Adverbs between the subject and the verb; they stay in the fact."""
 _FOR_USER = tuple(
-    _rule(f"我们?{_NOW}{said}", f"用户{{when}}{text}", category, slot)
-    for said, text, category, slot in (
+    _rule(f"我们?{_NOW}{form}", f"用户{{when}}{text}", category, slot)
+    for form, text, category, slot in (
         (r"(?:的名字)?(?:叫|是叫)(?P<v>[\u4e00-\u9fff·A-Za-z ]{1,14})", "叫{v}", "personal", "user.name"),
         (r"(?P<v>不?住在?(?!一起|得).+)", "{v}", "personal", "user.home"),
         (r"(?P<v>搬(?:到|去|进)了?.+)", "{v}", "personal", "user.home"),

@@ -108,10 +108,10 @@ def language_of(text: str) -> str | None:
             if len(script.findall(read)) > _SCRIPT_SHARE * letters:
                 return language
     terms = words(read)[:_WORDS_READ]
-    known = {language: [term for term in terms if term in short] for language, short in _SHORT_WORDS.items()}
-    best = max(known, key=lambda language: len(known[language]))  # English, the first, where two have as many
+    hits = {language: [term for term in terms if term in short] for language, short in _SHORT_WORDS.items()}
+    best = max(hits, key=lambda language: len(hits[language]))  # English, the first, where two have as many
     if best != ENGLISH:
-        telling = set(known[best]) - _ALSO_ENGLISH - _SHORT_WORDS[ENGLISH]
-        if not telling or (len(known[best]) == 1 and best not in _TOLD_BY_ONE):
+        telling = set(hits[best]) - _ALSO_ENGLISH - _SHORT_WORDS[ENGLISH]
+        if not telling or (len(hits[best]) == 1 and best not in _TOLD_BY_ONE):
             return None
-    return best if len(known[best]) >= max(1, _SHARE * len(terms)) else None
+    return best if len(hits[best]) >= max(1, _SHARE * len(terms)) else None

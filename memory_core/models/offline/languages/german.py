@@ -175,11 +175,11 @@ _RULES: tuple[Rule, ...] = (
     _rule(rf"{_I}(?:[Hh]abe|[Ll]eide an|[Ll]eide unter) (?P<ill>{_ILLNESS})", f"{_USER} hat {{ill}}", "health"),
     *(
         _rule(
-            rf"{_I}{said} (?P<what>(?!(?:es|das|dich|dir|Sie|nicht|mich) ).{{4,70}} {_PARTICIPLE})",
+            rf"{_I}{form} (?P<what>(?!(?:es|das|dich|dir|Sie|nicht|mich) ).{{4,70}} {_PARTICIPLE})",
             f"{_USER} {third} {{what}}",
             "other",
         )
-        for said, third in (("[Hh]aben?", "hat"), ("(?:[Bb]in|[Ss]ind)", "ist"))
+        for form, third in (("[Hh]aben?", "hat"), ("(?:[Bb]in|[Ss]ind)", "ist"))
     ),
     _rule(
         rf"{_I}[Hh]aben? (?P<what>{_COUNT} (?:\w+ )?(?:{_KIN})(?:e|en|innen)?\b.*)",

@@ -43,8 +43,8 @@ def _rule(said: str, text: str, category: str, slot: str | None = None, *, negat
 
 _OWN = r"(?:(?:私|僕|俺|うち|わたし|ぼく|私たち)の)?"
 _ABOUT_USER = tuple(
-    _rule(f"(?:(?:私|僕|俺|わたし|ぼく|私たち)(?:は|も|には?))?、?{said}", f"ユーザーは{text}", category, slot)
-    for said, text, category, slot in (
+    _rule(f"(?:(?:私|僕|俺|わたし|ぼく|私たち)(?:は|も|には?))?、?{form}", f"ユーザーは{text}", category, slot)
+    for form, text, category, slot in (
         (
             r"(?:名前は)?(?P<v>[ァ-ヶー・\u4e00-\u9fffA-Za-z ]{1,14})(?:と申します|といいます|と言います|という名前です)",
             "{v}という名前です",
