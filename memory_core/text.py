@@ -121,16 +121,17 @@ def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
         return stemmed
     result: list[str] = []
     for unspaced, several in groupby(stemmed, key=lambda stem: _PAIRED.fullmatch(stem) is not None):
-        # Han and kana are stems of one character each, so a run is joined; words of Hangul are cut one by one.
-        runs = ["".join(several)] if unspaced else list(several)
-        for run in runs:
-            alone = run if unspaced else ""
-            if unspaced or _HANGUL.fullmatch(run):
-                result += [run[at : at + 2] for at in range(len(run) - 1)]
-                result += [character for character in alone if character not in _FREQUENT]
-            else:
-                result.append(run)
+        if unspaced:  # Han and kana are stems of one character each
+            run = "".join(several)
+            result += [*_pairs(run), *(character for character in run if character not in _FREQUENT)]
+            continue
+        for word in several:
+            result += _pairs(word) if len(word) > 1 and _HANGUL.fullmatch(word) else [word]
     return result
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)]
 
 
 def similarity(a: str, b: str) -> float:

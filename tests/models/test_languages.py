@@ -98,7 +98,8 @@ def test_a_fact_is_about_the_user_in_the_language_of_the_message(text, expected)
     "text",
     [
         "Mi hermana dice que vivo en Oporto", "Si tengo tiempo, vivo en Oporto", "Tengo una pregunta", "Tengo hambre",
-        "Ich habe eine Frage", "Vielleicht wohne ich bald in Rom", "Mein Bruder sagt, ich wohne in Porto", "Ich habe Hunger",
+        "Ich habe eine Frage", "Vielleicht wohne ich bald in Rom", "Mein Bruder sagt, ich wohne in Porto",
+        "Ich habe Hunger",
         "我有一个问题", "我想他们以前在那儿玩过", "听说我住在北京", "我要走了",
         "質問があります", "彼らもロックが好きです", "もっと教えてください", "東京に住んでいると言っていました",
     ],
@@ -132,7 +133,7 @@ def test_thousands_with_a_comma_are_no_age():
 
 def test_characters_without_spaces_are_searched_in_pairs():
     assert keyword_terms(stems("我住在北京 Porto")) == ["我住", "住在", "在北", "北京", "住", "北", "京", "porto"]
-    assert keyword_terms(stems("서울에")) == ["서울", "울에"]
+    assert keyword_terms(stems("서울에 집 있다")) == ["서울", "울에", "집", "있다"]
     assert keyword_terms(["porto", "dog"]) == ["porto", "dog"]
 
 
@@ -159,9 +160,8 @@ def test_texts_added_together_are_found_as_if_one_by_one(texts, query):
 
 def test_the_built_in_model_of_meaning_reads_latin_script_alone():
     embedder = MiniLMEmbedder()
-    assert [embedder.reads(text) for text in ("Where is Zoë?", "我住在哪里", "Где я живу", "Ana 王 says hello", "")] == [
-        True, False, False, True, True,
-    ]  # fmt: skip
+    texts = ["Where is Zoë?", "我住在哪里", "Где я живу", "Ana 王 says hello", ""]
+    assert [embedder.reads(text) for text in texts] == [True, False, False, True, True]
 
 
 @pytest.mark.slow
@@ -191,5 +191,5 @@ def test_another_script_is_searched_by_words_alone():
     memory.put_messages([ChatMessage(role="user", content=row["zh"]) for row in SAMPLE["statements"]])
     memory.flush(all=True)
     memory.deliver()
-    assert memory.retrieval.search("我对什么过敏？").weights == (0.0, 1.0)
-    assert memory.retrieval.search("What am I allergic to?").weights != (0.0, 1.0)
+    assert memory.retrieval.search("我对什么过敏？").weights[0] == 0
+    assert memory.retrieval.search("What am I allergic to?").weights[0] > 0

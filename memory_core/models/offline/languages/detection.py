@@ -111,7 +111,7 @@ def language_of(text: str) -> str | None:
     hits = {language: [term for term in terms if term in short] for language, short in _SHORT_WORDS.items()}
     best = max(hits, key=lambda language: len(hits[language]))  # English, the first, where two have as many
     if best != ENGLISH:
-        telling = set(hits[best]) - _ALSO_ENGLISH - _SHORT_WORDS[ENGLISH]
-        if not telling or (len(hits[best]) == 1 and best not in _TOLD_BY_ONE):
+        foreign = set(hits[best]) - _SHORT_WORDS[ENGLISH]
+        if len(foreign) < 2 and (not foreign - _ALSO_ENGLISH or best not in _TOLD_BY_ONE):
             return None
     return best if len(hits[best]) >= max(1, _SHARE * len(terms)) else None

@@ -46,7 +46,8 @@ _ABOUT_USER = tuple(
     _rule(f"(?:(?:私|僕|俺|わたし|ぼく|私たち)(?:は|も|には?))?、?{form}", f"ユーザーは{text}", category, slot)
     for form, text, category, slot in (
         (
-            r"(?:名前は)?(?P<v>[ァ-ヶー・\u4e00-\u9fffA-Za-z ]{1,14})(?:と申します|といいます|と言います|という名前です)",
+            r"(?:名前は)?(?P<v>[ァ-ヶー・\u4e00-\u9fffA-Za-z ]{1,14})"
+            r"(?:と申します|といいます|と言います|という名前です)",
             "{v}という名前です",
             "personal",
             "user.name",
