@@ -675,12 +675,19 @@ class FactProposed(Event, family="facts", becomes="proposed", writes=True, opera
 
 
 class FactConfirmed(Event, family="facts", supports=True):
-    """The same fact was found again; `similarity` is that of the two wordings, 0 to 1."""
+    """The same fact was found again, or a person said that it still holds.
+
+    `similarity` is that of the two wordings, 0 to 1.
+    """
 
     fact: FactId
     block: str
     similarity: float
     sources: Ranges
+    former: float | None = None
+    """Time of the confirmation before a person's, for its undo."""
+    restores: float | None = None
+    """Time that is valid again, where a person's confirmation was undone."""
 
 
 class FactChanged(Event, family="facts", writes=True, operation="update", text="after"):

@@ -539,7 +539,7 @@ def test_branches_of_a_real_conversation_are_the_conversation_so_far(data_file):
 # -- numbers in events ---------------------------------------------------------------------------
 
 NOT_REFERENCES = {
-    "elsewhere",
+    "elsewhere", "former", "restores",
     "attempt", "attempts", "added", "after", "asked", "before", "billed", "broken", "candidates", "confirmed", "cost",
     "facts", "flush", "flush_size", "found", "gates", "held_back", "history_budget", "input_tokens", "markup_tokens",
     "ended", "lost", "max_facts", "max_tokens", "number", "queue_turns", "recalled", "refused", "shortened",

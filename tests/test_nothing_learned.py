@@ -13,7 +13,7 @@ from memory_core.events import NothingLearned, expand
 from memory_core.interop.bundle import import_bundle, read_bundle, write_bundle
 from memory_core.messages import ChatMessage, content_hash
 from memory_core.models.extraction import Facts, ModelExtractor
-from memory_core.models.protocols import Extraction, ModelCall, Summarised
+from memory_core.models.protocols import Extraction, ModelCall, NothingFound, Summarised
 from memory_core.models.relating import Relations
 from memory_core.planning import curation
 from memory_core.store.copying.references import hashes_in
@@ -87,11 +87,31 @@ def test_the_rules_say_of_each_message_why_they_found_nothing():
     }  # fmt: skip
 
 
-def test_what_is_known_already_is_named():
+class KnowingExtractor(NoteExtractor):
+    """Says of a message that it repeats the first known fact, as a model may."""
+
+    def extract(self, messages, *, known):
+        if not known:
+            return super().extract(messages, known=known)
+        return Extraction((), nothing={0: NothingFound("known", known[0])})
+
+
+def test_what_a_learner_calls_known_is_named():
+    memory = deliver(memory_of(facts_block(KnowingExtractor())), "note 1 was taken")
+    deliver(memory, "note 1 was taken, you know")
+    [note] = memory.facts.read("facts")
+    assert reasons(memory) == {2: ("known", note.id, "")}
+
+
+def test_what_is_said_again_confirms_the_fact():
     memory = deliver(memory_of(facts_block()), "I live in Porto.")
     deliver(memory, "I live in Porto!", "I like tea.")
     [porto, _] = memory.facts.read("facts")
-    assert reasons(memory) == {2: ("known", porto.id, "")}
+    assert reasons(memory) == {}
+    assert [(r.event.fact, r.event.sources) for r in memory.events(kinds=("fact_confirmed",))] == [
+        (porto.id, ((2, 2),))
+    ]
+    assert porto.confirmed_at > porto.created_at
     assert [each.text for each in memory.facts.read("facts")] == ["The user lives in Porto", "The user likes tea"]
 
 
@@ -101,8 +121,9 @@ def test_a_long_delivery_is_read_in_pieces_and_each_message_has_its_own_reason(m
     deliver(memory, "I like tea.", "Do you?", "I like tea.", "I like jazz.", assistant("Ok"))
     [jazz, _] = memory.facts.read("facts")
     assert reasons(memory) == {
-        3: ("question", None, ""), 4: ("repeated", None, ""), 5: ("known", jazz.id, ""), 6: ("assistant", None, ""),
+        3: ("question", None, ""), 4: ("repeated", None, ""), 6: ("assistant", None, ""),
     }  # fmt: skip
+    assert [r.event.fact for r in memory.events(kinds=("fact_confirmed",))] == [jazz.id]
 
 
 def test_what_is_like_a_rejected_fact_says_which():
@@ -295,15 +316,15 @@ def test_reasons_travel_with_a_branch_and_a_bundle():
 
 
 def test_the_facts_that_reasons_name_are_renumbered_in_another_database():
-    memory = deliver(memory_of(facts_block()), "I live in Porto.")
-    deliver(memory, "I live in Porto.")
+    memory = deliver(memory_of(facts_block(KnowingExtractor())), "note 1 was taken")
+    deliver(memory, "note 1 was taken, you know")
     database = Database.open()
     other = Memory.from_defaults("other", database=database, memory_blocks=[facts_block()])
     deliver(other, "I like tea.", "I like jam.", "I like figs.")
     again = opened(memory, database)
-    [porto] = again.facts.read("facts")
-    assert reasons(again) == {2: ("known", porto.id, "")}
-    assert porto.id > 3
+    [note] = again.facts.read("facts")
+    assert reasons(again) == {2: ("known", note.id, "")}
+    assert note.id > 3
 
 
 # -- whole conversations ---------------------------------------------------------------------------

@@ -1,9 +1,12 @@
 """A block of facts: extracted by a model or by offline rules, deduplicated, condensed, and cut one by one."""
 
 import re
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
+from math import isfinite
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -29,6 +32,7 @@ from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unrea
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
 from memory_core.messages import MessageRole, message_text, recites_memory
+from memory_core.models.learners import RuleBased
 from memory_core.models.protocols import (
     Categorising,
     ChatModel,
@@ -42,6 +46,7 @@ from memory_core.models.protocols import (
     model_name,
 )
 from memory_core.planning.consolidation import Settled, category_among, prepare, recalled, settle
+from memory_core.planning.fact_age import Expiry, prompt_words
 from memory_core.planning.fact_merging import (
     AdditionPlan,
     CondensePlan,
@@ -127,6 +132,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     prompt_share: float | None = Field(default=None, gt=0, le=1)
     """Share of the token limit that the facts keep when a prompt is full. Those above it are cut before any other
     block is, least relevant to the question first, pinned ones last; None: the priority alone decides."""
+    expire_after_days: int | None = Field(default=None, ge=1)
+    """Days after which a learned fact that was neither stated again nor confirmed is retired, at the next delivery;
+    None: never. What a person wrote, changed or pinned never expires."""
+    expire_categories: list[str] = Field(default_factory=list)
+    """Categories whose facts expire; empty: all."""
+    show_dates: bool = False
+    """True: in the prompt, each fact is followed by the day on which it was last stated or confirmed (UTC)."""
 
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts shown in place of the stored ones, in a preview."""
@@ -208,7 +220,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
         if self.show == "all":
-            return _content(facts, cut_order(facts, reading.question), reading)
+            return self._content(facts, cut_order(facts, reading.question), reading)
         return self._fitting(facts, reading)
 
     def _fitting(self, facts: Sequence[Fact], reading: ReadContext) -> Content:
@@ -225,7 +237,17 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         shown = [fact for fact in facts if fact.pinned or fact.id in places]
         # The worst is cut first, pinned ones last, the oldest of them first.
         ranks = sorted(range(len(shown)), key=lambda i: (shown[i].pinned, -places.get(shown[i].id, 0), i))
-        return _content(shown, tuple(ranks), reading)
+        return self._content(shown, tuple(ranks), reading)
+
+    def _content(self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext) -> Content:
+        return Content(items=tuple(self._item(fact, reading) for fact in facts), cut_order=order)
+
+    def _item(self, fact: Fact, reading: ReadContext) -> Item:
+        text = prompt_words(fact.text, fact.metadata)
+        if not self.show_dates:
+            return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe), tokens=fact.tokens)
+        text = f"{text} ({confirmed_on(fact.confirmed_at)})"
+        return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe))
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
@@ -256,7 +278,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             )
             remembered = self._remembered(connection, batch, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
-        everything, reasons, calls = _extract(extractor, heard, known=self.not_to_repeat(compared_with), ids=ids)
+        silent = self.not_to_repeat(compared_with, extractor)
+        everything, reasons, calls = _extract(extractor, heard, known=silent, ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests(heard)
         # What was said before it in the same delivery is not stored yet: it waits for a person instead of a prompt.
@@ -291,6 +314,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             recalled=len(repeats),
             reasons=plan_reasons([m.seq for m in batch.messages], outcomes, reasons, without_reason(extractor)),
             calls=(*calls, *finding.calls),
+            expiry=self._expiry(batch),
             forgotten=frozenset(
                 id
                 for _, request in requests
@@ -301,6 +325,12 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         self._embed(learned, batch)
         return learned
 
+    def _expiry(self, batch: Batch) -> Expiry | None:
+        if self.expire_after_days is None:
+            return None
+        now = max(message.at for message in batch.messages)
+        return Expiry(self.expire_after_days, now, tuple(self.expire_categories))
+
     def _compared_with(self, stored: list[Fact]) -> list[Fact]:
         """Known facts to compare finds with; in a preview, its active facts replace the stored ones."""
         if self._imagined is None:
@@ -309,9 +339,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         others = [fact for fact in stored if fact.state != "active" and fact.id not in present]
         return sorted([*self._imagined, *others], key=lambda fact: fact.id)
 
-    def not_to_repeat(self, known: Sequence[Fact]) -> list[str]:
-        """Texts an extractor need not find again; none if each find is decided on, since repetitions count then."""
-        return [fact.text for fact in known if fact.state != "rejected"] if self.on_change == "add" else []
+    def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
+        """Texts an extractor need not find again.
+
+        None where repetitions count: if each find is decided on, and for rules, which repeat at no cost what was said
+        again, so that it is confirmed.
+        """
+        if self.on_change == "decide" or isinstance(extractor, RuleBased):
+            return []
+        return [fact.text for fact in known if fact.state != "rejected"]
 
     def labelled(self, fact: ExtractedFact) -> ExtractedFact:
         """Return the find under one of the block's categories; its former category becomes a topic."""
@@ -541,12 +577,15 @@ def cut_order(facts: Sequence[Cuttable], question: str) -> tuple[int, ...]:
     return tuple(rank[-1] for rank in sorted(ranks))
 
 
-def _content(facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext) -> Content:
-    return Content(items=tuple(_item(fact, reading) for fact in facts), cut_order=order)
+def confirmed_on(at: float) -> str:
+    """Return the day of a time in seconds since 1970 (UTC), for the prompt; of an infinite one, which is not stored
+    yet, today.
 
-
-def _item(fact: Fact, reading: ReadContext) -> Item:
-    return Item(Ref.of("fact", fact.id), fact.text, fact_parts(fact.text, reading.safe), tokens=fact.tokens)
+    >>> confirmed_on(1_777_777_777)
+    'confirmed 3 May 2026'
+    """
+    day = datetime.fromtimestamp(at if isfinite(at) else time.time(), UTC)
+    return f"confirmed {day.day} {day:%B %Y}"
 
 
 def _refused_lately(refused: Sequence[Any], total: int, max_facts: int) -> bool:

@@ -22,6 +22,7 @@ from memory_core.models.offline.doubts import doubt
 from memory_core.models.protocols import Condensation, ExtractedFact, ModelCall
 from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
+from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
 from memory_core.planning.reasons import Reason
 from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
@@ -88,6 +89,7 @@ class LearnedFacts:
     calls: tuple[ModelCall, ...]
     forgotten: frozenset[int] = frozenset()
     """Ids of known facts that the messages ask to forget."""
+    expiry: Expiry | None = None
     shorter: Condensation | None = None
     condense: CondensePlan | None = None
     embedder: str | None = None
@@ -111,7 +113,7 @@ class LearnedFacts:
             if not self._waits(step):
                 category = self.found[step.index].category
                 facts[-1 - step.index] = self._new(-1 - step.index, step.text or "", category)
-        return [fact for fact in facts.values() if fact.state == "active" and fact.id not in self.forgotten]
+        return [fact for fact in facts.values() if fact.state == "active" and self._why_retired(fact) is None]
 
     def after(self, numbers: Iterator[int]) -> list[Fact]:
         """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
@@ -128,10 +130,18 @@ class LearnedFacts:
         if step.act == "delete":
             return replace(fact, state="superseded")
         if step.act == "none":
-            return replace(fact, confirmed_at=inf)
+            tokens = self.place.counter.text(fact.text) if to_ask(fact.metadata) else fact.tokens
+            return replace(fact, tokens=tokens, metadata=without_ask(fact.metadata), confirmed_at=inf)
         text = step.text or self.found[step.index].text
         state = "active" if self._cleared(step, fact) else fact.state
-        return replace(fact, text=text, tokens=self.place.counter.text(text), state=state, confirmed_at=inf)
+        return replace(
+            fact,
+            text=text,
+            tokens=self.place.counter.text(text),
+            state=state,
+            metadata=without_ask(fact.metadata),
+            confirmed_at=inf,
+        )
 
     def _new(self, id: int, text: str, category: str) -> Fact:
         return Fact(
@@ -196,7 +206,7 @@ class LearnedFacts:
             id = self._take(w, step, by_id, ids)
             if id is not None:
                 ids[-1 - step.index] = id
-        self._forget(w)
+        self._retire(w)
         if self.condense is not None:
             self._save_condensed(w, ids)
         record_reasons(w, place.block, self.extractor, self.reasons)
@@ -205,12 +215,19 @@ class LearnedFacts:
             keep_word_vectors(w, place.scope, self.embedder, vectors)
         self.texts = [fact.text for fact in _active(w, place)]
 
-    def _forget(self, w: Writing) -> None:
-        """Retire what the messages ask to forget; the facts stay stored, where a person can restore or erase them."""
+    def _why_retired(self, fact: Fact) -> str | None:
+        """Return why a known fact is retired by this delivery; None if it stays."""
+        if fact.id in self.forgotten:
+            return FORGOTTEN
+        expires = self.expiry is not None and fact.id not in self.place.protected and self.expiry.covers(fact)
+        return self.expiry.reason if expires and self.expiry else None
+
+    def _retire(self, w: Writing) -> None:
+        """Retire what is to be forgotten, and what expired; a person can restore or erase it."""
         # Read again: the decisions above may have changed one of them.
         for fact in read_facts(w.connection, self.place.scope, self.place.block, states=("active", "proposed")):
-            if fact.id in self.forgotten:
-                revise(w, fact, state="retired", reason=FORGOTTEN, actor="engine")
+            if (reason := self._why_retired(fact)) is not None:
+                revise(w, fact, state="retired", reason=reason, actor="engine")
 
     def committed(self) -> None:
         self.place.shows.mirror({"facts": self.texts})
@@ -223,7 +240,11 @@ class LearnedFacts:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
             if step.target is not None:
-                confirm_fact(w, by_id[step.target], similarity=dict(step.candidates)[step.target], sources=sources)
+                target = by_id[step.target]
+                confirm_fact(w, target, similarity=dict(step.candidates)[step.target], sources=sources)
+                if to_ask(target.metadata):  # the user has said it
+                    tokens = self.place.counter.text(target.text)
+                    revise(w, target, metadata=without_ask(target.metadata), tokens=tokens, actor="engine")
             return None
         if step.act == "update":
             self._update(w, by_id[step.target or 0], step, fact, sources)
@@ -258,6 +279,7 @@ class LearnedFacts:
             topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS],
             slot=found.slot,
             state="active" if self._cleared(step, fact) else None,
+            metadata=without_ask(fact.metadata),
             actor="engine",
         )
         confirm_fact(w, fact, similarity=dict(step.candidates)[fact.id], sources=sources)

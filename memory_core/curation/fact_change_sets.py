@@ -40,6 +40,7 @@ from memory_core.store.fact_rows import (
     lock_row,
     read_authors,
     read_facts,
+    read_former_confirmation,
     read_history,
     read_keyed,
     read_scope_events,
@@ -138,6 +139,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         for after in plan.changed:
             fact = held[after.before.id]
             version = fact.version if plan.undoes and after.same else self._change(after, added, plan.reason)
+            if after.confirms or after.restores is not None:
+                confirm_fact(self.w, fact, actor=self.actor, restores=after.restores)
             rows.append((fact.id, fact.version, version))
             given_sources.append((fact.id, [source for source in after.sources if source not in fact.sources]))
             remove_support(self.w, fact.id, after.lost)
@@ -175,8 +178,11 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             present = [s for s in expand(seqs) if not again or still_there(self.w.connection, session, [s])]
             gained.setdefault(id, []).extend((session, seq) for seq in present)
         stays = [(held[id], after if again else before) for id, before, after in event.facts]
+        changed = tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version)
+        if event.action == "confirm":
+            changed = tuple(self._confirmed(after, again) for after in changed)
         plan = FactPlan(
-            tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version),
+            changed,
             removed=tuple(fact for fact, version in stays if not version),
             undoes=True,
         )
@@ -186,6 +192,13 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         return plan
 
     # -- inside
+
+    def _confirmed(self, after: After, again: bool) -> After:
+        """A fact whose confirmation is undone, or made again."""
+        if again:
+            return replace(after, confirms=True)
+        former = read_former_confirmation(self.w.connection, self.scope, self.block, after.before.id)
+        return replace(after, restores=former)
 
     def _then(self, fact: Fact, version: int, sources: Iterable[tuple[str, int]], again: bool) -> After:
         """A fact as it was in a version, without the sources the change set gave it; with them for a redo (`again`)."""
@@ -234,7 +247,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             self.w,
             fact,
             text=after.text,
-            tokens=fact.tokens if after.text == fact.text else self.count_tokens(after.text),
+            tokens=fact.tokens if after.worded_as_before else self.count_tokens(after.prompt_words),
             state=after.state,
             by=added[-1 - after.by] if after.by is not None and after.by < 0 else after.by,
             pinned=after.pinned,

@@ -192,7 +192,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
         facts = [
-            block.labelled(fact) for fact in extractor.extract([message], known=block.not_to_repeat(compared)).facts
+            block.labelled(fact)
+            for fact in extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
         ]
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)

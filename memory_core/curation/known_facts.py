@@ -151,6 +151,14 @@ class SessionFacts:
         """Pin facts, so that they are cut last, or unpin them."""
         return self._change(facts, lambda facts: curation.pin(facts, pinned), **options)
 
+    def confirm(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
+        """Say of facts that they still hold: the date of their confirmation is renewed."""
+        return self._change(facts, curation.confirm, **options)
+
+    def ask(self, *facts: Fact | int, **options: Unpack[Options]) -> Change:
+        """Let the agent ask the user whether facts still hold: the prompt says so beside each until it is confirmed."""
+        return self._change(facts, curation.ask, **options)
+
     def retire(self, *facts: Fact | int, reason: str = "", **options: Unpack[Options]) -> Change:
         """Retire facts: they are in no further prompt, and can be restored."""
         return self._change(facts, lambda facts: curation.retire(facts, reason), **options)

@@ -79,6 +79,9 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "categories": ([], "facts have no categories there"),
         "show": ("all", "all facts ask for the prompt there"),
         "prompt_share": (None, "priorities alone decide who is cut there"),
+        "expire_after_days": (None, "facts do not expire there"),
+        "expire_categories": ([], "facts do not expire there"),
+        "show_dates": (False, "facts have no dates there"),
     },
     "vector": {
         **_EVERY_BLOCK,

@@ -208,6 +208,8 @@ class Replanner:
 
     def _pieces(self, ask: Ask, block: "_Block", part: AskedFor, recorded: Recorded) -> "_Pieces | None":
         sizes = self.sizes
+        if block.kind == "facts" and block.values.get("show_dates"):
+            return None  # the log has the facts' sizes without their dates
         if block.kind == "facts" and block.values.get("show", "all") == "all":
             facts, pieces = self._facts(part.refs, recorded)
             return _Pieces(pieces, facts_cut_order(facts, ask.question)) if len(facts) == len(part.refs) else None

@@ -11,12 +11,13 @@ from typing import Any, Literal, get_args
 
 from memory_core.errors import ConflictError, MessageError
 from memory_core.messages import storable
+from memory_core.planning.fact_age import ASK, prompt_words, to_ask, without_ask
 from memory_core.planning.fact_merging import Fact, metadata_text, same_words
 from memory_core.text import shortened
 
 Action = Literal[
     "add", "edit", "merge", "split", "pin", "unpin", "retire", "restore", "reject", "accept",
-    "supersede", "keep_both", "allow", "import", "refuse", "label", "put",
+    "supersede", "keep_both", "allow", "import", "refuse", "label", "put", "confirm", "ask",
 ]  # fmt: skip
 ACTIONS: tuple[Action, ...] = get_args(Action)
 
@@ -55,6 +56,8 @@ class FactStep:
     category: str | None = None
     topics: tuple[str, ...] | None = None
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
+    confirms: bool = False
+    """A person says that it still holds: its date of confirmation is renewed."""
 
 
 Step = New | FactStep
@@ -103,6 +106,19 @@ class After:
     metadata: Mapping[str, Any] | None = field(default=None, hash=False)
     lost: tuple[tuple[str, int], ...] = ()
     """Sources it lost."""
+    confirms: bool = False
+    restores: float | None = None
+    """Time of the confirmation to go back to, in seconds since 1970, where one is undone."""
+
+    @property
+    def prompt_words(self) -> str:
+        """Text in a prompt afterwards."""
+        return prompt_words(self.text, self.before.metadata if self.metadata is None else self.metadata)
+
+    @property
+    def worded_as_before(self) -> bool:
+        """True if its text in a prompt does not change."""
+        return self.prompt_words == prompt_words(self.before.text, self.before.metadata)
 
     @property
     def same(self) -> bool:
@@ -156,7 +172,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
     """
     text = _words(text)
-    metadata = _reworded(fact, text) if metadata is None else _checked(metadata)
+    metadata = without_ask(_reworded(fact, text)) if metadata is None else _checked(metadata)
     other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
     return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
 
@@ -312,6 +328,34 @@ def accept(facts: Sequence[Fact]) -> ChangeSet:
     return _to_state("accept", "active", facts, ("proposed", "active"))
 
 
+def confirm(facts: Sequence[Fact]) -> ChangeSet:
+    """Say of active facts that they still hold, which renews the date of their confirmation.
+
+    Raises:
+        MessageError: none of them is active.
+    """
+    steps = [
+        FactStep(fact, state="active", metadata=without_ask(fact.metadata), confirms=True)
+        for fact in _each_once(facts)
+        if fact.state == "active"
+    ]
+    return _some("confirm", steps)
+
+
+def ask(facts: Sequence[Fact]) -> ChangeSet:
+    """Let the agent ask the user whether active facts still hold, until they are confirmed, changed or put away.
+
+    Facts with a program's key are left out: their metadata is the program's.
+
+    Raises:
+        MessageError: there is none to ask about that the agent is not asked about already.
+    """
+    asked = [fact for fact in _each_once(facts) if fact.state == "active" and fact.key is None]
+    return _some(
+        "ask", [FactStep(fact, metadata={**fact.metadata, ASK: True}) for fact in asked if not to_ask(fact.metadata)]
+    )
+
+
 def supersede(old: Fact, by: Fact) -> ChangeSet:
     """Resolve a contradiction: `old` is superseded by `by`.
 
@@ -385,6 +429,7 @@ def settle(change: ChangeSet) -> FactPlan:
         values = {name: value for name, value in values.items() if value is not None}
         if step.state is not None:
             values["by"] = step.by
+        values["confirms"] = now.confirms or step.confirms
         gained = [source for source in step.sources if source not in (*fact.sources, *now.sources)]
         changed[fact.id] = replace(now, **values, sources=(*now.sources, *gained))
     return FactPlan(tuple(changed.values()), tuple(added), change.reason)
@@ -445,7 +490,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
     active_facts = {fact.id: fact for fact in facts if fact.state == "active"}
     for after in plan.changed:
         fact = after.before
-        tokens = fact.tokens if after.text == fact.text else count_tokens(after.text)
+        tokens = fact.tokens if after.worded_as_before else count_tokens(after.prompt_words)
         active_facts[fact.id] = replace(
             fact,
             text=after.text,
@@ -528,6 +573,8 @@ _SAID = {
     "refuse": "refused a rewrite",
     "label": "labelled {}",
     "put": "put {} under a key",
+    "confirm": "confirmed {}",
+    "ask": "marked {} to ask about",
 }
 
 

@@ -127,6 +127,15 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
     return ids | set(connection.execute(facts.where(_f.pinned.is_(True))).scalars())
 
 
+def read_former_confirmation(connection: Connection, scope: str, block: str, fact_id: int) -> float | None:
+    """Return the time of the confirmation that is valid without a person's last one; None if no person confirmed it."""
+    for record in read_scope_events(connection, scope, block, (FactConfirmed.kind,)):
+        event: Any = record.event
+        if event.fact == fact_id and event.restores is None:
+            return record.at if event.former is None else event.former  # said again since: that stays
+    return None
+
+
 def read_authors(connection: Connection, scope: str, block: str) -> dict[tuple[int, int], tuple[Actor, int]]:
     """Authors of each version of a block's facts, with the turn of each."""
     table = fact_revision_table.c
@@ -193,12 +202,25 @@ def add_fact(
     return id
 
 
-def confirm_fact(w: Writing, fact: Fact, *, similarity: float, sources: Sequence[int], actor: Actor = "engine") -> None:
-    """Confirm a fact that was said again: update its date, add sources."""
-    w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=w.now))
+def confirm_fact(
+    w: Writing,
+    fact: Fact,
+    *,
+    similarity: float = 1.0,
+    sources: Sequence[int] = (),
+    actor: Actor = "engine",
+    restores: float | None = None,
+) -> None:
+    """Confirm a fact that was said again, or that a person confirmed: update its date, add sources.
+
+    `restores` is the time to go back to, in seconds since 1970, where a confirmation is undone.
+    """
+    at = w.now if restores is None else restores
+    w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=at))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
-    confirmed = FactConfirmed(fact.id, fact.block, similarity=round(similarity, 3), sources=ranges(sources))
+    former = fact.confirmed_at if actor == "user" and restores is None else None
+    confirmed = FactConfirmed(fact.id, fact.block, round(similarity, 3), ranges(sources), former, restores)
     w.record(confirmed, actor=actor)
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory_core.history.fact_evidence import NEAR_DUPLICATE
+from memory_core.planning.fact_age import DAY
 from memory_core.planning.fact_merging import DUPLICATE
 from memory_core.text import similarity
-from memory_inspector.wording.formatting import count, tokens
+from memory_inspector.wording.formatting import ago, count, tokens
 
-View = Literal["review", "active", "retired", "rewrites", "decisions"]
+View = Literal["review", "check", "active", "retired", "rewrites", "decisions"]
 VIEWS: Mapping[View, str] = {
     "review": "Review",
+    "check": "Still true?",
     "active": "Active",
     "retired": "Retired",
     "rewrites": "Rewrites",
@@ -69,6 +71,18 @@ SORTS = {
 AGES: Mapping[str, float] = {"Any age": math.inf, "Last hour": 3_600, "Last day": 86_400, "Last week": 604_800}
 """Maximum age of a fact in seconds, by label."""
 
+CHECK_AFTER: Mapping[str, float] = {
+    "any time": 0,
+    "1 day": DAY,
+    "7 days": 7 * DAY,
+    "30 days": 30 * DAY,
+    "90 days": 90 * DAY,
+}
+"""Seconds without a confirmation from which on a fact is to be checked, by label."""
+
+CHECK_FIRST = "30 days"
+"""Age that is chosen until another one is."""
+
 SIMILAR_AS_SAME = DUPLICATE
 """Similarity from which on the nearest fact is called the same."""
 
@@ -77,6 +91,7 @@ REASONS = ("Wrong", "Outdated", "Duplicate", "Private", "Not about the user")
 
 BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {
     "Pinned": ("blue", "keep"),
+    "To ask": ("blue", "help"),
     "Active": ("green", "check"),
     "Proposed": ("violet", "inbox"),
     **dict.fromkeys(FLAGS.values(), ("orange", "warning")),
@@ -117,6 +132,8 @@ class Row:
     """Number of prompts it was cut from."""
     category: str = ""
     topics: tuple[str, ...] = ()
+    asks: bool = False
+    """True if the agent is to ask whether it is still true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +169,33 @@ def in_view(rows: Iterable[Row], view: View) -> list[Row]:
     return [] if test is None else [row for row in rows if test(row)]
 
 
-def view_labels(rows: Sequence[Row], rewrites: int, decisions: int | None = None) -> dict[View, str]:
-    """Labels of the views with their sizes: `Active 9`. Without decisions (None) that view is left out."""
-    sizes = {view: len(in_view(rows, view)) for view in VIEWS} | {"rewrites": rewrites, "decisions": decisions or 0}
-    offered = [view for view in VIEWS if view != "decisions" or decisions is not None]
+def view_labels(
+    rows: Sequence[Row], rewrites: int, decisions: int | None = None, checks: int | None = None
+) -> dict[View, str]:
+    """Labels of the views with their sizes: `Active 9`. Without decisions or checks (None) that view is left out."""
+    sizes = {view: len(in_view(rows, view)) for view in VIEWS}
+    sizes |= {"rewrites": rewrites, "decisions": decisions or 0, "check": checks or 0}
+    left_out = {view for view, size in (("decisions", decisions), ("check", checks)) if size is None}
+    offered = [view for view in VIEWS if view not in left_out]
     return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
+
+
+def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
+    """Active facts that were neither said again nor confirmed for so many seconds.
+
+    Those of the longest time first, counted in days; of the same day the most used first.
+    """
+    due = [row for row in rows if row.state == "active" and now - _last_confirmed(row) >= older]
+    return sorted(due, key=lambda row: (_last_confirmed(row) // DAY, -row.carried, row.id))
+
+
+def unconfirmed(row: Row, now: float) -> str:
+    """`Last confirmed 3 days ago`."""
+    return f"Last confirmed {ago(_last_confirmed(row), now)}"
+
+
+def _last_confirmed(row: Row) -> float:
+    return row.confirmed_at or row.learned_at
 
 
 def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Row]:
@@ -186,7 +225,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
         "newest": lambda row: (-row.id,),
         "oldest": lambda row: (row.id,),
         "changed": lambda row: (-row.changed_at, -row.id),
-        "unconfirmed": lambda row: (row.confirmed_at or row.learned_at, row.id),
+        "unconfirmed": lambda row: (_last_confirmed(row), row.id),
         "words": lambda row: (row.text.casefold(), -row.id),
         "tokens": lambda row: (-row.tokens, -row.id),
         "carried": lambda row: (-row.carried, -row.id),
@@ -197,7 +236,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 
 def chips(row: Row) -> list[str]:
     """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
-    labels = ["Pinned"] if row.pinned else []
+    labels = [*(["Pinned"] if row.pinned else []), *(["To ask"] if row.asks else [])]
     labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
         return [STATES[row.state], *labels]
@@ -206,7 +245,7 @@ def chips(row: Row) -> list[str]:
 
 def states_of(row: Row) -> list[str]:
     """Chips in the panel, where the state is always shown."""
-    labels = ["Pinned"] if row.pinned else []
+    labels = [*(["Pinned"] if row.pinned else []), *(["To ask"] if row.asks else [])]
     return [*labels, STATES[row.state], *(FLAGS[flag] for flag in row.flags if flag in FLAGS)]
 
 

@@ -181,6 +181,31 @@ FACTS = Kind(
             without="by priority alone",
         ),
         Field(
+            "show_dates",
+            "Show when a fact was confirmed",
+            "`show_dates`: each fact in the prompt is followed by the day on which it was last stated or confirmed.",
+            "toggle",
+            group="Old facts",
+        ),
+        Field(
+            "expire_after_days",
+            "Days until a fact expires",
+            "`expire_after_days`: learned facts that nobody stated again or confirmed are retired after so many days. "
+            "What you wrote, changed or pinned stays. Empty: never.",
+            "whole",
+            optional=True,
+            without="never",
+            group="Old facts",
+        ),
+        Field(
+            "expire_categories",
+            "Categories that expire",
+            "`expire_categories`: only facts under these expire. Empty: all.",
+            "labels",
+            offered=CATEGORIES,
+            group="Old facts",
+        ),
+        Field(
             "categories",
             "Categories",
             "`categories`: what facts are put under. Empty: the extractor's own.",

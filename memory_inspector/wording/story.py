@@ -221,7 +221,11 @@ def _learned(values: Sequence[Event], words: Words) -> list[Line]:
         lines.append(Line("edit", f"Added {count(len(written), 'fact')} by hand", details=_named(written, words)))
     # Each by itself: a person has to decide between two named facts.
     lines += [contradiction(event, words) for event in added if event.conflicts_with]
-    again = [event.fact for event in values if isinstance(event, FactConfirmed)]
+    again = [
+        event.fact
+        for event in values
+        if isinstance(event, FactConfirmed) and event.former is None and event.restores is None
+    ]
     if again:
         lines.append(Line("check", "Already known", details=_named(again, words)))
     lines += _decided(values, words)

@@ -6,11 +6,13 @@ from functools import partial
 
 import pytest
 from pages_driver import button, dialog, joined, opened, press, said, with_toasts
+from sqlalchemy import update
 from streamlit.testing.v1 import AppTest
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, Services
 from memory_core.models.protocols import Condensation, CondensedFact, ExtractedFact, Extraction
 from memory_core.planning import curation as plans
+from memory_core.store.tables import fact_table
 from memory_inspector.server.chat_turns import play
 from memory_inspector.server.demo_bundle import demo_memory
 from memory_inspector.server.jobs import Job
@@ -464,6 +466,51 @@ def test_a_key_that_is_pressed_again_before_the_page_is_drawn_does_nothing_more(
     press(app, "Undo")
     states = {each.text: each.state for each in desk(services.engine().open("mine")).facts()}
     assert set(states.values()) == {"proposed"}
+
+
+# -- still true? -----------------------------------------------------------------------------------
+
+
+def grown_old(*texts, days=40):
+    """A session whose facts were learned, and last confirmed, so many days ago."""
+    memory = learned(*texts)
+    with memory.session.database.write() as connection:
+        connection.execute(update(fact_table).values(confirmed_at=fact_table.c.confirmed_at - days * 86_400))
+    return memory
+
+
+def test_facts_that_nobody_confirmed_for_long_are_listed_and_leave_with_each_answer(demo_home):
+    grown_old("Ana likes jazz", "Rui bakes bread", "Eva sells honey")
+    app = facts_page(session="mine")
+    show(app, "check")
+    assert "**Ana likes jazz**" in words(app)
+    assert "1 of 3" in words(app)
+    press(app, "Still true")
+    assert "**Rui bakes bread**" in words(app)
+    press(app, "Retire")
+    assert "**Eva sells honey**" in words(app)
+    press(app, "Ask")
+    mine = desk(services.engine().open("mine"))
+    assert {each.text: each.state for each in mine.facts()} == {
+        "Ana likes jazz": "active", "Rui bakes bread": "retired", "Eva sells honey": "active",
+    }  # fmt: skip
+    assert "Eva sells honey (ask if this is still true)" in services.engine().open("mine").get("?")[0].content
+    assert app.button(key="facts__ask").disabled
+    for _ in range(3):
+        take_back(app)
+    assert "1 of 3" in words(app)
+
+
+def test_fresh_facts_are_not_asked_about_until_a_shorter_time_is_chosen(demo_home):
+    grown_old("Ana likes jazz", days=10)
+    app = facts_page(session="mine")
+    assert "check" not in app.segmented_control[0].options
+    with services.engine().database.write() as connection:
+        connection.execute(update(fact_table).values(confirmed_at=fact_table.c.confirmed_at - 25 * 86_400))
+    app.run()
+    show(app, "check")
+    app.segmented_control[1].set_value("90 days").run()
+    assert "Nothing to ask." in words(app)
 
 
 def proposing(*texts):

@@ -37,6 +37,8 @@ DONE = {
     "import": "Imported.",
     "refuse": "Refused.",
     "label": "Labelled.",
+    "confirm": "Confirmed.",
+    "ask": "The agent will ask.",
 }
 
 

@@ -18,6 +18,7 @@ from memory_core.history.rewrites import Rewrite
 from memory_core.history.usage import UsageCount, Use, usage_of
 from memory_core.messages import message_text
 from memory_core.planning.curation import SuppressedFact
+from memory_core.planning.fact_age import to_ask
 from memory_core.planning.fact_merging import Fact
 from memory_inspector.reading.fact_decisions import Decisions, decisions_of
 from memory_inspector.reading.fact_rows import Row, Source
@@ -151,6 +152,7 @@ def read_desk(view: View, block: str) -> Desk:
             cut=uses.get(fact.id, Use()).cut,
             category=fact.category,
             topics=fact.topics,
+            asks=to_ask(fact.metadata),
         )
         for fact in facts
     )

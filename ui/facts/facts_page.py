@@ -1,12 +1,22 @@
 """The Facts page: review and edit what a facts block has learned."""
 
+import time
 from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
 from memory_core.history.change_log import next_undo
-from memory_inspector.reading.fact_rows import Picked, Row, View, in_view, opening, view_labels
+from memory_inspector.reading.fact_rows import (
+    CHECK_AFTER,
+    Picked,
+    Row,
+    View,
+    in_view,
+    opening,
+    to_check,
+    view_labels,
+)
 from memory_inspector.wording.formatting import count, plain, short
 from ui.facts import extraction_trial, fact_changes, fact_dialogs, fact_files, fact_tab, grid
 from ui.facts.decision_list import draw_decisions
@@ -17,6 +27,7 @@ from ui.facts.meaning import draw_meanings
 from ui.facts.pieces import forget_finished
 from ui.facts.review import draw_review
 from ui.facts.rewrites import draw_rewrites
+from ui.facts.still_true import chosen_age, draw_check
 from ui.parts.components import empty, give_while_typing, unseen_heading
 from ui.parts.facts_limit import draw_limit, reduced
 from ui.parts.flushing import start_flush
@@ -58,6 +69,8 @@ def draw(view: Shown) -> None:
         return
     if shown == "review":
         draw_review(desk)
+    elif shown == "check":
+        draw_check(desk)
     elif shown == "rewrites":
         draw_rewrites(desk)
     else:
@@ -105,7 +118,12 @@ def _take_link(desk: Desk) -> None:
 def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     """Draw the views, the search and the buttons in one row; return the view shown."""
     place = desk.place
-    labels = view_labels(desk.rows, len(desk.rewrites), len(desk.decisions.decided) if desk.decides else None)
+    age = CHECK_AFTER[chosen_age(place)]
+    old = len(to_check(desk.rows, now=time.time(), older=age))
+    # The view is there once something is old, or when it was opened from the menu.
+    checks = old if old or fact_tab.at(place).view == "check" else None
+    decided = len(desk.decisions.decided) if desk.decides else None
+    labels = view_labels(desk.rows, len(desk.rewrites), decided, checks)
     offered = [label for label in labels if not view.read_only or label in PAST_VIEWS]
     shown = fact_tab.at(place).view if fact_tab.at(place).view in offered else "active"
     key = fact_tab.key(place, "past_view" if view.read_only else "view")
@@ -185,7 +203,7 @@ def _undo(desk: Desk) -> None:
 def _add(desk: Desk, *, primary: bool) -> None:
     if st.button("Add", key="facts__add", type="primary" if primary else "secondary", icon=":material/add:"):
         fact_dialogs.add_dialog(desk)
-    _more(desk, ["Changes", "Try extraction", "Edit as table", "Import", "Export"])
+    _more(desk, ["Still true?", "Changes", "Try extraction", "Edit as table", "Import", "Export"])
 
 
 def _more(desk: Desk, offered: Sequence[str]) -> None:
@@ -197,7 +215,11 @@ def _more(desk: Desk, offered: Sequence[str]) -> None:
         type="tertiary",
         help="More for these facts",
     )
-    if chosen == "Changes":
+    if chosen == "Still true?":
+        fact_tab.change(desk.place, view="check")
+        fact_tab.redraw(desk.place)
+        st.rerun()
+    elif chosen == "Changes":
         changes_dialog(partial(fact_changes.listed, desk), partial(fact_changes.undo, desk))
     elif chosen == "Try extraction":
         extraction_trial.try_dialog(desk)

@@ -39,6 +39,12 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("S", "Skip"),
         ("Enter", "Do what was asked for"),
     ),
+    "Facts, Still true?": (
+        ("T", "Still true"),
+        ("X", "Retire"),
+        ("A", "Have the agent ask"),
+        ("S", "Skip"),
+    ),
     "Where you write": (("Ctrl+Enter", "See what your text would do to the next prompt"),),
 }
 """Keys and their effects, by place."""

@@ -138,7 +138,7 @@ class Facts:
             del self.by_id[event.fact]
             return
         if isinstance(event, FactConfirmed):
-            fact.confirmed_at = record.at
+            fact.confirmed_at = record.at if event.restores is None else event.restores
             fact.sources |= {(record.session_id, seq) for seq in expand(event.sources)}
             return
         fact.version += 1  # every other event about one fact is a version of it

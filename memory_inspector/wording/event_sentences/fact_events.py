@@ -92,6 +92,10 @@ def contradiction(event: FactAdded, words: Words) -> Line:
 
 @describe.register
 def _(event: FactConfirmed, words: Words) -> Line:
+    if event.restores is not None:
+        return Line("undo", f"Took a confirmation back: “{fact_words(event.fact, words)}”")
+    if event.former is not None:
+        return Line("check", f"Confirmed that it still holds: “{fact_words(event.fact, words)}”")
     return Line("check", f"Already known: “{fact_words(event.fact, words)}” ({event.similarity:.2f} alike)")
 
 
@@ -185,6 +189,8 @@ CURATED = {
     "refuse": "Refused a rewrite of",
     "label": "Labelled",
     "put": "Kept under keys:",
+    "confirm": "Confirmed",
+    "ask": "Marked to ask about:",
 }
 """Beginning of a sentence on a change set of facts."""
 

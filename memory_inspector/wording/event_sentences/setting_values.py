@@ -39,6 +39,9 @@ SETTINGS = {
     "show": "the facts in the prompt",
     "top_k": "the most facts in the prompt",
     "prompt_share": "the share of a full prompt that the facts keep",
+    "show_dates": "the dates of facts in the prompt",
+    "expire_after_days": "the days until a fact expires",
+    "expire_categories": "the categories that expire",
     "scope": "whose memory it is",
     "similarity_top_k": "the number of results",
     "similarity_threshold": "the threshold",
@@ -94,6 +97,7 @@ _WITHOUT = {
     "limit": "no limit",
     "similarity_top_k": "as many as fit",
     "prompt_share": "by priority alone",
+    "expire_after_days": "never",
     "similarity_threshold": "none",
 }
 """Meaning of an unset value of these settings; others use their default."""

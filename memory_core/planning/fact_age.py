@@ -1,0 +1,53 @@
+"""Age of facts: which expire, and which the agent is to ask about. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_core.planning.fact_merging import Fact
+
+DAY = 86_400
+"""Seconds of a day."""
+
+ASK = "ask_if_true"
+"""Key in a fact's metadata: the agent is to ask the user whether the fact still holds."""
+
+
+def to_ask(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the agent is to ask about a fact with this metadata."""
+    return metadata.get(ASK) is True
+
+
+def without_ask(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metadata without the mark: the fact was confirmed, or changed."""
+    return {key: value for key, value in metadata.items() if key != ASK}
+
+
+def prompt_words(text: str, metadata: Mapping[str, Any]) -> str:
+    """Return a fact as it stands in a prompt.
+
+    >>> prompt_words("The user lives in Porto", {"ask_if_true": True})
+    'The user lives in Porto (ask if this is still true)'
+    """
+    return f"{text} (ask if this is still true)" if to_ask(metadata) else text
+
+
+@dataclass(frozen=True, slots=True)
+class Expiry:
+    """Rule by which facts expire."""
+
+    days: int
+    now: float
+    """Seconds since 1970: the time of the last message that is known."""
+    categories: Sequence[str] = ()
+    """Categories whose facts expire; empty: all."""
+
+    @property
+    def reason(self) -> str:
+        """`not confirmed for 90 days`."""
+        return f"not confirmed for {self.days:,} {'day' if self.days == 1 else 'days'}"
+
+    def covers(self, fact: Fact) -> bool:
+        """Return whether a fact is older than this; a pinned one never is."""
+        old = fact.confirmed_at < self.now - self.days * DAY
+        return old and not fact.pinned and (not self.categories or fact.category in self.categories)

@@ -1,0 +1,106 @@
+"""Still true?: facts that nobody has confirmed for long, one at a time, with the keys T, X, A and S."""
+
+import time
+
+import streamlit as st
+
+from memory_core.planning import curation as plans
+from memory_core.planning.fact_merging import Fact
+from memory_inspector.reading.fact_rows import CHECK_AFTER, CHECK_FIRST, Row, to_check, unconfirmed, used
+from memory_inspector.wording.formatting import plain, short, tokens
+from ui.facts import fact_changes, fact_tab
+from ui.facts.fact_snapshot import Desk, sources_of
+from ui.facts.pieces import draw_source, foreseen_line
+from ui.parts.components import empty
+
+LONGEST = 300
+_AGE = "check_after"
+"""Name of the chosen age among what the tab remembers."""
+
+
+def chosen_age(place: fact_tab.ListPosition) -> str:
+    """Age from which on facts are listed, as a key of `CHECK_AFTER`."""
+    return str(fact_tab.remembered(place, _AGE) or CHECK_FIRST)
+
+
+def draw_check(desk: Desk) -> None:
+    """Draw the choice of an age, and the fact of that age to look at first."""
+    key = fact_tab.key(desk.place, "check_after")
+    st.segmented_control(
+        "Not confirmed for",
+        list(CHECK_AFTER),
+        default=chosen_age(desk.place),
+        required=True,
+        key=key,
+        on_change=lambda: fact_tab.keep(desk.place, _AGE, st.session_state[key]),
+    )
+    rows = to_check(desk.rows, now=time.time(), older=CHECK_AFTER[chosen_age(desk.place)])
+    skipped = {fact: place for place, fact in enumerate(fact_tab.at(desk.place).skipped, start=1)}
+    rows.sort(key=lambda row: skipped.get(row.id, 0))
+    if not rows:
+        empty(
+            "Nothing to ask.",
+            "Facts that were neither said again nor confirmed for so long are listed here.",
+            icon="done_all",
+        )
+        return
+    _card(desk, rows[0], len(rows))
+
+
+def _card(desk: Desk, row: Row, listed: int) -> None:
+    fact = desk.facts[row.id]
+    with st.container(border=True, gap="small", key="facts__check"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+            st.markdown(f":small[:gray[1 of {tokens(listed)}]]", width="content")
+            st.markdown(f":small[:gray[{unconfirmed(row, time.time())}]]", width="content")
+        st.markdown(f"**{plain(short(fact.text, LONGEST))}**")
+        for source in sources_of(desk, fact.id)[:1]:
+            draw_source(source, elsewhere=source.session_id != desk.memory.session_id)
+        st.markdown(f":small[:gray[{used(row.carried, row.cut)}]]")
+        if row.asks:
+            st.markdown(":small[:blue[:material/help:] The agent will ask about it.]")
+        _answers(desk, fact, asks=row.asks)
+        foreseen_line(desk, lambda: plans.retire([fact]), before="Retiring it: ")
+
+
+def _answers(desk: Desk, fact: Fact, *, asks: bool) -> None:
+    with st.container(horizontal=True, gap="small"):
+        st.button(
+            "Still true",
+            key="facts__confirm",
+            type="primary",
+            shortcut="T",
+            on_click=_confirm,
+            args=(desk, fact),
+        )
+        st.button(
+            "Retire",
+            key="facts__retire_old",
+            shortcut="X",
+            on_click=_retire,
+            args=(desk, fact),
+        )
+        why_not = "It has a program's key." if fact.key is not None else "The agent will ask already." if asks else None
+        st.button(
+            "Ask",
+            key="facts__ask",
+            shortcut="A",
+            disabled=why_not is not None,
+            on_click=_ask,
+            args=(desk, fact),
+            help=why_not or "The prompt tells the agent to ask the user whether it is still true.",
+        )
+        st.button("Skip", key="facts__skip_old", shortcut="S", on_click=fact_tab.skip, args=(desk.place, fact.id))
+
+
+def _confirm(desk: Desk, fact: Fact) -> None:
+    fact_changes.apply(desk, lambda: plans.confirm([fact]), quiet=True)
+
+
+def _retire(desk: Desk, fact: Fact) -> None:
+    fact_changes.apply(desk, lambda: plans.retire([fact], "outdated"), quiet=True)
+
+
+def _ask(desk: Desk, fact: Fact) -> None:
+    if fact_changes.apply(desk, lambda: plans.ask([fact])):
+        fact_tab.skip(desk.place, fact.id)
