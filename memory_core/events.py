@@ -402,10 +402,17 @@ class SessionReset(Event, family="session"):
     """Messages, and what was learned from them alone, were removed."""
 
     status: str | None
-    """Status of the removed messages: `active`, `archived`, or None for all."""
+    """Status of the removed messages: `active`, `archived`, or None for any."""
     messages: int
     facts: int
     vectors: int
+    seqs: Ranges | None = None
+    """The removed messages, where only these were; None: all of the status."""
+
+    @property
+    def everything(self) -> bool:
+        """True if no message is left, so that turns are counted anew."""
+        return self.status is None and self.seqs is None
 
 
 class SessionImported(Event, family="session"):

@@ -231,7 +231,8 @@ def _summarised(life: Life, record: EventRecord, event: SummaryRewritten) -> Non
 
 
 def _reset(life: Life, record: EventRecord, event: SessionReset) -> None:
-    life.reset = record
+    if event.seqs is None:  # single messages leave no gap before which nothing is known
+        life.reset = record
 
 
 def _imported(life: Life, record: EventRecord, event: SessionImported) -> None:

@@ -86,7 +86,7 @@ class Messages:
             for seq in self._queued:
                 self.by_seq[seq].counter = event.after
         elif isinstance(event, SessionReset):
-            return self._forget(event.status, record.position)
+            return self._forget(event, record.position)
         return NOTHING
 
     def in_queue(self, position: int, *, first: int, before: int) -> list[int]:
@@ -110,12 +110,12 @@ class Messages:
             state.place = place
         return gone
 
-    def _forget(self, status: str | None, position: int) -> set[int]:
-        places = {"active": ("queued",), "archived": ("archived",)}.get(status or "", ("queued", "archived"))
-        gone = {seq for seq, state in self.by_seq.items() if state.place in places}
+    def _forget(self, event: SessionReset, position: int) -> set[int]:
+        places = {"active": ("queued",), "archived": ("archived",)}.get(event.status or "", ("queued", "archived"))
+        among = self.by_seq if event.seqs is None else [seq for seq in expand(event.seqs) if seq in self.by_seq]
+        gone = {seq for seq in among if self.by_seq[seq].place in places}
+        self.archived_messages -= sum(self.by_seq[seq].place == "archived" for seq in gone)
         self._leave(gone, "forgotten", position)
-        if "archived" in places:
-            self.archived_messages = 0
         return gone
 
     def _count(self, added: MessageAdded, by: int) -> None:

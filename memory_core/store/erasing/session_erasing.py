@@ -59,13 +59,16 @@ def message_seqs(connection: Connection, session_id: str, status: MessageStatus 
     return list(connection.execute(query).scalars())
 
 
-def remove_messages(w: Writing, seqs: Sequence[int]) -> None:
-    """Delete messages and update the running totals. `erase_unneeded` erases their words."""
+def remove_messages(w: Writing, seqs: Sequence[int], *, counts_anew: bool = True) -> None:
+    """Delete messages and update the running totals. `erase_unneeded` erases their words.
+
+    `counts_anew`: once no message is left, turns are counted from the beginning again.
+    """
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
     recompute_totals(w.connection, w.session)
-    if not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
-        w.session.turns = 0  # nothing is left to have turns: they are counted from the beginning again
+    if counts_anew and not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
+        w.session.turns = 0
     w.session.revision += 1  # so that caches of the queue are read again
 
 
@@ -87,9 +90,9 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     erase_facts(w, lonely)
     forget_sources(w, seqs, with_unsourced=status is None)
     empty_summaries(w, seqs)
-    _erase_errors(w)
+    clear_failed_texts(w)
     remove_messages(w, seqs)
-    _remove_empty_deliveries(w)
+    remove_empty_deliveries(w)
     if status is None:
         # Custom blocks learned from erased messages: they restart from their constructor's values.
         where = block_table.c.session_id == w.session.id
@@ -185,7 +188,7 @@ def move_tombstone(w: Writing, end: int) -> None:
         w.connection.execute(insert(event_table).values(**row, data=event.to_json()))
 
 
-def _erase_errors(w: Writing) -> None:
+def clear_failed_texts(w: Writing) -> None:
     """Clear error texts in the log: they may quote erased messages. Events about facts are cleared with the facts."""
     quoting = ("delivery_failed", "delivery_parked", "block_failed", "model_called")
     where = (event_table.c.session_id == w.session.id) & event_table.c.kind.in_(quoting)
@@ -204,7 +207,7 @@ def _own_facts(w: Writing) -> list[Fact]:
     return read_by_ids(w.connection, list(w.connection.execute(query).scalars()))
 
 
-def _remove_empty_deliveries(w: Writing) -> None:
+def remove_empty_deliveries(w: Writing) -> None:
     """Delete deliveries without messages."""
     remaining = select(_m.seq).where(_m.session_id == w.session.id, covers()).correlate(delivery_table)
     where = delivery_table.c.session_id == w.session.id

@@ -93,6 +93,8 @@ def _(event: SessionReset, words: Words) -> Line:
         count(number, noun)
         for number, noun in ((event.messages, "message"), (event.facts, "fact"), (event.vectors, vectors))
     ]
+    if event.seqs is not None:
+        what = "a phrase"
     return Line("delete", f"Forgot {what}: {', '.join(gone)}", "loss")
 
 
