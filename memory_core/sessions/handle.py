@@ -11,9 +11,10 @@ from memory_core.engine.delivery import Served
 from memory_core.engine.session import Session
 from memory_core.events import Actor, SessionImported, SessionRenamed
 from memory_core.messages import ChatMessage, MessageRole, MessageStatus
+from memory_core.planning.impact import Affected, Impact
 from memory_core.retrieval.reembed import settled
 from memory_core.services import Services
-from memory_core.sessions import agents, switch_recipe
+from memory_core.sessions import agents, erase_phrase, switch_recipe
 from memory_core.sessions.overview import Status, status_of
 from memory_core.sessions.recorded_conversation import Recording, encode, recording_of
 from memory_core.sessions.switch_recipe import SwitchPlan
@@ -198,6 +199,22 @@ class SessionHandle:
         """Keep probes with the session, in its bundles and branches too; no event is recorded."""
         with self._session.writing() as w:
             w.session.probes = text
+
+    def forget(self, phrase: str, *, keep: Collection[Affected] = (), preview: bool = False) -> Impact:
+        """Erase what says a phrase (in any case), and what was learned only from the messages that do. No undo.
+
+        Returns what was erased; with `preview=True` what would be, and nothing is changed. Rows of it are left alone
+        where they are in `keep`. Texts and summaries lose the sentences that say it; past prompts show the words as
+        erased. What says the same in other words stays.
+
+        Raises:
+            MessageError: the phrase has under 3 characters.
+            VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
+        """
+        impact = erase_phrase.impact_of(self._session, phrase).without(keep)
+        if not preview:
+            erase_phrase.forget(self._session, impact)
+        return impact
 
     def recording(self, *, upto: int | None = None) -> Recording | None:
         """Return the recorded conversation and how far it has been played; None when there is none.

@@ -162,6 +162,11 @@ class Database:
             return database
 
     @property
+    def file(self) -> Path | None:
+        """The file of an SQLite database; None for one in memory, and for PostgreSQL."""
+        return self._file
+
+    @property
     def url(self) -> str:
         """The URL without its password."""
         return self.engine.url.render_as_string(hide_password=True)

@@ -1,0 +1,93 @@
+"""Impact of forgetting a phrase: everything that says it, and what was learned only from the messages that do. Pure."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from memory_core.planning.running_summary import sentences
+
+Kind = Literal[
+    "message", "fact", "relation", "entity", "summary", "text", "fields", "recording", "probes", "title", "session"
+]
+Why = Literal["says it", "said it before", "learned from it alone", "in another session"]
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """A thing that would go, or lose the sentences that say the phrase."""
+
+    kind: Kind
+    id: int | str
+    """Number of a message, id of a fact, relation or entity, name of a block, id of another session."""
+    words: str
+    why: Why
+    turn: int | None = None
+
+    @property
+    def stays(self) -> bool:
+        """True for what is named only: another session is forgotten there."""
+        return self.kind == "session"
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """Everything that forgetting a phrase would erase."""
+
+    phrase: str
+    rows: tuple[Affected, ...]
+    stored_units: int = 0
+    """Stored messages or turns of vector blocks that go with their messages."""
+    prompts: int = 0
+    """Recorded prompts in which these words stand as erased afterwards."""
+
+    def without(self, kept: Collection[Affected]) -> "Impact":
+        """Return the impact with these rows left alone."""
+        return replace(self, rows=tuple(row for row in self.rows if row not in kept))
+
+    def ids(self, kind: Kind) -> list[int]:
+        """Return the numbers of the rows of a kind."""
+        return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, int)]
+
+    def names(self, kind: Kind) -> list[str]:
+        """Return the names of the rows of a kind."""
+        return [row.id for row in self.rows if row.kind == kind and isinstance(row.id, str)]
+
+    @property
+    def erased(self) -> tuple[Affected, ...]:
+        return tuple(row for row in self.rows if not row.stays)
+
+    def __str__(self) -> str:
+        lines = [f"{row.kind:<10} {row.id:>6}  {row.why:<22} {row.words}" for row in self.rows]
+        beside = f"{self.stored_units:,} stored units, {self.prompts:,} recorded prompts"
+        return "\n".join([f"{len(self.erased):,} things, {beside}", *lines])
+
+
+def says(text: str, phrase: str) -> bool:
+    """Return whether a text has a phrase, in any case and with any white space between its words.
+
+    >>> says("We moved to\\n San  Juan.", "san juan"), says("Sand", "San Juan")
+    (True, False)
+    """
+    return " ".join(phrase.split()).casefold() in " ".join(text.split()).casefold()
+
+
+def without_sentences(text: str, goes: Callable[[str], bool]) -> str:
+    """Return a text without the sentences that go; its other lines stay as they are.
+
+    >>> without_sentences("Be brief. Ana lives in Ghent.\\nNo emoji.", lambda words: says(words, "Ghent"))
+    'Be brief.\\nNo emoji.'
+    """
+    lines = []
+    for line in text.split("\n"):
+        staying = [sentence for sentence in sentences(line) if not goes(sentence)]
+        if len(staying) == len(sentences(line)):
+            lines.append(line)
+        elif staying:
+            lines.append(" ".join(staying))
+    return "\n".join(lines)
+
+
+def without_phrase(text: str, phrase: str) -> str:
+    """Return a text without the sentences that say a phrase; empty where it goes across two of them."""
+    remaining = without_sentences(text, lambda words: says(words, phrase))
+    return "" if says(remaining, phrase) else remaining

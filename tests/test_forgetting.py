@@ -1,0 +1,252 @@
+"""Forget a phrase: the impact first, then one transaction, and a search by code that erases nothing."""
+
+import io
+import json
+import random
+import zipfile
+from threading import Thread
+
+import pytest
+from engine_fakes import HeldExtractor, open_memory
+from fakes import FakeEmbedder
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_core import (
+    ChatMessage,
+    Database,
+    FactExtractionMemoryBlock,
+    Memory,
+    Services,
+    StaticMemoryBlock,
+    SummaryMemoryBlock,
+    VectorMemoryBlock,
+)
+from memory_core.blocks.graph import GraphMemoryBlock
+from memory_core.errors import MessageError
+from memory_core.interop.bundle import write_bundle
+from memory_core.planning.impact import says, without_phrase
+from memory_core.verification.fingerprints import wanted
+from memory_core.verification.receipts import receipt_of
+
+SAID = ["My name is Clara and I live in Tucson.", "I am allergic to nuts.", "I was told that Tucson is hot."]
+CORE = "Be brief. She was born in Tucson.\nNo emoji."
+
+
+def say(memory, *texts):
+    for text in texts:
+        memory.put(ChatMessage(role="user", content=text))
+        memory.put(ChatMessage(role="assistant", content="All right."))
+    memory.flush(all=True)
+    memory.deliver()
+
+
+def filled(folder, *said, id="s", user="ana", **values):
+    memory = Memory.from_defaults(
+        id,
+        user,
+        database_uri=f"sqlite:///{folder / 'memory.db'}",
+        token_limit=3_000,
+        memory_blocks=[
+            FactExtractionMemoryBlock(name="Facts", **values),
+            VectorMemoryBlock(name="Earlier"),
+            SummaryMemoryBlock(name="Summary"),
+            GraphMemoryBlock(name="Graph"),
+            StaticMemoryBlock(name="Core", static_content=CORE),
+        ],
+        services=Services(embedder=FakeEmbedder()),
+    )
+    say(memory, *(said or SAID))
+    return memory
+
+
+def facts(memory):
+    return [fact.text for fact in memory.facts.read("Facts", states=None)]
+
+
+def rows(impact, kind):
+    return [(row.why, row.words) for row in impact.rows if row.kind == kind]
+
+
+def clean(folder, *texts):
+    receipt = receipt_of(folder, wanted(texts))
+    assert receipt.clean, receipt.page()
+
+
+def test_the_impact_names_what_says_it_and_what_was_learned_from_it_alone_and_changes_nothing(tmp_path):
+    memory = filled(tmp_path)
+    memory.build_context("Where is Tucson?")
+    before = memory.events()
+    impact = memory.session.forget("tucson", preview=True)
+    assert rows(impact, "message") == [("says it", SAID[0]), ("says it", SAID[2])]
+    assert rows(impact, "fact") == [
+        ("learned from it alone", "The user's name is Clara"),
+        ("says it", "The user lives in Tucson"),
+    ]
+    assert rows(impact, "text") == [("says it", CORE)]
+    assert [row.why for row in impact.rows if row.kind in ("summary", "entity")] == ["says it", "says it"]
+    assert (impact.stored_units, impact.prompts) == (2, 1)
+    assert [r.position for r in memory.events()] == [r.position for r in before]
+
+
+def test_nothing_of_it_is_left_in_any_prompt_page_of_the_file_or_bundle(tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    memory = filled(folder)
+    memory.build_context("Where is Tucson?")
+    memory.session.attach_recording([ChatMessage(role="user", content="Tucson, still to be played")], source="a file")
+    memory.put(ChatMessage(role="user", content="Back to Tucson soon"))
+    memory.session.forget("Tucson")
+    assert memory.session.forget("Tucson", preview=True).rows == ()
+    prompt = memory.get("Where do I live?")[0].content
+    assert "Tucson" not in prompt
+    assert "Be brief.\nNo emoji." in prompt
+    assert facts(memory) == ["The user is allergic to nuts"]
+    assert "The user is allergic to nuts." in prompt
+    assert "Clara" not in prompt  # learned from a message that is gone, in the summary too
+    bundle = write_bundle(memory.session.database, "s")
+    clean(folder, "Tucson", SAID[0], "born in Tucson")
+    for text in zipfile.ZipFile(io.BytesIO(bundle)).infolist():
+        assert b"tucson" not in zipfile.ZipFile(io.BytesIO(bundle)).read(text).lower()
+    assert b"tucson" not in b"".join(file.read_bytes() for file in folder.iterdir()).lower()
+
+
+def test_a_session_goes_on_after_it_and_its_log_alone_gives_the_same(tmp_path):
+    memory = filled(tmp_path)
+    memory.session.forget("Tucson")
+    say(memory, "I like tea.")
+    assert facts(memory) == ["The user is allergic to nuts", "The user likes tea"]
+    memory.build_context("What do I drink?")
+    assert memory.trace("tea").reached
+    branch = memory.branch(max(memory.log.history().turns))
+    assert facts(branch) == facts(memory)
+    assert [m.content for m in branch.get_all()] == [m.content for m in memory.get_all()]
+    database = Database.open(f"sqlite:///{tmp_path / 'memory.db'}")
+    again = Memory.open("s", database, services=memory.session.services)
+    assert again.session.status().position == memory.session.status().position
+
+
+def test_what_is_unticked_stays(tmp_path):
+    memory = filled(tmp_path)
+    impact = memory.session.forget("Tucson", preview=True)
+    kept = [row for row in impact.rows if row.kind in ("text", "fact")]
+    memory.session.forget("Tucson", keep=kept)
+    assert CORE in memory.get("Hi")[0].content
+    assert facts(memory) == ["The user's name is Clara", "The user lives in Tucson", "The user is allergic to nuts"]
+    assert [message.content for message in memory.session.messages() if "Tucson" in str(message)] == []
+
+
+def test_what_other_messages_say_as_well_stays(tmp_path):
+    memory = filled(tmp_path, SAID[0], "My name is Clara, as I said.")
+    assert rows(memory.session.forget("Tucson", preview=True), "fact") == [("says it", "The user lives in Tucson")]
+    memory.session.forget("Tucson")
+    assert "The user's name is Clara" in facts(memory)
+
+
+def test_what_a_person_wrote_goes_only_where_it_says_it(tmp_path):
+    memory = filled(tmp_path)
+    memory.facts.add("Clara likes figs")
+    memory.facts.add("Clara was born in Tucson")
+    memory.session.forget("Tucson")
+    assert facts(memory) == ["The user is allergic to nuts", "Clara likes figs"]
+
+
+def test_a_fact_that_said_it_once_goes_with_its_history(tmp_path):
+    memory = filled(tmp_path, "I like tea.")
+    memory.facts.add("The user lives in Tucson")
+    memory.facts.edit(memory.facts.read("Facts")[-1], "The user lives in the desert")
+    impact = memory.session.forget("Tucson")
+    assert rows(impact, "fact") == [("said it before", "The user lives in the desert")]
+    clean(tmp_path, "lives in Tucson")
+
+
+def test_other_sessions_are_named_and_left_alone_and_so_are_other_users_facts(tmp_path):
+    memory = filled(tmp_path, scope="user")
+    other = filled(tmp_path, SAID[0], id="other", user="ben", scope="user")
+    impact = memory.session.forget("Tucson")
+    assert [row.id for row in impact.rows if row.kind == "session"] == ["other"]
+    assert "The user lives in Tucson" in facts(other)
+    assert SAID[0] in [message.message.content for message in other.session.messages()]
+
+
+def test_a_phrase_that_nothing_says_records_nothing(tmp_path):
+    memory = filled(tmp_path)
+    before = memory.session.status().position
+    assert memory.session.forget("Reykjavik").rows == ()
+    assert memory.session.status().position == before
+
+
+@pytest.mark.parametrize("phrase", ["", "  ", "ab", " a b "])
+def test_a_phrase_that_stands_anywhere_by_chance_is_refused(tmp_path, phrase):
+    memory = filled(tmp_path, "I like tea.")
+    if len(" ".join(phrase.split())) < 3:
+        with pytest.raises(MessageError):
+            memory.session.forget(phrase)
+
+
+def test_what_is_being_learned_while_it_is_forgotten_is_not_stored():
+    extractor = HeldExtractor()
+    memory = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", llm=extractor)])
+    memory.put(ChatMessage(role="user", content="note 17 of Tucson"))
+    learning = Thread(target=memory.flush, kwargs={"all": True})
+    learning.start()
+    assert extractor.begun.wait(20)
+    memory.session.forget("Tucson")
+    extractor.evict.set()
+    learning.join(20)
+    memory.deliver()
+    assert memory.facts.read("facts", states=None) == []
+    assert memory.session.forget("Tucson", preview=True).rows == ()
+
+
+def test_a_reason_that_a_person_typed_is_cleared(tmp_path):
+    memory = filled(tmp_path, "I like tea.")
+    memory.facts.retire(memory.facts.read("Facts")[0], reason="that was before Tucson")
+    memory.put(ChatMessage(role="user", content="Tucson!"))
+    memory.session.forget("Tucson")
+    assert "Tucson" not in json.dumps([str(record.event) for record in memory.events()])
+    clean(tmp_path, "before Tucson")
+
+
+@given(st.lists(st.sampled_from(["Ana sings", "No emoji", "Ben lives in Ghent", "ghent is wet"]), max_size=6))
+def test_a_text_without_the_phrase_has_its_other_sentences_in_order(parts):
+    text = " ".join(f"{part}." for part in parts)
+    remaining = without_phrase(text, "Ghent")
+    assert not says(remaining, "ghent")
+    assert remaining == " ".join(f"{part}." for part in parts if "hent" not in part)
+
+
+@given(st.text(max_size=40), st.text(min_size=1, max_size=10))
+@settings(max_examples=200)
+def test_no_text_says_a_phrase_after_it_was_taken_out(text, phrase):
+    assert not " ".join(phrase.split()) or not says(without_phrase(text, phrase), phrase)
+
+
+@pytest.mark.slow
+def test_of_200_forgotten_phrases_no_byte_is_left(tmp_path):
+    """Said, learned, summarised, related, written and prompted; half of them in one session."""
+    pick = random.Random(31)
+    forms = ["I live in {0}.", "My sister {0} works at Acme.", "Please remember the code {0}.", "I like {0} and tea."]
+    words = [f"Quarn{chr(97 + n % 26)}{chr(97 + n // 26)}ville{n:03}" for n in range(200)]
+    memories = [filled(tmp_path, "I drink tea.", id=f"s{n}", user=f"u{n}") for n in range(4)]
+    for number, word in enumerate(words):
+        memory = memories[0 if number % 2 else number // 2 % 4]
+        memory.put(ChatMessage(role="user", content=pick.choice(forms).format(word)))
+        if number % 7 == 0:
+            memory.facts.add(f"Clara has been to {word}")
+        if number % 11 == 0:
+            memory.blocks.edit("Core", f"Be brief. Think of {word}. No emoji.")
+    for memory in memories:
+        memory.flush(all=True)
+        memory.deliver()
+        memory.build_context("Where do I live?")
+    want = wanted(words)
+    assert receipt_of(tmp_path, want).hits > 400
+    for word in words:
+        for memory in memories:
+            memory.session.forget(word)
+    receipt = receipt_of(tmp_path, want)
+    assert receipt.clean, receipt.page()
+    left = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()).lower()
+    assert [word for word in words if word.lower().encode() in left] == []
+    assert all("The user drinks tea" in facts(memory) for memory in memories)
