@@ -22,6 +22,7 @@ from ui.parts.saved_page import page_dialog
 from ui.tab import nav, state
 from ui.tab.view import View, memory_of
 from ui.trace import followed as asking
+from ui.trace import forgetting
 from ui.trace.track import draw_details, draw_others, draw_track
 
 SUGGESTED, NEWEST = 5, 3
@@ -105,6 +106,14 @@ def _draw_trace(view: View, trace: Trace) -> None:
                     "Save as page", key="trace__save", type="tertiary", icon=":material/ios_share:"
                 ):
                     page_dialog(view.memory.session_id, followed, view.shown_turn, view.position)
+                said_words = now.words or (now.target if not isinstance(now.target, Ref) else None)
+                if (
+                    said_words
+                    and not view.read_only
+                    and st.button("Forget", key="trace__forget", type="tertiary", icon=":material/delete_forever:")
+                ):
+                    forgetting.forget()
+                    forgetting.forget_dialog(view.memory.session_id, said_words)
     if trace.cut is not None:
         _draw_entries(view, trace.cut)
         _draw_watched(view)

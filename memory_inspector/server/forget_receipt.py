@@ -1,0 +1,29 @@
+"""Search the app's folder and its database for forgotten words, by the verifier that shares no code with erasing."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memory_core import Memory
+from memory_core.config import Settings
+from memory_core.verification.fingerprints import wanted
+from memory_core.verification.receipts import Receipt
+from memory_core.verification.searching import search
+
+
+def receipt_for(memory: Memory, phrase: str) -> Receipt:
+    """Return the receipt of a search for a phrase in the app's folder, and in the session's database outside of it.
+
+    Raises:
+        ConfigError: the phrase has under 4 characters, which stand in other words by chance.
+    """
+    texts = wanted([phrase])
+    home, file = Settings.of_the_app().home, memory.session.database.file
+    places = [home] if home is not None and home.is_dir() else []
+    if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):
+        places.append(file)
+    parts = tuple(part for place in places for part in search(place, texts))
+    return Receipt(datetime.now(UTC).isoformat(timespec="seconds"), texts, parts)
+
+
+def _resolved(places: list[Path]) -> list[Path]:
+    return [place.resolve() for place in places]
