@@ -49,6 +49,7 @@ def forget(session: Session, impact: Impact) -> None:
 
         copies = collections_of(w.connection, session.id)
         forget_phrase(w, impact, stale)
+        # Blocks of this process hold the texts that were just shortened.
         session.load(w.connection, w.session)
     session.database.forget_log()
     if impact.ids("message"):  # an index copies what is left again, at its next search

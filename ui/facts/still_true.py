@@ -36,6 +36,7 @@ def draw_check(desk: Desk) -> None:
     )
     rows = to_check(desk.rows, now=time.time(), older=CHECK_AFTER[chosen_age(desk.place)])
     skipped = {fact: place for place, fact in enumerate(fact_tab.at(desk.place).skipped, start=1)}
+    # The sort is stable: what was not skipped keeps its order by age and use.
     rows.sort(key=lambda row: skipped.get(row.id, 0))
     if not rows:
         empty(

@@ -70,6 +70,7 @@ def zone() -> tzinfo:
 @error_inside
 def event_drawer(view: View, position: int) -> None:
     """Show one event of the log."""
+    # A link may name an event that was erased with its session's reset.
     record = next((r for r in view.history.after(position - 1)[:1] if r.position == position), None)
     if record is None:
         st.warning("This event is not in the log any more.")
@@ -87,6 +88,7 @@ def event_drawer(view: View, position: int) -> None:
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
         st.table(cells, border=False, hide_header=True, hide_index=True)
     if isinstance(event, FlushPlanned):
+        # At a past turn the outcome is the one of then; a later event is shown with all that came of it.
         upto = view.position if position <= view.position else view.history.position
         log = view.history.upto(upto)
         outcome = flush_outcome(log, position)
@@ -130,6 +132,7 @@ def _in_full(event: Event, words: Words) -> None:
     quoted: list[str] = []
     if isinstance(event, MessageAdded):
         quoted = [words.texts.get(event.content, "")]
+    # The question of a search is never in its sentence.
     elif isinstance(event, Retrieved):
         asked = words.texts.get(event.query)
         quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
@@ -144,6 +147,7 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
     """Show the flushed messages, and the outcome at every block up to an event."""
     seqs = expand(outcome.event.seqs)
     heading("What left", level=3)
+    # Read in one query, not one for each message of a long flush.
     candidates = (
         {message.seq: message for message in memory.session.messages(after=seqs[0] - 1, upto=seqs[-1])} if seqs else {}
     )
@@ -220,6 +224,7 @@ def _cuts(view: View, record: EventRecord, event: ContextBuilt, words: Words) ->
     if not event.cuts:
         return
     turn = view.history.turns.get(record.turn)
+    # A prompt's searches are recorded right before it.
     before = view.history.upto(record.position)[-50:]
     recalled = [r.event for r in before if isinstance(r.event, Retrieved) and turn and r.turn == record.turn]
     heading("Cuts", "\n:small[:gray[Left out of this one prompt: what is stored did not change.]]", level=3)
@@ -246,6 +251,7 @@ def _follow_what_it_is_about(view: View, record: EventRecord) -> None:
 def _follow(view: View, record: EventRecord, target: Ref, says: str) -> None:
     if st.button(says, icon=nav.icon("trace"), type="tertiary", key=f"timeline__follow_{target.replace('.', '_')}"):
         close()
+        # The latest turn has no number in links: they then stay with what comes.
         in_history = record.turn in view.history.turns and record.turn < view.status.turns
         query: dict[str, Any] = nav.followed(target)
         nav.go("trace", turn=record.turn if in_history else None, **query)
@@ -259,6 +265,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
     tried = tried_variants.desk(session_id).current
     before = changes_without(memory, record)
     struck = tried_variants.is_struck(tried, record, before)
+    # Striking it would change nothing, and the button would say that it did.
     if not struck and record.kind in SET_BY_PEOPLE and not before:
         return  # set again since: without it everything is as it is
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
@@ -280,6 +287,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
 
 
 def _toggle(session_id: str, name: str, record: EventRecord, before: Sequence[Change], struck: bool) -> None:
+    # An event of the engine is struck itself; a person's setting is set back.
     if not before:
         tried_variants.strike(session_id, record.position)
     elif struck:
@@ -325,6 +333,7 @@ def _show(turn: int | None) -> None:
 def _raw(record: EventRecord) -> None:
     """Show the event as it is stored."""
     box = st.expander("Raw record", key="timeline__raw", on_change="rerun", type="compact")
+    # JSON of a large event is only written where somebody looks at it.
     if not box.open:
         return
     event = record.event

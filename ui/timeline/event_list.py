@@ -47,6 +47,7 @@ def draw_events(view: View, timeline: Timeline) -> None:
                 key="timeline__view",
             )  # fmt: skip
             until = False
+            # At the latest turn there is nothing after it to hide.
             if view.past and view.shown_turn:
                 until = st.toggle(f"Up to turn {tokens(view.shown_turn)}", value=True, key="timeline__upto")
         records = view.history.upto(view.position) if until else view.history.records
@@ -59,6 +60,7 @@ def draw_events(view: View, timeline: Timeline) -> None:
 def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     wanted = _filters(timeline)
     matching = chosen(records, wanted)
+    # Words are searched last: that reads texts, the other filters only the log.
     if wanted.text.strip():
         matching = timeline.matching(matching, wanted.text, view.memory)
     if not matching:
@@ -68,6 +70,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
         return
     pages = -(-len(matching) // PAGE_ROWS)
     key = _page_key(view, wanted)
+    # A filter may leave fewer pages than the one that was open.
     page = min(int(st.session_state.get(key, 1)), pages)
     on_page = matching[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
     _table(view, timeline, on_page)

@@ -33,6 +33,7 @@ def take_link(session_id: str) -> None:
     """Follow what the URL asks for, unless this page wrote it there itself."""
     ref, words, word = (st.query_params.get(name) for name in (nav.FOLLOW, nav.WORDS, nav.WORD))
     linked = (session_id, ref, words)
+    # Without this the page would follow its own link again after each click.
     if (ref is None and words is None) or linked == st.session_state.get(_LINKED):
         return
     st.session_state[_LINKED] = linked
@@ -47,6 +48,7 @@ def write_link(session_id: str) -> None:
     now = asked(session_id)
     ref = str(now.target) if isinstance(now.target, Ref) else None
     words = now.words if ref is not None else now.target
+    # Browsers and proxies cut long addresses.
     words = words if words is not None and len(words) <= nav.MAX_WORDS else None
     state.write_address(nav.FOLLOW, ref)
     state.write_address(nav.WORDS, words)

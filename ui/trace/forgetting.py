@@ -40,6 +40,7 @@ def forget_dialog(session_id: str, phrase: str) -> None:
     if not impact.rows:
         st.markdown("Nothing in this session says it.")
         return
+    # Rows of other sessions cannot be ticked: they are forgotten there.
     rows = impact.erased
     edited = st.data_editor(
         impact_rows(rows),

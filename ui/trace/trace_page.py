@@ -52,6 +52,7 @@ def draw(view: View) -> None:
         args=(session_id,),
         label_visibility="collapsed",
     )
+    # After the field: its callback has changed what is followed.
     asking.write_link(session_id)
     if not view.history.turns:
         empty("Nothing was said yet.", "Once there is a conversation, follow what was said in it.", icon="route")
@@ -77,6 +78,7 @@ def _trace(view: View) -> Trace:
     asked, follow = asking.asked(view.memory.session_id), view.memory.trace
     target, turn = asked.target or "", view.shown_turn or None
     if asked.words is not None:
+        # A part of a prompt is first looked for by the words that were clicked.
         with suppress(NotFoundError):  # the words were the prompt's own, around what it holds
             return follow(target, words=asked.words, turn=turn, upto=view.position)
     return follow(target, turn=turn, upto=view.position)
@@ -84,6 +86,7 @@ def _trace(view: View) -> Trace:
 
 def _draw_trace(view: View, trace: Trace) -> None:
     word = asking.asked(view.memory.session_id).word
+    # A phrase stands in the field already; a reference has no words there.
     if isinstance(trace.target, Ref):
         st.markdown(f":gray[Following] {plain(target_name(trace))} {quoted(trace, word)}")
         if word and not says(trace, word):
@@ -99,6 +102,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
             with st.container(horizontal=True, width="content", gap="small"):
                 now = asking.asked(view.memory.session_id)
                 followed = now.words or now.target or trace.asked
+                # A cut belongs to one prompt: there is nothing to watch or to probe in later ones.
                 if trace.tracks and trace.cut is None:
                     watching.draw_button(view, followed)
                     probing.draw(view.memory.session_id, partial(_probes, view, trace), "trace")
@@ -118,6 +122,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
         _draw_entries(view, trace.cut)
         _draw_watched(view)
         return
+    # Nothing says it: the nearest message may be what was meant.
     if not trace.tracks:
         _draw_nearest(view, trace)
         # An attached agent's memory is only read here: nothing can be taught.
@@ -125,6 +130,7 @@ def _draw_trace(view: View, trace: Trace) -> None:
             _draw_teaching(view, trace)
         _draw_watched(view)
         return
+    # The tracer puts the track that got furthest first.
     draw_track(trace.tracks[0], 0)
     draw_details(trace.tracks[0])
     if view.attached and not trace.reached:
@@ -177,6 +183,7 @@ def _draw_nearest(view: View, trace: Trace) -> None:
     near = trace.nearest
     if near is None:
         return
+    # Without an embedding model the nearest is by words, and has no similarity to name.
     close = f"nearest message in meaning ({near.similarity:.2f})" if near.similarity is not None else "nearest message"
     words = short(" ".join(near.words.replace("*", "").replace("`", "").split()), QUOTED)
     st.markdown(f"The {close} is in turn {tokens(near.turn)}: “{plain(words)}”")
@@ -200,6 +207,7 @@ def _draw_fixes(view: View, trace: Trace) -> None:
     if not fixes.offered:
         st.markdown("No single change of a setting, a fact or a text would, as this session stands.")
         return
+    # The first takes the fewest tokens from other content, so it is the one that is suggested.
     for number, fix in enumerate(fixes.offered):
         _draw_fix(view, fixes, fix, number, first=number == 0)
     st.markdown(f":small[:gray[Preview for {_next_message(trace)}. Past prompts don’t change.]]")
@@ -214,6 +222,7 @@ def _draw_teaching(view: View, trace: Trace) -> None:
             placeholder="For example: Rui stays off meat.",
             max_chars=MAX_TAUGHT,
         )
+        # Each fix plans a prompt: not before there is a sentence.
         fixes = _fixes(view, trace, sentence.strip()) if sentence.strip() else None
         if fixes is None or _draw_held(fixes, trace):
             return
@@ -309,6 +318,7 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
     prompt = view.memory.log.prompt(view.contexts[-1])
     links: list[tuple[Ref, str, str]] = []
     for cut in prompt.cuts:
+        # Blocks have a priority, the queue has none.
         name = "the queue" if cut.part.priority is None else cut.part.name
         # Erased words cannot be followed.
         links += [(entry.ref, f"cut from {name}", entry.words) for entry in cut.entries if entry.words]
@@ -320,6 +330,7 @@ def _lost(view: View) -> list[tuple[Ref, str, str]]:
         for number, _, _, score, outcome in event.candidates
         if (why := _LEFT_OUT.get(outcome)) is not None
     ]
+    # Read together: one query for all that the searches left out.
     words = view.memory.trace.words((ref for ref, _ in left_out), upto=view.position)
     return links + [(ref, why, words[ref]) for ref, why in left_out if ref in words]
 

@@ -17,6 +17,7 @@ def draw_track(track: Track, place: int, *, without: int = 0) -> None:
     with st.container(horizontal=True, gap="small", key=f"trace__track_{place}"):
         for number, stage in enumerate(shown):
             _draw_stage(stage, f"{place}_{number}")
+        # A row that ends in red before the prompt would look unfinished.
         if shown[-1].verdict == "lost" and shown[-1].name != "prompt":
             _draw_never(f"{place}_end")
 
@@ -50,6 +51,7 @@ def _shared(track: Track, first: Track) -> int:
     """Number of stages with which two tracks begin alike; never all of them."""
     alike = 0
     for one, other in zip(track.stages, first.stages, strict=False):
+        # From the delivery on, every block has its own way even where the stages look alike.
         if one != other or ORDER.index(one.name) >= ORDER.index("delivery"):
             break
         alike += 1

@@ -57,6 +57,7 @@ def read_impact(
 ) -> Impact:
     """Return everything in a session, and among its user's facts, that says a phrase or was learned from it alone."""
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
+    # Messages are stored as JSON, where other letters than ASCII may be escaped.
     written = {phrase, json.dumps(phrase)[1:-1]}
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
     saying = frozenset(row.hash for row in texts if any(says(row.data, form) for form in written))
@@ -215,6 +216,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     `stale` tells of a sentence of a summary whether only the erased messages say it: it goes as well.
     """
     seqs = impact.ids("message")
+    # Units first: they name messages that are gone afterwards.
     vectors = remove_nodes(w, seqs=seqs) if seqs else 0
     drop_sources(w, seqs)
     facts: list[Fact] = read_by_ids(w.connection, impact.ids("fact"))
@@ -287,6 +289,7 @@ def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str]
     if says(_settings(record), phrase):
         values["settings"] = _shortened(record.settings, phrase)
     if values:
+        # A constructor that still says it would bring the text back when the program starts.
         update_block(w, record.name, **values)
     if shorter != text:
         write_text(w, record, shorter, actor="user")
