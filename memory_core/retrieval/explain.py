@@ -188,6 +188,7 @@ def search(
 ) -> Search:
     """See `Memory.retrieval.search`."""
     name = vector_block(session, block).name
+    # A copy: trial settings must not reach a prompt that is built meanwhile.
     imagined = session.imagined(session.config, ImaginedBlocks(settings={name: settings or {}}))
     attached, found_in = imagined.block(name), vector_block(imagined, name)
     context, no_prompt = _context(imagined, query, attached)
@@ -281,6 +282,7 @@ def _rank_turns(
 ) -> tuple[Ranked, int]:
     """Return all stored turns with scores and outcome, best first, and the number without a vector of this embedder."""
     nodes = {number: node for number, node in recall.nodes.items() if not recall.elsewhere(number)}
+    # Sorted, so that `searchsorted` finds the places of the scores.
     numbers = np.sort(np.fromiter(nodes, np.int64))
     vectors = np.full(len(numbers), np.nan)
     by_meaning = recall.query is not None and recall.weights[0] > 0
@@ -304,6 +306,7 @@ def _rank_turns(
         candidates.append(
             RankedTurn(scored.number, 0, 0, "", nodes[scored.number].tokens, *scores_of, outcome, scored.boosts)
         )
+    # Kept as arrays: 100,000 turns that were no candidate are only made rows when they are looked at.
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
@@ -323,6 +326,7 @@ def _elsewhere(reading: ReadContext, recall: Recall, context: Context | None, na
     cut = [ref for cut in plan.cuts if cut.part == name for ref in cut.refs] if plan is not None else []
     parts = [part for part in plan.granted if part.name == name] if plan is not None else []
     asked = _text_outcomes(cut, [piece.ref for part in parts for piece in part.pieces])
+    # Units of other sessions have no number here: the prompt names them by the hash of their words.
     stored = recall.laid_out.borrowed(recall.plan.granted)
     listed = []
     for candidate in candidates:

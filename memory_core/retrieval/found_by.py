@@ -55,6 +55,7 @@ def _found_by(turn: int, place: int, event: Retrieved, prompt: ContextBuilt | No
             if outcome == "granted":
                 outcome = _in_prompt(prompt, event.block, number) or "no_prompt"
             return FoundBy(turn, place, event.query, outcome, rank, score)
+    # An event lists only the best candidates; the prompt has the rest of what was asked for.
     listed = sum(candidate[4] == "granted" for candidate in event.candidates)
     if event.gates.get("granted", 0) > listed:
         unlisted = _in_prompt(prompt, event.block, number)

@@ -43,6 +43,7 @@ def recall_turns(session: Session, query: str, *, block: str | None = None) -> t
     # A delivery may have stored some of these messages in between.
     own_nodes = [node for node in nodes.values() if node.session_id in ("", session.id)]
     stored_seqs = {seq for node in own_nodes for seq in expand(node.seqs)} if heard else set()
+    # Numbered below 0, so that they meet no stored unit.
     units = searchable([message for message in heard if message.seq not in stored_seqs], found_in.unit)
     recall = found_in.recall(reading, dict(zip(range(-len(units), 0), units, strict=True)))
     if recall is None:

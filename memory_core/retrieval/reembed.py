@@ -54,6 +54,7 @@ def reembed(session: Session, name: str | None, progress: Progress | None, actor
     unusable = _unusable(session, block)
     total += len(unusable)
     done = 0
+    # In order of their ids, so that an interrupted run goes on where it stopped.
     nodes, words = _next(session, block.name, present, 0, unusable)
     while nodes:
         vector_of = dict(zip((node.number for node in nodes), embedded(embedder, words), strict=True))
@@ -99,6 +100,7 @@ def take_up(session: Session) -> None:
         with session.database.read() as connection:
             theirs = count_of_others(connection, session.id, block.name, embedder.id)
             none = count_without_vector(connection, session.database, session.id, block.name)
+        # Units without a vector count as of another model; a real other model would make more.
         if none and theirs == none:
             following = vectors_that_follow(session.database, session.services, session.id, block.name)
             following.start(session.services, session.database, session.id, block.name, embedder)

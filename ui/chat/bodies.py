@@ -22,6 +22,7 @@ PREVIEW_CHARACTERS = 60
 def draw_text(text: str, key: str, longest: int = LONGEST_SHOWN) -> None:
     """Draw a text as plain text, shortened at first; `key` identifies it within the conversation."""
     more = len(text) - longest
+    # The page redraws for each new event, and must not close what was opened.
     whole = more > 0 and state.whole(key)
     st.text(text if whole or more <= 0 else text[:longest])
     if more > 0:
@@ -41,6 +42,7 @@ def draw_data(says: str, text: str, key: str) -> bool:
     if pretty is None:
         return False
     begins = plain(short(" ".join(text.split()), PREVIEW_CHARACTERS))
+    # JSON is not formatted before somebody opens it.
     box = st.expander(f":small[{says}: {begins}]", key=f"chat__data_{key}", on_change="rerun", type="compact")
     if box.open:
         box.code(pretty, language="json" if len(pretty) <= LONGEST_COLOURED else None, wrap_lines=True)

@@ -56,9 +56,11 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
     A message that was just sent appears as soon as it is stored, before its turn has a prompt.
     """
     memory, replying = view.memory, view.running is not None and answers(view.running)
+    # The message that is being answered shows at once, before its turn has a prompt.
     upto = None if replying and not view.past else view.last_seq
     messages = memory.session.messages(last=SHOWN_MESSAGES + state.earlier_messages(), upto=upto)
     reply = view.running.id if replying and view.running else None
+    # What the running reply stored so far is drawn by `ending`, as it grows.
     messages = [stored for stored in messages if reply is None or not stored.id.startswith(f"{reply}{STEP}")]
     with box:
         if not messages:
@@ -73,6 +75,7 @@ def draw_conversation(box: DeltaGenerator, view: View, *, ending: Callable[[], N
                 icon=":material/expand_less:",
                 on_click=lambda: state.show_earlier(state.earlier_messages() + SHOWN_MESSAGES),
             )
+        # Only the kinds that a summary names, of the turns on screen: a log may have 100,000 events.
         events = memory.events(kinds=SUMMARY_KINDS, from_turn=messages[0].turn)
         lines_by_turn = summaries([record for record in events if record.position <= view.position])
         groups = spoken_together(messages)
@@ -156,6 +159,7 @@ def draw_group(group: Sequence[StoredMessage]) -> None:
 
 def draw_steps(steps: Sequence[StoredMessage]) -> None:
     """Draw the agent's words before its tool calls, and one line per call."""
+    # A call and its result are two messages; on screen they are one line.
     results = {stored.message.tool_call_id: stored.message for stored in steps}
     for stored in steps:
         message = stored.message

@@ -32,10 +32,12 @@ LOWEST = 190
 def draw_prompt(view: View) -> None:
     """Draw the budget of the newest prompt at this moment, beside the queue of the same time."""
     built = view.then.built if view.then else None
+    # A turn without a prompt of its own, such as an imported one, shows the last one before it.
     if built is None:
         built = next((r for r in reversed(view.history.upto(view.position)) if isinstance(r.event, ContextBuilt)), None)
     event = built.event if built and isinstance(built.event, ContextBuilt) else None
     attachment = view.history.attachment
+    # What is shown where it lies has no prompts at all.
     if attachment is not None and attachment.source == "file":
         _draw_store(view)
         return
@@ -118,12 +120,14 @@ def _line(line: Line, names: Iterable[str], session_id: str, number: int) -> Non
 
 def draw_story_actions(memory: Memory, running: Job | None) -> None:
     """Draw the button that retries failed or waiting deliveries."""
+    # Blocks that only the agent's own model can fill: trying here would not help.
     elsewhere = {block.name for block in memory.blocks if block.waits_for(memory.session.services) is not None}
     due = [
         due_delivery
         for due_delivery in memory.session.deliveries(states=("parked", "pending"))
         if due_delivery.block not in elsewhere
     ]
+    # Given up: these have to be made pending again before a try.
     parked = tuple(delivery.id for delivery in due if delivery.state == "parked")
     if running is None and due:
         st.button(

@@ -59,6 +59,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
             if st.button("Play again", icon=":material/replay:", key="chat__again"):
                 reset_dialog(session_id)
         return
+    # One message that is being played is no playback: it cannot be paused.
     playing, stage = running is not None and running.id.startswith(chat_turns.PLAY), held(view)
     reveal = view.reveal if stage is not None else None
     if stage is not None:
@@ -113,6 +114,7 @@ def draw_player(view: View, recording: Recording | None) -> None:
 
 def next_message(memory: Memory, position: int) -> None:
     """Play the next turn, or the rest of one that was stopped in. Once for each state of the log."""
+    # A double click asks for the same job twice, and it runs once.
     job_id = f"{chat_turns.STEP}{memory.session_id}-{position}"
     start(memory.session_id, job_id, lambda job: chat_turns.play(job, memory, turns=1, pace=1), chosen_model())
 
@@ -128,6 +130,7 @@ def _play(memory: Memory, pace: float | None = None, reveal: Reveal | None = Non
         lambda job: chat_turns.play(job, memory, turns=None, pace=speed, stops_after=stops_after, reveal=reveal),
         chosen_model(),
     )
+    # A playback that runs already was not started anew: it only changes its pace.
     _set_pace(session_id, speed)
 
 
@@ -141,6 +144,7 @@ def _chosen_pace() -> float:
 
 def _set_pace(session_id: str, pace: float) -> None:
     running = engine().running(session_id)
+    # Replies and flushes have no pace.
     if running is not None and running.id.startswith(chat_turns.PLAY):
         running.pace = pace
 
@@ -162,6 +166,7 @@ def draw_input(memory: Memory, chosen: Chosen, running: Job | None) -> None:
             key="chat__input",
             max_chars=MAX_CHARACTERS,
             on_submit=_send,
+            # The id makes a message that is sent twice, as after a lost connection, be stored once.
             args=(memory, chosen, st.session_state.setdefault(_DRAFT, uuid.uuid4().hex)),
         )
         if answering:

@@ -57,6 +57,7 @@ def again_in(fragment: str | None) -> None:
     context = get_script_run_ctx()
     if context is None or fragment is None:
         return
+    # A run of the whole page draws the fragment anyway.
     if context.fragment_ids_this_run and fragment not in context.fragment_ids_this_run:
         raise RerunException(
             RerunData(
@@ -81,6 +82,7 @@ def together(place: object) -> Iterator[None]:
     if context is None:
         yield
         return
+    # On another page nothing is unchanged: holding would only delay it.
     before: Drawn | None = st.session_state.get(_DRAWN) if st.session_state.get(_PLACE) == place else None
     st.session_state[_PLACE] = place
     send = context._enqueue  # Streamlit has no public way to hold elements; a test checks this name
@@ -109,6 +111,7 @@ class _Held:
         self.drawn: dict[tuple[int, ...], str] = {}
 
     def take(self, message: Message) -> None:
+        # Streamlit sends the hash alone where the browser has the element already.
         if message.WhichOneof("type") in ("delta", "ref_hash"):
             self.drawn[tuple(message.metadata.delta_path)] = message.hash or message.ref_hash
         if time.monotonic() < self._until:
@@ -127,6 +130,7 @@ class _Held:
         same, changed = by_change(waiting, self._before or {})
         for message in same:
             self._send(message)
+        # Otherwise the browser could draw both in one go, and flicker as without holding.
         if same and changed:
             time.sleep(SETTLE_SECONDS)
         for message in changed:

@@ -26,10 +26,12 @@ def follow(news: Callable[[], object], seen: object, *, running: Job | None = No
 
     def look() -> None:
         try:
+            # Compared by value: what is drawn may be older than the last poll.
             changed = news() != seen
         except MemoryInspectorError:
             changed = True  # the page reports the error
         if changed:
+            # A redraw that nobody asked for must not take away what was just said.
             state.keep_notice()
             drawing.again()
 

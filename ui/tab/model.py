@@ -37,6 +37,7 @@ def chosen_model() -> Chosen:
     key = str(st.session_state.get(KEY) or "").strip()
     address = str(st.session_state.get(ADDRESS) or "").strip()
     name = str(st.session_state.get(NAME) or "").strip()
+    # A local model needs no key, only an address.
     if key or address:
         return Chosen(_client(key, address, name), "Entered here, for this browser session.", pasted=True)
     secrets = _secrets()
@@ -66,6 +67,7 @@ def services_for(chosen: Chosen) -> Services:
     if chosen.offline:
         return engine().services
     services = engine().services.with_chat(chosen.model)
+    # Tried in one tab only: later processes must not wait for this model to learn.
     services.records_learners = False
     return services
 

@@ -74,6 +74,7 @@ class View:
     @cached_property
     def position(self) -> int:
         """Log position of this moment: everything shown happened at or before it."""
+        # A step is the finest moment: it wins over the turn that contains it.
         if self.step is not None:
             return self.step
         if self.turn is not None:
@@ -150,6 +151,7 @@ def latest_moment(history: History, running: Job | None) -> int:
     """Position of the newest moment that can be shown completely: the log's end, or the end of the turn before a
     running one without a prompt."""
     newest = history.turns.get(history.latest_turn)
+    # A turn without a prompt yet would show numbers of two turns side by side.
     if running is None or newest is None or newest.built is not None or not builds_prompts(running):
         return history.position
     return newest.first_position - 1
