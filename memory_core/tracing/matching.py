@@ -68,6 +68,7 @@ class Phrase:
         ['allerg', 'nut']
         """
         line = " ".join(text.split())
+        # Word by word, so that each stem's beginning is one of a single word.
         content = dict.fromkeys(stem for word in words(line) for stem in stems(word))
         sentences = [frozenset(stems(sentence)) for sentence in _SENTENCES.split(line)]
         needles = dict.fromkeys(needle for stem in content if (needle := _beginning(stem)))
@@ -110,6 +111,7 @@ class Phrase:
         if self.any_order:
             held = _TextWords(text)
             return bool(self._search_words) and all(held.has(word, parts=self.parts) for word in self._search_words)
+        # Stems drop emoji and currency signs, which may be what matters.
         if self._symbols and not self._symbols <= _symbols(text):
             return False
         if self._word_for_word(text):  # also across lines, as a copied phrase has no sentence ends
@@ -159,6 +161,7 @@ class _TextWords:
 
     def has(self, word: _SearchWord, *, parts: bool) -> bool:
         """Return whether it has a word, possibly inflected, alone or (`parts`) within a longer one."""
+        # Chinese and Japanese have no spaces: a word is found wherever its characters stand.
         if word.in_runs:
             return word.text in self._folded
         if not all(prefix in self._folded for prefix in word.beginnings):  # fast check without tokenising the text
@@ -168,6 +171,7 @@ class _TextWords:
         return parts and self._in_longer_word(word.text)
 
     def _in_longer_word(self, word: str) -> bool:
+        # Short words stand in many longer ones by chance.
         if len(word) < MIN_PART or not word.isalpha():
             return False
         rest = f".{{{MIN_REST},}}"
@@ -196,6 +200,7 @@ class _TextWords:
 
 def _listed(number: str) -> list[str]:
     """Return the numbers in `1,2,3` or `12.5.2024`, or a number with thousands separators; none for a decimal."""
+    # One point is a decimal; "3.5" has no part that anybody means.
     several = "," in number or number.count(".") > 1
     return [number.replace(",", ""), *re.split("[.,]", number)] if several else []
 
@@ -229,6 +234,7 @@ def _symbols(text: str) -> Set[str]:
 
 def carries(present: Set[str], wanted: Set[str]) -> bool:
     """Return whether most of the wanted stems are present, ignoring those of the speaker; True if none are wanted."""
+    # "I live in Porto" becomes "The user lives in Porto": who speaks is reworded.
     wanted = (wanted - _SPEAKER) or wanted
     shared = len(wanted & present)
     return shared > len(wanted) * CARRIED or shared == len(wanted)

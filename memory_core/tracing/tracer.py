@@ -161,7 +161,7 @@ class SessionTracer:
     def presence(self, target: str | Ref, *, upto: int | None = None, earlier: Presence | None = None) -> Presence:
         """Return the presence in each turn's prompt, up to a log position. Changes nothing.
 
-        `known`: an earlier result to extend; its turns, except the last, are reused unless something was erased.
+        `earlier`: a former result to extend; its turns, except the last, are reused unless something was erased.
 
         Raises:
             MessageError: The phrase is empty, or it is a cut.
@@ -169,6 +169,7 @@ class SessionTracer:
         """
         history = self._log.history()
         end = history.position if upto is None else upto
+        # Turns that have begun: the last one may still lack its prompt.
         turns = sorted(number for number, turn in history.turns.items() if turn.first_position <= end)[-MAX_TURNS:]
         asked, trace = self._through(target, history, turns, end)
         cells, presences = _still_valid(history, earlier, end), []
@@ -234,6 +235,7 @@ class SessionTracer:
         Data read for one turn is reused for the others.
         """
         gathering = _Gathering(self._session, self._log, history, moment_at(history, turns[-1] if turns else 0, end))
+        # The target is found once, at the latest prompt, and narrowed for each turn.
         followed = gathering.ever(target)
         asked, ref = gathering.asked or followed.phrase.text, gathering.instead
         ref = target if isinstance(target, Ref) else ref
@@ -269,6 +271,7 @@ class SessionTracer:
         moment = moment_at(history, history.latest_turn if turn is None else turn, end)
         session, services = self._session, self._session.services
         life = services.cached(("life", session.database.id, session.id), GrowingLife).catch_up(history, session.id)
+        # Such a result is not cached: nothing here tells that it is out of date.
         if elsewhere := _elsewhere(session, moment):  # those change without this session's log
             return Effects(with_others(life, elsewhere), moment, end)
         key = "effects", session.database.id, session.id, moment.position, end, history.position
@@ -400,6 +403,7 @@ class _Gathering:
         if ref.kind == "relation":
             words = self._pieces.relation(ref.number, position)
             return [] if words is None else [words.subject, words.predicate, words.object]
+        # A unit has no text of its own: its messages have.
         unit = self._pieces.unit(ref.number) if ref.kind == "unit" else None
         seqs = [ref.number] if ref.kind == "message" else expand(unit.seqs) if unit is not None else []
         return [state.added.content for seq in seqs if (state := self._state(seq)) is not None]
@@ -463,10 +467,12 @@ class _Gathering:
         followed = self._matching(wanted, most)
         if self._carries(followed):
             return followed, None
+        # Inside longer words last: "rush" also stands in "toothbrush".
         for looser in (wanted.scattered, wanted.in_compounds):
             if (all_words := self._with_all_words(looser)) is not None:
                 return all_words, None
         nearest = self._nearest(wanted.text)
+        # This close it is the same in other words, and followed at once; below it is only suggested.
         if nearest is not None and (nearest.similarity or 0.0) >= MIN_PARAPHRASE_SIMILARITY:
             close = f"close to them in meaning ({nearest.similarity:.2f})"
             self._scattered = f"Never said in these words; a message of turn {nearest.turn:,} is {close}."
@@ -547,6 +553,7 @@ class _Gathering:
         facts = dict.fromkeys(self._facts_saying(wanted), "words")
         relations = dict.fromkeys(self._relations_saying(wanted), "words")
         few, related = self._nearest_to_prompt("fact", facts), self._nearest_to_prompt("relation", relations)
+        # Counted, not traced: "and 40 more" needs no tracks.
         self._beyond = {Ref.of("fact", id) for id in facts.keys() - few.keys()}
         self._beyond |= {Ref.of("relation", id) for id in relations.keys() - related.keys()}
         texts = self._texts_saying(wanted)
@@ -599,6 +606,7 @@ class _Gathering:
         if wanted is None:
             raise NotFoundError("What is followed does not say these words.")
         self.asked = wanted.text
+        # Such a text came from no message, so copies are looked for by its words.
         if ref.kind == "content" or (ref.kind == "text" and not (whole.messages or whole.read)):
             copies = self._matching(wanted, MAX_SAID)
             return replace(copies, texts={**copies.texts, **whole.texts})
@@ -647,6 +655,7 @@ class _Gathering:
         worded = self._worded
         if number not in worded:
             raise NotFoundError("There is no such fact in this session.")
+        # The words of then, as the prompt had them; a fact that came later has only its first ones.
         then = [words for position, words in worded[number] if position <= self._moment.position]
         self.asked = self.words((then or [words for _, words in worded[number]])[-1]) or "(erased)"
         sources = self._sources("fact", number)
@@ -672,6 +681,7 @@ class _Gathering:
         self.asked = words or "(erased)"
         phrase = Phrase.of(self.asked)
         texts: dict[tuple[str, Ref], Matched] = {(name, ref): "id"}
+        # A summary does not say which message a sentence is from: each version read a stretch of them.
         stretches = list(possible_sources(self.versions(name), ref)) if words else []
         for seqs in stretches:
             if saying := self._carried(phrase, seqs[-MAX_READ:]):
@@ -700,6 +710,7 @@ class _Gathering:
     def _saying(self, wanted: Phrase, most: int) -> list[int]:
         """Return up to `most` messages that say a phrase: those before the prompt first, newest first."""
         signs = () if wanted.sentences else tuple(dict.fromkeys(wanted.text.casefold().split()))[:MAX_NEEDLES]
+        # The database filters by these; what it lets through is matched exactly below.
         needles = wanted.needles or signs
         with self._session.database.read() as connection:
             fold = folded if wanted.any_order else None
@@ -708,6 +719,7 @@ class _Gathering:
         states = [] if self._pieces is None else self._pieces.messages_with(holding)
         states.sort(key=lambda state: (state.record.position > then, -state.record.position))
         seqs: list[int] = []
+        # In pieces, since the newest messages usually suffice.
         for start in range(0, len(states), 200):
             part = [state.added for state in states[start : start + 200]]
             self._load(added.content for added in part)
@@ -759,6 +771,7 @@ class _Gathering:
             search = explain.search(self._session, phrase[:MAX_CHARACTERS])
         except MemoryInspectorError:  # no vector block or no embedder: meanings cannot be compared
             return None
+        # By meaning alone: the match also counts words, and here none are shared.
         close = max(search.found[:_BEST], key=lambda hit: hit.vector or 0.0, default=None)
         unit = self._pieces.unit(close.number) if close is not None else None
         if close is None or unit is None or (close.vector or 0.0) < MIN_SUGGESTION_SIMILARITY:
@@ -829,6 +842,7 @@ class _Gathering:
     def cut(self, target: Ref, cut: FoundCut) -> Trace:
         """Trace a cut: each of its entries, and other carriers of the same."""
         followed: list[tuple[Ref, Followed | None, str]] = []
+        # Each entry is a trace of its own, so a cut of a thousand pieces is not followed in full.
         for ref in cut.refs[:MAX_ENTRIES]:
             try:
                 followed.append((ref, self.picked(ref, None if cut.part == QUEUE else cut.part), self.asked))
@@ -839,6 +853,7 @@ class _Gathering:
         its_own = self._moment.record is not None and self._moment.record.position == cut.record.position
         shown_cut = cut.trace(entries, self._moment.prompt, its_own=its_own)
         tracks = [track for entry in entries for track in (entry.own, *entry.others) if track is not None]
+        # Two entries may share a source message.
         different = tuple({track.carrier.key: track for track in tracks}.values())
         messages = {message.seq: message for entry in entries for message in entry.said}
         asked = "\n".join(entry.words for entry in entries)
@@ -880,6 +895,7 @@ class _Gathering:
         built = self._moment.built
         if built is not None and built.input:
             return self.words(built.input)
+        # A prompt without an input of its own is asked by the newest message in it.
         for seq in sorted(self._moment.queue, reverse=True):
             state = self._state(seq)
             if state is not None and state.added.role == MessageRole.USER:
@@ -899,6 +915,7 @@ class _Gathering:
         """Return the assistant messages after the prompt, in its turn."""
         record, answers = self._moment.record, []
         for later in self._history.after(record.position) if record is not None else ():
+            # The next prompt of the same turn has an answer of its own.
             if record is None or later.turn != record.turn or later.kind == record.kind:
                 break
             if getattr(later.event, "role", None) == MessageRole.ASSISTANT:
