@@ -57,6 +57,7 @@ class InspectedMemoryManager(MemoryManager):
 
         An answer with tool calls is recorded with the next prompt, which contains it.
         """
+        # The class is replaced, not the object: Agno copies models, and a copy keeps its class.
         if not getattr(model, "records_calls", False):  # two agents may share one model
             model.__class__ = cast(type[M], _recorded(type(model), self._record))
         return model

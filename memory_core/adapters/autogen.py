@@ -54,6 +54,7 @@ class InspectedMemory(AutoGenMemory):
             await model_context.clear()
             for message in _theirs(context.messages):
                 await model_context.add_message(message)
+            # As the context shows them now: a truncating one keeps fewer than were added.
             self._given = list(await model_context.get_messages())
         finally:
             self._following = True
@@ -109,6 +110,7 @@ class InspectedMemory(AutoGenMemory):
         if self._context is None:
             return
         messages = list(await self._context.get_messages())
+        # A context that was cut or replaced shares no beginning: its messages are new.
         shared = len(self._given) if messages[: len(self._given)] == self._given else 0
         self._given = messages
         await self._put(messages[shared:])

@@ -52,6 +52,7 @@ class InspectedMiddleware(AgentMiddleware[Any, Any]):
         return response
 
     def _prompt(self, messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+        # A memory that fails costs the memory, not the agent's answer.
         with harmless(self.memory.session_id, "The prompt is the thread's own"):
             _keep(self.memory, messages)
             return _theirs(self.memory.build_context().messages)
@@ -85,6 +86,7 @@ def _keep(memory: Memory, messages: Sequence[BaseMessage]) -> None:
         for message in messages:
             id = message.id or uuid.uuid4().hex
             for number, one in enumerate(_ours(message), 1):
+                # The ids must be the same each time: a thread sends all its messages with every call.
                 ids.append(id if number == 1 else f"{id}:{number}")
                 ours.append(one)
         keep(memory, ours, message_ids=ids)

@@ -81,6 +81,7 @@ class InspectedStore(BaseStore):
         items: dict[str, Kept | None] = {}
         for op in ops:
             result: Result = None
+            # Reads see the state before the batch, as LangGraph promises.
             if isinstance(op, GetOp):
                 key = key_of([*op.namespace, op.key])
                 fact = self.memory.facts.keyed(BLOCK, [key]).get(key)
@@ -93,8 +94,10 @@ class InspectedStore(BaseStore):
             elif isinstance(op, ListNamespacesOp):
                 result = self._namespaces(op)
             else:
+                # A dict: of two puts of one key the last wins.
                 items[key_of([*op.namespace, op.key])] = self._to_put(op)
             results.append(result)
+        # Reads are recorded, so that a trace can tell what the agent looked up and did not use.
         if asked:
             self.memory.facts.record_reads(BLOCK, asked)
         if items:
@@ -123,6 +126,7 @@ class InspectedStore(BaseStore):
         items = {fact.id: fact for fact in of_namespace if _fits(dict(fact.metadata), op.filter or {})}
         newest = sorted(items, key=lambda id: (items[id].updated_at, id), reverse=True)
         searched = [fact for fact in items.values() if fact.category != UNSEARCHED]
+        # An item without words can match no query, and comes after those that do.
         hits: list[FactHit] = []
         if op.query and searched:
             session = self.memory.session
@@ -141,6 +145,7 @@ class InspectedStore(BaseStore):
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
         fitting = (path for path in every if all(_matches(path, how) for how in op.match_conditions or ()))
+        # Cut before the limit is applied: several namespaces may become one.
         prefixes = sorted({path[: op.max_depth] for path in fitting})
         return prefixes[op.offset : op.offset + op.limit]
 

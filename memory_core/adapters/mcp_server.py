@@ -92,6 +92,7 @@ def _server(
 
     async def called(_context: Any, request: types.CallToolRequestParams) -> types.CallToolResult:
         try:
+            # In a thread: a search must not keep the client's other requests waiting.
             text, values = await asyncio.to_thread(call, request.name, request.arguments or {})
         except MemoryInspectorError as error:
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(error))], is_error=True)

@@ -47,6 +47,7 @@ class InspectedSession(SessionABC):
             ConfigError: The configuration has another session input callback.
         """
         config = run_config or RunConfig()
+        # The SDK calls one callback only; to replace it silently would change the agent.
         if config.session_input_callback is not None:
             raise ConfigError("run_config has a session_input_callback of its own, which this session has to be")
         return {"session": self, "run_config": replace(config, session_input_callback=self.input_callback)}
@@ -58,6 +59,7 @@ class InspectedSession(SessionABC):
 
     async def add_items(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Store new items, skipping those that the callback has stored."""
+        # Valid for this run only: the next one may add the same items again.
         taken, self._taken = self._taken, None
         with harmless(self.session_id, "Messages were not kept"):
             storable = [item for item in items if _is_item(item)]
@@ -78,6 +80,7 @@ class InspectedSession(SessionABC):
         """Store the new items and return the recorded prompt for them; for `RunConfig(session_input_callback=...)`."""
         messages = messages_from_items(storable_value([*new]))
         await asyncio.to_thread(self.memory.put_messages, messages)
+        # The SDK hands the same items to `add_items` at the end of the run.
         self._taken = list(new)
         context = await asyncio.to_thread(self.memory.build_context)
         items = items_from_messages(context.messages)
@@ -93,6 +96,7 @@ class InspectedSession(SessionABC):
         if not queue:
             return None
         last = queue.pop()
+        # One message may be several of the SDK's items, such as a reply with its tool calls.
         remaining = without_last_item(last)
         self.memory.set([*queue, remaining] if remaining is not None else queue)
         return items_of(last)[-1]

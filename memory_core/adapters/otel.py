@@ -108,6 +108,7 @@ class SpanEmitter:
         """
         with self._lock:
             number = 0
+            # In pieces: a log that was never emitted may have a million events.
             while records := self._memory.events(self._after, limit=AT_ONCE):
                 number += self._emitted(records)
                 self._after = records[-1].position
@@ -138,6 +139,7 @@ class SpanEmitter:
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
+        # What was recorded between the last look and the end.
         self.emit()
 
     def _follow(self) -> None:
