@@ -61,6 +61,7 @@ from memory_core.planning.fact_merging import (
     relevance,
 )
 from memory_core.planning.forgetting import forget_requests, named_facts, names_fact
+from memory_core.planning.pasted import own_words
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
 from memory_core.store.block_rows import read_static_texts
@@ -75,7 +76,7 @@ BY_RULES = "offline rules"
 """Name of the decider where a model's decision could not be used."""
 
 SPOKEN_SHARE = 0.5
-"""Share of a fact's stems in what people said from which on it is theirs, where a tool's output was read as well."""
+"""Share of a fact's stems in what people said from which on it is theirs, where other words were read as well."""
 
 COMPARED = ("active", "proposed", "rejected")
 """States of facts compared with new finds. Superseded and retired facts are left out: they may be learned again."""
@@ -283,9 +284,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests(heard)
         # What was said before it in the same delivery is not stored yet: it waits for a person instead of a prompt.
-        # Anybody can have written what a tool returns: a page that says "remember that ..." teaches nothing by itself.
+        # Anybody can have written what a tool returns or a user pastes: a page that says "remember that ..." teaches
+        # nothing by itself.
         facts = [
-            replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_a_tool(fact, heard) else fact
+            replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_others(fact, heard) else fact
             for fact in facts
         ]
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
@@ -508,16 +510,21 @@ def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> b
     )
 
 
-def _may_be_of_a_tool(fact: ExtractedFact, heard: Sequence[StoredMessage]) -> bool:
-    """Return whether a fact was found in the output of a tool.
+def _may_be_of_others(fact: ExtractedFact, heard: Sequence[StoredMessage]) -> bool:
+    """Return whether a fact was found in the output of a tool, or in what a user pasted.
 
-    If the extractor named no message: whether there is such output, and under half of the fact is in the other words.
+    If the extractor named no message, all count. Under half of the fact is in the other words then.
     """
-    tools = [message.message.role is MessageRole.TOOL for message in heard]
-    if fact.source is not None and 0 <= fact.source < len(heard):
-        return tools[fact.source]
-    spoken = (message_text(message.message) for message, tool in zip(heard, tools, strict=True) if not tool)
-    return any(tools) and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
+    named = fact.source is not None and 0 <= fact.source < len(heard)
+    read = [heard[fact.source]] if named and fact.source is not None else heard
+    spoken, others = [], False
+    for message in read:
+        text = message_text(message.message)
+        typed = own_words(text) if message.message.role is MessageRole.USER else text
+        tool = message.message.role is MessageRole.TOOL
+        others = others or tool or typed != text
+        spoken.append("" if tool else typed)
+    return others and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
 
 
 def _first_hand(

@@ -16,10 +16,11 @@ from memory_core.events import Actor, EventRecord, FactsCondensed, FactsExtracte
 from memory_core.history.slices.fact_slice import adds_fact
 from memory_core.models.offline.doubts import doubt
 from memory_core.planning.fact_merging import Fact
+from memory_core.planning.pasted import own_words
 from memory_core.text import agreement_key, similarity, stems, words
 
 FlagKind = Literal[
-    "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "doubtful"
+    "near_duplicate", "contradiction", "unsupported", "from_assistant", "from_memory", "from_tool", "pasted", "doubtful"
 ]
 
 NEAR_DUPLICATE = 0.65
@@ -122,6 +123,9 @@ def _source_flags(fact: Fact, facts: Sequence[Fact], messages: Mapping[Place, Sa
         flags.append(Flag("unsupported", f"{support} of its {total} words are in the messages it was learned from."))
     if all(source.role == "tool" for source in sources):
         flags.append(Flag("from_tool", "Only the output of a tool says it, which anybody can have written."))
+    typed = [own_words(source.text) if source.role == "user" else source.text for source in sources]
+    if typed != [source.text for source in sources] and not is_supported(fact.text, typed):
+        flags.append(Flag("pasted", "Only a text that the user pasted says it, which anybody can have written."))
     # The user's own words prove a fact; the assistant's may be a guess or a repetition.
     if all(source.role == "assistant" for source in sources):
         older = [other for other in facts if other.id < fact.id]

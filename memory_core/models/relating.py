@@ -20,6 +20,7 @@ from memory_core.models.offline.relation_rules import relations_in
 from memory_core.models.protocols import FoundRelation, NothingFound, RelationsFound
 from memory_core.planning.graph_changes import TO_ITSELF, find_problem
 from memory_core.planning.graph_rules import LONGEST, THE_USER, TYPES, clean_name, normal_name, normal_predicate
+from memory_core.planning.pasted import own_words
 
 MAX_RELATIONS = 200
 """Maximum relations of one answer; a model that gives more repeats itself."""
@@ -91,7 +92,7 @@ class RuleRelations(RuleBased):
             if message.role is not MessageRole.USER:
                 continue
             for part in message.parts:
-                for stated in relations_in(part.text) if isinstance(part, TextPart) else ():
+                for stated in relations_in(own_words(part.text)) if isinstance(part, TextPart) else ():
                     ends = named(stated.subject), named(stated.object)
                     result[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
         stating = {relation.source for relation in result}

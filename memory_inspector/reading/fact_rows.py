@@ -53,6 +53,7 @@ FLAGS = {
     "from_assistant": "Not the user",
     "from_memory": "Echo",
     "from_tool": "From a tool",
+    "pasted": "Pasted",
     "doubtful": "Doubtful",
 }
 """Labels of flags in the state column."""

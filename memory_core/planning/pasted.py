@@ -1,0 +1,68 @@
+"""Tell what a user pasted into a message from their own words: a document may say "remember that ..." for them. Pure.
+
+By form alone: tags, triple quotes, what follows a request such as "Summarise this article:", the headers of a mail, a
+transcript. What it takes for pasted waits for a person, so a wrong guess costs a look and loses nothing.
+"""
+
+import re
+
+MAX_TAGS = 50
+"""Opening tags of a message that are paired: a page of HTML has no end of them."""
+
+_TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,300})?>")
+_QUOTED = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)", re.DOTALL)
+_DOCUMENT = (
+    r"(?:articles?|e-?mails?|mails?|texts?|documents?|docs?|pages?|reviews?|messages?|letters?|posts?|logs?|chats?|"
+    r"transcripts?|conversations?|reports?|papers?|story|stories|essays?|contracts?|outputs?|results?|responses?|"
+    r"threads?|paragraphs?|excerpts?|comments?|tickets?|passages?|following|below|artículo|correo|texto|documento|"
+    r"artikel|nachricht|dokument|bericht|文章|邮件|文本|文档|文書|メール|記事|文章)"
+)
+_HANDLE = (
+    r"(?:summari[sz]e|translate|proofread|rewrite|paraphrase|answer|reply|respond|review|edit|correct|explain|"
+    r"analy[sz]e|classify|extract|shorten|improve|read|check|look at|here (?:is|are)|here's|this is|resume|traduce|lee|"
+    r"fasse?|übersetze?|lies|korrigiere?|总结|翻译|阅读|要約|翻訳)"
+)
+_INTRODUCED = re.compile(rf"^[^\n:：]{{0,80}}?{_HANDLE}[^\n:：]{{0,80}}?{_DOCUMENT}[^\n:：]{{0,60}}[:：]", re.I | re.M)
+_HEADER = re.compile(r"^(?:from|to|subject|date|sent|cc|von|an|betreff|de|para|asunto): \S", re.I | re.M)
+_LABEL = re.compile(
+    r"^(?:\*\*)?(user|human|customer|me|assistant|ai|bot|agent|chatgpt|claude|system)(?:\*\*)?: ", re.I | re.M
+)
+_FORWARDED = re.compile(r"^-{2,} ?(?:forwarded|original) message|^begin forwarded message", re.I | re.M)
+
+
+def own_words(text: str) -> str:
+    """Return a message without what seems to be pasted.
+
+    >>> own_words("I like jazz. Summarise this article: I live in Vaduz.")
+    'I like jazz. '
+    >>> own_words("Remember this: I live in Porto.")
+    'Remember this: I live in Porto.'
+    """
+    text = _QUOTED.sub("", _without_tagged(text))
+    begins = [len(text)]
+    if introduced := _INTRODUCED.search(text):
+        # The sentences before the request, on its line, are the user's own.
+        sentence_ends = [end.end() for end in re.finditer(r"[.!?。！？]\s*", introduced[0])]
+        begins.append(introduced.start() + max(sentence_ends, default=0))
+    headers = list(_HEADER.finditer(text))
+    labels = list(_LABEL.finditer(text))
+    if len(headers) > 1:
+        begins.append(headers[0].start())
+    if len({label[1].lower() for label in labels}) > 1:
+        begins.append(labels[0].start())
+    if forwarded := _FORWARDED.search(text):
+        begins.append(forwarded.start())
+    return text[: min(begins)]
+
+
+def _without_tagged(text: str) -> str:
+    """Return a text without what stands between an opening tag and its closing one."""
+    result, at = [], 0
+    for _ in range(MAX_TAGS):
+        opening = _TAG.search(text, at)
+        if opening is None:
+            break
+        closing = text.find(f"</{opening[1]}>", opening.end())
+        result.append(text[at : opening.start() if closing >= 0 else opening.end()])
+        at = closing + len(opening[1]) + 3 if closing >= 0 else opening.end()
+    return "".join([*result, text[at:]])
