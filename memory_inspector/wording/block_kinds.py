@@ -204,6 +204,7 @@ FACTS = Kind(
             "labels",
             offered=CATEGORIES,
             group="Old facts",
+            without="all",
         ),
         Field(
             "categories",
@@ -211,6 +212,7 @@ FACTS = Kind(
             "`categories`: what facts are put under. Empty: the extractor's own.",
             "labels",
             offered=CATEGORIES,
+            without="the extractor's own",
         ),
         Field(
             "scope",

@@ -203,7 +203,7 @@ def _draw(kind: str, field: Field, drawer: Drawer) -> None:
             list(dict.fromkeys((*drawer.opened[field.setting], *st.session_state[key], *field.offered))),
             key=key,
             accept_new_options=True,
-            placeholder="the extractor's own",
+            placeholder=field.without,
             help=field.help,
             on_change=keep,
         )

@@ -133,7 +133,7 @@ def value_words(name: str, value: object) -> str:
     if isinstance(value, dict):
         return listed([f"{short(str(key))} {value_words(key, item)}" for key, item in value.items()]) or "nothing"
     if isinstance(value, list | tuple):
-        return listed([short(str(item)) for item in value]) or "its own"
+        return listed([short(str(item)) for item in value]) or ("all" if name == "expire_categories" else "its own")
     if value is None:
         return "the default"
     if isinstance(value, bool):
