@@ -25,6 +25,8 @@ from memory_core import (
 from memory_core.blocks.graph import GraphMemoryBlock
 from memory_core.errors import MessageError
 from memory_core.interop.bundle import write_bundle
+from memory_core.lab.probes import InPrompt, keep_probes, kept_probes
+from memory_core.messages import ToolCallPart
 from memory_core.planning.impact import says, without_phrase
 from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import receipt_of
@@ -84,7 +86,7 @@ def test_the_impact_names_what_says_it_and_what_was_learned_from_it_alone_and_ch
         ("says it", "The user lives in Tucson"),
     ]
     assert rows(impact, "text") == [("says it", CORE)]
-    assert [row.why for row in impact.rows if row.kind in ("summary", "entity")] == ["says it", "says it"]
+    assert [row.why for row in impact.rows if row.kind == "summary"] == ["says it"]
     assert (impact.stored_units, impact.prompts) == (2, 1)
     assert [r.position for r in memory.events()] == [r.position for r in before]
 
@@ -134,6 +136,72 @@ def test_what_is_unticked_stays(tmp_path):
     assert CORE in memory.get("Hi")[0].content
     assert facts(memory) == ["The user's name is Clara", "The user lives in Tucson", "The user is allergic to nuts"]
     assert [message.content for message in memory.session.messages() if "Tucson" in str(message)] == []
+
+
+def test_an_unticked_relation_keeps_its_entities_and_the_numbers_follow_the_ticks(tmp_path):
+    memory = filled(tmp_path)
+    memory.build_context("Where is Tucson?")
+    impact = memory.session.forget("Tucson", preview=True)
+    relations = [row for row in impact.rows if row.kind == "relation"]
+    assert relations
+    going = memory.session.forget("Tucson", keep=relations, preview=True)
+    assert rows(going, "entity") == []
+    messages = [row for row in impact.rows if row.kind in ("message", "fact")]
+    without = memory.session.forget("Tucson", keep=messages, preview=True)
+    assert (without.stored_units, without.prompts) == (0, 0)
+    done = memory.session.forget("Tucson", keep=relations)
+    assert done == going
+    again = memory.session.forget("Tucson", preview=True)
+    assert rows(again, "relation") == [("says it", row.words) for row in relations if row.why == "says it"]
+
+
+def test_relations_and_entities_learned_from_it_alone_are_listed_before_they_go(tmp_path):
+    memory = filled(tmp_path, "I work at Acme, by the river Quarn.", "I like tea.")
+    graph = memory.graph.graph()
+    impact = memory.session.forget("river Quarn", preview=True)
+    memory.session.forget("river Quarn")
+    after = memory.graph.graph()
+    assert graph.relations
+    assert set(impact.ids("relation")) == graph.relations.keys() - after.relations.keys()
+    assert set(impact.ids("entity")) == graph.entities.keys() - after.entities.keys()
+
+
+@pytest.mark.parametrize(
+    "phrase", ["user", "text", "role", "content", "session", "facts", "active", "flush", "extracted", "parts", "engine"]
+)
+def test_a_word_of_the_program_erases_no_more_than_what_people_said(tmp_path, phrase):
+    memory = filled(tmp_path, "I like tea.", "I work at Acme.")
+    memory.build_context("What do I drink?")
+    memory.facts.add("Clara likes figs")
+    before = memory.events()
+    settings = [dict(block.settings) for block in memory.blocks]
+    impact = memory.session.forget(phrase, preview=True)
+    assert all(says(row.words, phrase) for row in impact.erased if row.why == "says it"), impact
+    memory.session.forget(phrase, keep=impact.erased[1:])
+    assert [str(record.event) for record in memory.events()[: len(before)]] == [str(record.event) for record in before]
+    assert [dict(block.settings) for block in memory.blocks] == settings
+    assert memory.get("What do I drink?")
+    assert "I like tea." in [message.message.content for message in memory.session.messages()]
+
+
+def test_a_watched_phrase_and_a_probe_go_each_by_itself(tmp_path):
+    memory = filled(tmp_path)
+    memory.trace.watch("Tucson is hot")
+    memory.trace.watch("nuts")
+    keep_probes(memory, [InPrompt(phrase="Tucson", from_turn=1), InPrompt(phrase="nuts", from_turn=1)])
+    impact = memory.session.forget("Tucson")
+    assert rows(impact, "watched") == [("says it", "Tucson is hot")]
+    assert rows(impact, "probe") == [("says it", "Tucson")]
+    assert memory.trace.watched == ("nuts",)
+    assert [probe.phrase for probe in kept_probes(memory)] == ["nuts"]
+
+
+def test_a_phrase_over_two_lines_and_in_a_tools_arguments_is_found(tmp_path):
+    memory = filled(tmp_path, "We moved to San\n  Juan.")
+    call = ToolCallPart(tool_call_id="c1", tool_name="look_up", tool_kwargs={"where": ["San Juan"], "Old Ghent": 1})
+    memory.put(ChatMessage(role="assistant", parts=[call]))
+    assert [row.id for row in memory.session.forget("san juan", preview=True).rows if row.kind == "message"] == [1, 3]
+    assert memory.session.forget("old ghent", preview=True).ids("message") == [3]
 
 
 def test_what_other_messages_say_as_well_stays(tmp_path):

@@ -1,13 +1,25 @@
 """Impact of forgetting a phrase: everything that says it, and what was learned only from the messages that do. Pure."""
 
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from memory_core.planning.running_summary import sentences
 
 Kind = Literal[
-    "message", "fact", "relation", "entity", "summary", "text", "fields", "recording", "probes", "title", "session"
+    "message",
+    "fact",
+    "relation",
+    "entity",
+    "summary",
+    "text",
+    "fields",
+    "recording",
+    "probe",
+    "watched",
+    "title",
+    "session",
 ]
 Why = Literal["says it", "said it before", "learned from it alone", "in another session"]
 
@@ -69,6 +81,50 @@ def says(text: str, phrase: str) -> bool:
     (True, False)
     """
     return " ".join(phrase.split()).casefold() in " ".join(text.split()).casefold()
+
+
+_NO_TEXT = frozenset({"role", "type", "id", "tool_call_id"})
+"""Keys whose values are names of the program, not text."""
+_FIELDS = frozenset({"text", "url", "detail", "title", "tool_name", "tool_kwargs"})
+"""Fields of a message's parts."""
+
+
+def texts_in(data: str) -> Iterator[str]:
+    """Yield what stands in a stored text: itself, or the texts, numbers and inner keys of a JSON object or list.
+
+    The outer keys of an object are the program's names for its fields; roles, types and ids are no text either.
+
+    >>> list(texts_in('{"role": "user", "parts": [{"type": "text", "text": "I live in Ghent"}]}'))
+    ['I live in Ghent']
+    """
+    values = json_in(data)
+    return iter((data,)) if values is None else _texts(values, outer=True)
+
+
+def json_in(data: str) -> Any:
+    """Return the object or list that a text holds as JSON; None for any other text."""
+    if data[:1] not in ("{", "["):
+        return None
+    try:
+        return json.loads(data)
+    except ValueError:
+        return None
+
+
+def _texts(value: object, *, outer: bool = False) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _NO_TEXT:
+                yield from () if outer or key in _FIELDS else (key,)
+                yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            # A recording lists messages, each as JSON.
+            yield from texts_in(item) if outer and isinstance(item, str) else _texts(item)
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
 
 
 def without_sentences(text: str, goes: Callable[[str], bool]) -> str:

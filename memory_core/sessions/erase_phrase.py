@@ -1,14 +1,16 @@
 """Forget a phrase: what says it, and what was learned only from the messages that do, in one transaction."""
 
+from collections.abc import Collection
+
 from sqlalchemy import Connection
 
 from memory_core.engine.session import Session
 from memory_core.errors import MessageError
 from memory_core.history.fact_evidence import is_supported
 from memory_core.messages import message_text
-from memory_core.planning.impact import Impact
+from memory_core.planning.impact import Affected, Impact
 from memory_core.retrieval import recall
-from memory_core.store.erasing.phrase_forgetting import forget_phrase, read_impact
+from memory_core.store.erasing.phrase_forgetting import counted, forget_phrase, read_impact
 from memory_core.store.message_rows import read_messages
 from memory_core.store.vector_rows import collections_of
 
@@ -16,8 +18,10 @@ SHORTEST = 3
 """Characters of a phrase: a shorter one stands in other words by chance."""
 
 
-def impact_of(session: Session, phrase: str) -> Impact:
-    """Return what forgetting a phrase would erase.
+def impact_of(session: Session, phrase: str, keep: Collection[Affected] = ()) -> Impact:
+    """Return what forgetting a phrase would erase, with these rows left alone.
+
+    An entity stays where a relation needs it that is left alone.
 
     Raises:
         MessageError: the phrase has under 3 characters.
@@ -29,11 +33,11 @@ def impact_of(session: Session, phrase: str) -> Impact:
     with session.database.read() as connection:
         impact = read_impact(connection, session.id, session.user_id, session.services.messages, phrase)
         alone = [row for row in impact.rows if row.kind == "fact" and row.why == "learned from it alone"]
-        if not alone:
-            return impact
-        others = _texts(session, connection, impact, erased=False)
-    # What was said again in the same delivery has one source only.
-    return impact.without([row for row in alone if _said_in(row.words, others)])
+        if alone:
+            others = _texts(session, connection, impact, erased=False)
+            # What was said again in the same delivery has one source only.
+            impact = impact.without([row for row in alone if _said_in(row.words, others)])
+        return counted(connection, session.id, impact.without(keep))
 
 
 def forget(session: Session, impact: Impact) -> None:

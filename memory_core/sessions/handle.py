@@ -211,7 +211,7 @@ class SessionHandle:
             MessageError: the phrase has under 3 characters.
             VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
         """
-        impact = erase_phrase.impact_of(self._session, phrase).without(keep)
+        impact = erase_phrase.impact_of(self._session, phrase, keep)
         if not preview:
             erase_phrase.forget(self._session, impact)
         return impact

@@ -6,7 +6,7 @@ state, for undo and past graphs.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -333,17 +333,24 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
     Deletes relations left without a source, except those a person wrote, and found entities left without a relation.
     `with_unsourced` also deletes found relations that name no message.
     """
-    of_session = _s.session_id == w.session.id
-    touched: set[int] = set()
-    for where in [of_session] if seqs is None else [of_session & _s.seq.in_(chunk) for chunk in chunks(seqs)]:
-        touched.update(w.connection.execute(select(_s.relation_id).where(where)).scalars())
-        w.connection.execute(delete(relation_source_table).where(where))
+    touched = drop_relation_sources(w, seqs)
     in_scope = (_r.scope == w.session.scope) & (_r.origin != "written")
     sourced = select(_s.relation_id).where(_s.relation_id == _r.id).exists()
     unsourced = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
     relations = [(id, block) for id, block in unsourced if with_unsourced or id in touched]
     if relations or with_unsourced:
-        erase_graph(w, _lonely(w, {id for id, _ in relations}), relations)
+        lonely = lonely_entities(w.connection, w.session.scope, {id for id, _ in relations})
+        erase_graph(w, lonely, relations)
+
+
+def drop_relation_sources(w: Writing, seqs: Sequence[int] | None) -> set[int]:
+    """Remove messages of this session as sources of relations (None: all); return the relations that had one."""
+    of_session = _s.session_id == w.session.id
+    touched: set[int] = set()
+    for where in [of_session] if seqs is None else [of_session & _s.seq.in_(chunk) for chunk in chunks(seqs)]:
+        touched.update(w.connection.execute(select(_s.relation_id).where(where)).scalars())
+        w.connection.execute(delete(relation_source_table).where(where))
+    return touched
 
 
 def erase_all_graphs(w: Writing) -> None:
@@ -356,12 +363,15 @@ def erase_all_graphs(w: Writing) -> None:
         w.connection.execute(delete(table).where(table.c.scope == scope))
 
 
-def _lonely(w: Writing, without: set[int]) -> list[tuple[int, str]]:
-    """Found entities named by no other relations; one that was merged stays as long as its target."""
-    rows = w.connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == w.session.scope)).all()
+def lonely_entities(connection: Connection, scope: str, without: Collection[int]) -> list[tuple[int, str]]:
+    """Return id and block of found entities that no relation names, these left aside.
+
+    One that was merged stays as long as its target.
+    """
+    rows = connection.execute(select(_r.id, _r.subject, _r.object).where(_r.scope == scope)).all()
     needed = {end for id, subject, object in rows if id not in without for end in (subject, object)}
     columns = (_e.id, _e.block, _e.origin, _e.merged_into)
-    entities = w.connection.execute(select(*columns).where(_e.scope == w.session.scope).order_by(_e.id)).all()
+    entities = connection.execute(select(*columns).where(_e.scope == scope).order_by(_e.id)).all()
     into = {id: merged_into for id, _, _, merged_into in entities}
     needed |= {id for id, _, origin, _ in entities if origin == "written"}
 

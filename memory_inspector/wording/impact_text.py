@@ -16,7 +16,8 @@ KINDS = {
     "text": "Block text",
     "fields": "Block fields",
     "recording": "Recording",
-    "probes": "Probes",
+    "probe": "Probe",
+    "watched": "Watched phrase",
     "title": "Title",
     "session": "Other session",
 }

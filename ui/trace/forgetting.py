@@ -56,8 +56,9 @@ def forget_dialog(session_id: str, phrase: str) -> None:
     for row in impact.rows:
         if row.stays:
             st.markdown(f":small[:orange[:material/warning:] Also in {plain(row.words)}. Forget it there, too.]")
-    st.markdown(f":small[:gray[{plain(beside(impact))}]]")
-    number = len(rows) - len(unticked)
+    going = memory.session.forget(typed, keep=unticked, preview=True) if unticked else impact
+    st.markdown(f":small[:gray[{plain(beside(going))}]]")
+    number = len(going.erased)
     if st.button(
         f"Forget {count(number, 'thing')}",
         key="forget__do",

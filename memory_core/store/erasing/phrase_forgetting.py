@@ -1,22 +1,32 @@
 """Find what says a phrase in a session's rows, and erase it in one transaction."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, Table, delete, select, update
 
 from memory_core.events import SessionReset, expand, ranges, spread
 from memory_core.messages import message_text
 from memory_core.planning.fact_merging import Fact
-from memory_core.planning.impact import Affected, Impact, Kind, Why, says, without_phrase, without_sentences
+from memory_core.planning.impact import (
+    Affected,
+    Impact,
+    Kind,
+    Why,
+    json_in,
+    says,
+    texts_in,
+    without_phrase,
+    without_sentences,
+)
 from memory_core.store.block_rows import BlockRecord, read_blocks, update_block, write_text
 from memory_core.store.database import chunks
 from memory_core.store.erasing.fact_erasing import ERASED, erase_facts
 from memory_core.store.erasing.session_erasing import clear_failed_texts, remove_empty_deliveries, remove_messages
 from memory_core.store.fact_rows import drop_sources, read_by_ids
-from memory_core.store.graph_rows import erase_graph, forget_sources
+from memory_core.store.graph_rows import drop_relation_sources, erase_graph, lonely_entities
 from memory_core.store.log_rows import read_events
 from memory_core.store.message_rows import MessageCache, read_messages
 from memory_core.store.tables import (
@@ -39,6 +49,28 @@ from memory_core.store.writing import Writing, read_existing, read_texts, sessio
 
 _e, _r, _m, _c = entity_table.c, relation_table.c, message_table.c, content_table.c
 WORDS_SHOWN = 300
+_TEXTS = {
+    "session_created": ("title",),
+    "session_renamed": ("before", "after"),
+    "session_imported": ("source",),
+    "agent_attached": ("name",),
+    "retrieved": ("degraded",),
+    **dict.fromkeys(("fact_retired", "fact_rejected", "facts_curated"), ("reason",)),
+    **dict.fromkeys(
+        (
+            "delivery_failed", "delivery_parked", "block_failed", "model_called", "vectors_stored", "reply_ended",
+            "memory_written", "memory_searched", "memory_deleted", "memory_store_changed",
+        ),
+        ("error",),
+    ),
+}  # fmt: skip
+"""Fields of events that hold words of a person or of a model, by kind of event."""
+_SETTINGS = {
+    "configuration_changed": ("before", "after", "ignored"),
+    "block_added": ("settings",),
+    "block_edited": ("settings", "ignored_settings"),
+}
+"""Fields of events that hold settings."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +87,13 @@ class _Place:
 def read_impact(
     connection: Connection, session_id: str, user_id: str | None, cache: MessageCache, phrase: str
 ) -> Impact:
-    """Return everything in a session, and among its user's facts, that says a phrase or was learned from it alone."""
+    """Return everything in a session, and among its user's facts, that says a phrase or was learned from it alone.
+
+    `counted` adds the numbers.
+    """
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
-    # Messages are stored as JSON, where other letters than ASCII may be escaped.
-    written = {phrase, json.dumps(phrase)[1:-1]}
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
-    saying = frozenset(row.hash for row in texts if any(says(row.data, form) for form in written))
+    saying = frozenset(row.hash for row in texts if _says_in(row.data, phrase))
     place = _Place(connection, session_id, scopes, phrase, saying)
     messages = connection.execute(select(_m.seq, _m.content).where(_m.session_id == session_id).order_by(_m.seq))
     seqs = [row.seq for row in messages if row.content in saying]
@@ -70,10 +103,35 @@ def read_impact(
         *_graph(place, seqs),
         *_blocks(place, seqs),
         *_of_the_session(place),
-        *_elsewhere(place, written),
+        *_elsewhere(place),
     ]
-    facts = {row.id for row in rows if row.kind == "fact"}
-    return Impact(phrase, tuple(rows), _units(place, seqs), _prompts(place, set(seqs), facts))
+    return Impact(phrase, tuple(rows))
+
+
+def counted(connection: Connection, session_id: str, impact: Impact) -> Impact:
+    """Return an impact with its numbers, without the entities that a relation needs which is left alone."""
+    relations = set(impact.ids("relation"))
+    entities = impact.ids("entity")
+    needed = _needed(connection, entities, relations)
+    impact = replace(impact, rows=tuple(row for row in impact.rows if row.kind != "entity" or row.id not in needed))
+    seqs = set(impact.ids("message"))
+    units = _units(connection, session_id, seqs)
+    return replace(impact, stored_units=units, prompts=_prompts(connection, session_id, seqs, impact.ids("fact")))
+
+
+def _needed(connection: Connection, entities: Sequence[int], relations: Collection[int]) -> set[int]:
+    """Return those of the entities that other relations name."""
+    needed: set[int] = set()
+    for chunk in chunks(entities):
+        ends = select(_r.id, _r.subject, _r.object).where(_r.subject.in_(chunk) | _r.object.in_(chunk))
+        for id, subject, object in connection.execute(ends):
+            needed |= set() if id in relations else {subject, object}
+    return needed
+
+
+def _says_in(data: str, phrase: str) -> bool:
+    """Return whether a stored text, or one in its JSON, says a phrase."""
+    return any(says(text, phrase) for text in texts_in(data))
 
 
 def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterator[Affected]:
@@ -122,15 +180,25 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     ):
         sources.setdefault(id, set()).add((session, seq))
     gone = {(place.session_id, seq) for seq in seqs}
+    going: set[int] = set()
     for row in relations:
         text = f"{names.get(row.subject, '')} {words.get(row.predicate, '')} {names.get(row.object, '')}"
         if row.predicate in place.saying or {row.subject, row.object} & named:
-            yield Affected("relation", row.id, text, "says it", row.turn)
+            why: Why = "says it"
         elif row.origin != "written" and (of := sources.get(row.id)) and of <= gone:
-            yield Affected("relation", row.id, text, "learned from it alone", row.turn)
+            why = "learned from it alone"
+        else:
+            continue
+        going.add(row.id)
+        yield Affected("relation", row.id, text, why, row.turn)
+    # Found entities that no other relation names go with them.
+    lonely = {id for id, _ in lonely_entities(place.connection, scope, going)}
+    lonely -= {id for id, _ in lonely_entities(place.connection, scope, ())}
     for entity in entities:
         if entity.id in named:
             yield Affected("entity", entity.id, names[entity.id], "says it", entity.turn)
+        elif entity.id in lonely:
+            yield Affected("entity", entity.id, names[entity.id], "learned from it alone", entity.turn)
 
 
 def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
@@ -146,16 +214,12 @@ def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         kind: Kind = "summary" if record.type == "summary" else "text"
         if record.text in place.saying or says(text, place.phrase):
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "says it")
-        elif record.name in saying or says(record.constructor, place.phrase) or says(_settings(record), place.phrase):
+        elif record.name in saying or _shorter(record, place.phrase):
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "said it before")
         elif record.type == "summary" and text and _read_by(place.connection, place.session_id, record) & set(seqs):
             yield Affected("summary", record.name, text[:WORDS_SHOWN], "learned from it alone")
         if record.state in place.saying:
             yield Affected("fields", record.name, "fields of a custom block", "says it")
-
-
-def _settings(record: BlockRecord) -> str:
-    return json.dumps(record.settings, ensure_ascii=False)
 
 
 def _read_by(connection: Connection, session_id: str, record: BlockRecord) -> set[int]:
@@ -169,17 +233,31 @@ def _of_the_session(place: _Place) -> Iterator[Affected]:
     session = read_existing(place.connection, place.session_id)
     if session.recording in place.saying:
         yield Affected("recording", place.session_id, "the recording, which can then not be played", "says it")
-    if session.probes and says(session.probes, place.phrase):
-        yield Affected("probes", place.session_id, "probes of this session", "says it")
+    for probe in _probes(session.probes):
+        if says(probe.get("phrase", ""), place.phrase):
+            yield Affected("probe", place.session_id, probe["phrase"], "says it")
+    for kind, words in _watched(session.watched):
+        if kind == "words" and says(words, place.phrase):
+            yield Affected("watched", place.session_id, words, "says it")
     if says(session.title, place.phrase):
         yield Affected("title", place.session_id, session.title, "says it")
 
 
-def _elsewhere(place: _Place, written: set[str]) -> Iterator[Affected]:
+def _probes(stored: str | None) -> list[dict[str, Any]]:
+    probes: list[dict[str, Any]] = json.loads(stored or "[]")
+    return probes
+
+
+def _watched(stored: str | None) -> list[tuple[str, str]]:
+    """Return what is watched, each with its kind: `words` or `ref`."""
+    return [(kind, text) for kind, text in json.loads(stored or "[]")]
+
+
+def _elsewhere(place: _Place) -> Iterator[Affected]:
     others = select(_c.scope, _c.data).where(_c.scope.not_in(place.scopes), _c.scope.like("session:%"))
     counts: dict[str, int] = {}
     for scope, data in place.connection.execute(others):
-        if any(says(data, form) for form in written):
+        if _says_in(data, place.phrase):
             counts[scope] = counts.get(scope, 0) + 1
     for scope, number in sorted(counts.items()):
         id = scope.partition(":")[2]
@@ -188,17 +266,16 @@ def _elsewhere(place: _Place, written: set[str]) -> Iterator[Affected]:
         yield Affected("session", id, f"{title or id}: {many}", "in another session")
 
 
-def _units(place: _Place, seqs: Sequence[int]) -> int:
-    gone = set(seqs)
-    held = place.connection.execute(select(vector_table.c.seqs).where(vector_table.c.session_id == place.session_id))
-    return sum(not gone.isdisjoint(expand(json.loads(spans))) for spans in held.scalars())
+def _units(connection: Connection, session_id: str, seqs: set[int]) -> int:
+    held = connection.execute(select(vector_table.c.seqs).where(vector_table.c.session_id == session_id))
+    return sum(not seqs.isdisjoint(expand(json.loads(spans))) for spans in held.scalars())
 
 
-def _prompts(place: _Place, seqs: set[int], facts: set[int | str]) -> int:
+def _prompts(connection: Connection, session_id: str, seqs: set[int], facts: Sequence[int]) -> int:
     """Return the number of recorded prompts with one of the messages in the queue, or one of the facts in a block."""
     wanted = {f"f{id}" for id in facts}
     total = 0
-    for record in read_events(place.connection, place.session_id, kinds=("context_built",)):
+    for record in read_events(connection, session_id, kinds=("context_built",)):
         event: Any = record.event
         queued = {seq for spans in (event.queue, event.pinned) for seq in expand(spans)}
         refs = {ref for part in event.parts for ref in spread(part["refs"])}
@@ -221,8 +298,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     drop_sources(w, seqs)
     facts: list[Fact] = read_by_ids(w.connection, impact.ids("fact"))
     erase_facts(w, facts, actor="user")
-    if seqs:
-        forget_sources(w, seqs, with_unsourced=False)
+    drop_relation_sources(w, seqs)
     _erase_graph(w, impact)
     for record in read_blocks(w.connection, w.session.id):
         if record.name in (*impact.names("summary"), *impact.names("text")):
@@ -235,8 +311,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
         remove_empty_deliveries(w)
     if impact.names("recording"):
         w.session.recording = None
-    if impact.names("probes"):
-        w.session.probes = None
+    _drop_probes_and_watched(w, impact)
     if impact.names("title"):
         w.session.title = ""
     w.save()
@@ -249,27 +324,38 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
 
 
 def _erase_graph(w: Writing, impact: Impact) -> None:
-    """Erase relations and entities that are still there: some went with their messages."""
+    """Erase relations and entities, but for the entities that another relation names."""
     relations = impact.ids("relation")
-    entities = impact.ids("entity")
-    present = w.connection.execute(select(_r.id, _r.block).where(_r.id.in_(relations))).all() if relations else []
-    named = w.connection.execute(select(_e.id, _e.block).where(_e.id.in_(entities))).all() if entities else []
-    touching = {id for id, _ in named}
-    others = (
-        w.connection.execute(select(_r.id, _r.block).where(_r.subject.in_(touching) | _r.object.in_(touching))).all()
-        if touching
-        else []
-    )
+    entities = set(impact.ids("entity"))
+    entities -= _needed(w.connection, sorted(entities), set(relations))
     erase_graph(
-        w, [(id, block) for id, block in named], list({(id, block) for id, block in (*present, *others)}), actor="user"
+        w, _with_blocks(w, entity_table, sorted(entities)), _with_blocks(w, relation_table, relations), actor="user"
     )
+
+
+def _with_blocks(w: Writing, table: Table, ids: Sequence[int]) -> list[tuple[int, str]]:
+    """Return the rows that are still there, by id, each with its block."""
+    rows: list[tuple[int, str]] = []
+    for chunk in chunks(ids):
+        found = w.connection.execute(select(table.c.id, table.c.block).where(table.c.id.in_(chunk)))
+        rows += [(id, block) for id, block in found]
+    return rows
+
+
+def _drop_probes_and_watched(w: Writing, impact: Impact) -> None:
+    gone = {kind: {row.words for row in impact.rows if row.kind == kind} for kind in ("probe", "watched")}
+    if gone["probe"]:
+        probes = [probe for probe in _probes(w.session.probes) if probe.get("phrase") not in gone["probe"]]
+        w.session.probes = json.dumps(probes, ensure_ascii=False, indent=2) if probes else None
+    if gone["watched"]:
+        watched = [[kind, text] for kind, text in _watched(w.session.watched) if text not in gone["watched"]]
+        w.session.watched = json.dumps(watched, ensure_ascii=False) if watched else None
 
 
 def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str], bool] | None) -> None:
     """Take the sentences that say a phrase, or are stale, out of a text, and delete its versions that had them.
 
-    The constructor's values and the settings lose them too: a stored text wins over a constructor that still says it,
-    until the program gives another one.
+    The constructor's values and the settings lose them too. A program that still gives the old text brings it back.
     """
     text = read_texts(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
     revision = block_revision_table.c
@@ -283,55 +369,85 @@ def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str]
     saying = [n for n, content in past if says(words.get(content, ""), phrase) or (stale and content != record.text)]
     for chunk in chunks(saying):
         w.connection.execute(delete(block_revision_table).where(of_block, revision.revision.in_(chunk)))
-    values: dict[str, Any] = {}
-    if says(record.constructor, phrase):
-        values["constructor"] = json.dumps(_shortened(json.loads(record.constructor), phrase), sort_keys=True)
-    if says(_settings(record), phrase):
-        values["settings"] = _shortened(record.settings, phrase)
-    if values:
-        # A constructor that still says it would bring the text back when the program starts.
-        update_block(w, record.name, **values)
+    if shorter_values := _shorter(record, phrase):
+        update_block(w, record.name, **shorter_values)
     if shorter != text:
         write_text(w, record, shorter, actor="user")
         w.session.revision += 1  # so that open sessions load the text again
 
 
+def _shorter(record: BlockRecord, phrase: str) -> dict[str, Any]:
+    """Return a block's constructor and settings without the sentences that say a phrase; only those that had some."""
+    constructor = json.loads(record.constructor or "{}")
+    shorter = {
+        "constructor": dict(constructor),
+        "settings": _shorter_settings(record.settings, phrase),
+    }
+    if constructor:
+        settings = _shorter_settings(constructor["settings"], phrase)
+        shorter["constructor"] = {"settings": settings, "state": _shortened(constructor["state"], phrase)}
+    changed: dict[str, Any] = {}
+    if shorter["constructor"] != constructor:
+        changed["constructor"] = json.dumps(shorter["constructor"], sort_keys=True)
+    if shorter["settings"] != record.settings:
+        changed["settings"] = shorter["settings"]
+    return changed
+
+
+def _shorter_settings(settings: dict[str, Any], phrase: str) -> dict[str, Any]:
+    """Return settings without the sentences that say a phrase: of texts, as a single word may be a choice or a name."""
+    return {
+        name: _shortened(value, phrase)
+        if isinstance(value, str) and name != "name" and (name == "description" or " " in value)
+        else value
+        for name, value in settings.items()
+    }
+
+
 def _clear_reasons(w: Writing, phrase: str) -> None:
-    """Clear the reasons of changes to the session's facts that say a phrase."""
+    """Clear the reasons that a person or an agent gave for changes to the session's facts and that say a phrase."""
     past = fact_revision_table.c
     of_session = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
     reasons = select(past.fact_id, past.version, past.reason).where(past.fact_id.in_(of_session))
-    for id, version, reason in w.connection.execute(reasons).all():
+    for id, version, reason in w.connection.execute(reasons.where(past.actor != "engine")).all():
         if reason is not None and says(reason, phrase):
             where = (past.fact_id == id) & (past.version == version)
             w.connection.execute(update(fact_revision_table).where(where).values(reason=ERASED))
 
 
 def _clear_events(w: Writing, phrase: str) -> None:
-    """Replace the texts of this session's events that say a phrase: reasons and titles that a person typed, notes."""
+    """Replace what says a phrase in the texts of this session's events; the rest of an event is codes and hashes."""
     event = event_table.c
-    for position, text in w.connection.execute(select(event.id, event.data).where(event.session_id == w.session.id)):
-        if says(text, phrase) or says(text, json.dumps(phrase)[1:-1]):
-            blank = json.dumps(_blanked(json.loads(text), phrase), ensure_ascii=False, separators=(",", ":"))
+    where = (event.session_id == w.session.id) & event.kind.in_({*_TEXTS, *_SETTINGS})
+    for position, kind, actor, text in w.connection.execute(
+        select(event.id, event.kind, event.actor, event.data).where(where)
+    ):
+        data = json.loads(text)
+        new = dict(data)
+        for name in _TEXTS.get(kind, ()):
+            # A reason of the engine is a code.
+            if (name != "reason" or actor != "engine") and isinstance(data.get(name), str) and says(data[name], phrase):
+                new[name] = ERASED
+        for name in _SETTINGS.get(kind, ()):
+            new[name] = _shorter_settings(data.get(name) or {}, phrase)
+        if new != data:
+            blank = json.dumps(new, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(event_table).where(event.id == position).values(data=blank))
 
 
-def _shortened(value: object, phrase: str) -> object:
-    """Return JSON values with the sentences that say a phrase taken out of their texts."""
+def _shortened(text: str, phrase: str) -> str:
+    """Return a text without the sentences that say a phrase; of JSON, without those of its texts."""
+    values = json_in(text)
+    if values is None:
+        return without_phrase(text, phrase)
+    return json.dumps(_each_shortened(values, phrase), ensure_ascii=False, sort_keys=True)
+
+
+def _each_shortened(value: object, phrase: str) -> object:
     if isinstance(value, str):
         return without_phrase(value, phrase)
     if isinstance(value, list):
-        return [_shortened(item, phrase) for item in value]
+        return [_each_shortened(item, phrase) for item in value]
     if isinstance(value, dict):
-        return {key: _shortened(item, phrase) for key, item in value.items()}
-    return value
-
-
-def _blanked(value: object, phrase: str) -> object:
-    if isinstance(value, str):
-        return ERASED if says(value, phrase) else value
-    if isinstance(value, list):
-        return [_blanked(item, phrase) for item in value]
-    if isinstance(value, dict):
-        return {key: item if key == "block" else _blanked(item, phrase) for key, item in value.items()}
+        return {key: _each_shortened(item, phrase) for key, item in value.items()}
     return value
