@@ -93,6 +93,8 @@ class Event:
     _text: ClassVar[str | None]
     _supports: ClassVar[bool]
     _bookkeeping: ClassVar[bool]
+    free_text: ClassVar[tuple[str, ...]]
+    """Fields with words that a person or a model wrote, or with settings; the others hold codes, numbers, hashes."""
 
     def __init_subclass__(
         cls,
@@ -106,6 +108,7 @@ class Event:
         text: str | None = None,
         supports: bool = False,
         bookkeeping: bool = False,
+        free_text: tuple[str, ...] = (),
     ) -> None:
         """Register a kind of event with the properties by which readers of the log select it.
 
@@ -119,9 +122,11 @@ class Event:
             text: field with the hash of the item's words.
             supports: its `sources` are messages that state the item.
             bookkeeping: see the property.
+            free_text: see the attribute.
         """
         cls.kind = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
+        cls.free_text = free_text
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
@@ -384,12 +389,12 @@ def _tuples(values: list[Any]) -> tuple[Any, ...]:
 # -- the session ---------------------------------------------------------------------------------
 
 
-class SessionCreated(Event, family="session"):
+class SessionCreated(Event, family="session", free_text=("title",)):
     title: str
     user_id: str | None
 
 
-class SessionRenamed(Event, family="session"):
+class SessionRenamed(Event, family="session", free_text=("before", "after")):
     before: str
     after: str
 
@@ -415,7 +420,7 @@ class SessionReset(Event, family="session"):
         return self.status is None and self.seqs is None
 
 
-class SessionImported(Event, family="session"):
+class SessionImported(Event, family="session", free_text=("source",)):
     source: str
     messages: int
     skipped: int
@@ -431,7 +436,7 @@ class SessionBranched(Event, family="session"):
     """Messages, facts and stored turns of that time that were erased since."""
 
 
-class AgentAttached(Event, family="session"):
+class AgentAttached(Event, family="session", free_text=("name",)):
     """The session mirrors an external agent: its log is what was seen of that agent, and it is read-only here."""
 
     source: Literal["proxy", "adapter", "spans", "file"]
@@ -449,7 +454,7 @@ class SessionHandedBack(Event, family="session"):
     """The session is left to its agent again: the app only shows it while the agent works."""
 
 
-class ConfigurationChanged(Event, family="settings"):
+class ConfigurationChanged(Event, family="settings", free_text=("before", "after", "ignored")):
     before: dict[str, Any]
     after: dict[str, Any]
     """Only the settings that differ."""
@@ -529,7 +534,7 @@ class DeliveryDone(Event, family="deliveries", bookkeeping=True):
     seconds: float
 
 
-class DeliveryFailed(Event, family="deliveries", operation="upsert"):
+class DeliveryFailed(Event, family="deliveries", operation="upsert", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempt: int
@@ -537,7 +542,7 @@ class DeliveryFailed(Event, family="deliveries", operation="upsert"):
     retry_in_seconds: float
 
 
-class DeliveryParked(Event, family="deliveries"):
+class DeliveryParked(Event, family="deliveries", free_text=("error",)):
     deliveries: tuple[DeliveryId, ...]
     block: str
     attempts: int
@@ -714,7 +719,7 @@ class FactSuperseded(Event, family="facts", becomes="superseded", writes=True, o
     by: FactId | None
 
 
-class FactRetired(Event, family="facts", becomes="retired", writes=True, operation="delete"):
+class FactRetired(Event, family="facts", becomes="retired", writes=True, operation="delete", free_text=("reason",)):
     fact: FactId
     block: str
     reason: str
@@ -731,7 +736,7 @@ class FactPinned(Event, family="facts", operation="update"):
     pinned: bool
 
 
-class FactRejected(Event, family="facts", becomes="rejected", writes=True, operation="delete"):
+class FactRejected(Event, family="facts", becomes="rejected", writes=True, operation="delete", free_text=("reason",)):
     fact: FactId
     block: str
     reason: str
@@ -760,7 +765,7 @@ class FactsRead(Event, family="facts"):
     """Number of results."""
 
 
-class FactsCurated(Event, family="facts"):
+class FactsCurated(Event, family="facts", free_text=("reason",)):
     """A change set: a person's changes to facts in one step. The single changes precede it in the log."""
 
     block: str
@@ -976,7 +981,7 @@ Curated = FactsCurated | GraphCurated
 # -- retrieval -----------------------------------------------------------------------------------
 
 
-class VectorsStored(Event, family="vectors", gives="nodes", writes=True, operation="create"):
+class VectorsStored(Event, family="vectors", gives="nodes", writes=True, operation="create", free_text=("error",)):
     block: str
     embedder: str
     nodes: tuple[tuple[UnitId, Ranges, int], ...]
@@ -1019,7 +1024,7 @@ class VectorsReplaced(Event, family="vectors", operation="update"):
         return tuple(Item(Ref.of("unit", number)) for number in self.numbers)
 
 
-class Retrieved(Event, family="vectors", operation="search"):
+class Retrieved(Event, family="vectors", operation="search", free_text=("degraded",)):
     block: str
     query: str
     """Hash of the query's words in the content store."""
@@ -1101,7 +1106,7 @@ class ContextBuilt(Event, family="prompts"):
     """Trace and span id of that span."""
 
 
-class ModelCalled(Event, family="calls"):
+class ModelCalled(Event, family="calls", free_text=("error",)):
     purpose: str
     model: str
     input_tokens: int | None
@@ -1128,7 +1133,7 @@ class ModelCalled(Event, family="calls"):
 # -- blocks --------------------------------------------------------------------------------------
 
 
-class BlockAdded(Event, family="blocks", operation="create_store"):
+class BlockAdded(Event, family="blocks", operation="create_store", free_text=("settings",)):
     block: str
     type: str
     settings: dict[str, Any]
@@ -1148,7 +1153,7 @@ class BlocksOrdered(Event, family="blocks"):
     names: tuple[str, ...]
 
 
-class BlockEdited(Event, family="blocks"):
+class BlockEdited(Event, family="blocks", free_text=("settings", "ignored_settings")):
     """A static block's text, or a block's settings, changed."""
 
     block: str
@@ -1196,7 +1201,7 @@ class BlockStateSaved(Event, family="blocks", writes=True, operation="update", b
         return (Item(self.block, self.content),)
 
 
-class BlockFailed(Event, family="prompts", operation="search"):
+class BlockFailed(Event, family="prompts", operation="search", free_text=("error",)):
     """A block could not be read; the context was built without it."""
 
     block: str
@@ -1233,7 +1238,7 @@ class ToolCalled(Event, family="blocks"):
 # -- the memory of an attached agent, as its spans report it ----------------------------------------
 
 
-class MemoryWritten(Event, family="stores"):
+class MemoryWritten(Event, family="stores", free_text=("error",)):
     """Records were written into a store. Of several writes of one record the one that ended last applies."""
 
     span: str
@@ -1250,7 +1255,7 @@ class MemoryWritten(Event, family="stores"):
     error: str | None = None
 
 
-class MemorySearched(Event, family="stores"):
+class MemorySearched(Event, family="stores", free_text=("error",)):
     """A store was searched."""
 
     span: str
@@ -1266,7 +1271,7 @@ class MemorySearched(Event, family="stores"):
     error: str | None = None
 
 
-class MemoryDeleted(Event, family="stores"):
+class MemoryDeleted(Event, family="stores", free_text=("error",)):
     """Records were deleted from a store."""
 
     span: str
@@ -1278,7 +1283,7 @@ class MemoryDeleted(Event, family="stores"):
     error: str | None = None
 
 
-class MemoryStoreChanged(Event, family="stores"):
+class MemoryStoreChanged(Event, family="stores", free_text=("error",)):
     """A store was made, or deleted with everything in it."""
 
     span: str
@@ -1297,7 +1302,7 @@ class ReplyStarted(Event, family="messages", bookkeeping=True):
     model: str
 
 
-class ReplyEnded(Event, family="messages"):
+class ReplyEnded(Event, family="messages", free_text=("error",)):
     reply: str
     outcome: Literal["done", "failed", "stopped", "interrupted"]
     error: str | None = None

@@ -8,19 +8,9 @@ from typing import Any, Literal
 from memory_core.planning.running_summary import sentences
 
 Kind = Literal[
-    "message",
-    "fact",
-    "relation",
-    "entity",
-    "summary",
-    "text",
-    "fields",
-    "recording",
-    "probe",
-    "watched",
-    "title",
+    "message", "fact", "relation", "entity", "summary", "text", "fields", "recording", "probe", "watched", "title",
     "session",
-]
+]  # fmt: skip
 Why = Literal["says it", "said it before", "learned from it alone", "in another session"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, delete, select, update
 
-from memory_core.events import SessionReset, expand, ranges, spread
+from memory_core.events import KINDS, SessionReset, expand, ranges, spread
 from memory_core.messages import message_text
 from memory_core.planning.fact_merging import Fact
 from memory_core.planning.impact import (
@@ -49,28 +49,6 @@ from memory_core.store.writing import Writing, read_existing, read_texts, sessio
 
 _e, _r, _m, _c = entity_table.c, relation_table.c, message_table.c, content_table.c
 WORDS_SHOWN = 300
-_TEXTS = {
-    "session_created": ("title",),
-    "session_renamed": ("before", "after"),
-    "session_imported": ("source",),
-    "agent_attached": ("name",),
-    "retrieved": ("degraded",),
-    **dict.fromkeys(("fact_retired", "fact_rejected", "facts_curated"), ("reason",)),
-    **dict.fromkeys(
-        (
-            "delivery_failed", "delivery_parked", "block_failed", "model_called", "vectors_stored", "reply_ended",
-            "memory_written", "memory_searched", "memory_deleted", "memory_store_changed",
-        ),
-        ("error",),
-    ),
-}  # fmt: skip
-"""Fields of events that hold words of a person or of a model, by kind of event."""
-_SETTINGS = {
-    "configuration_changed": ("before", "after", "ignored"),
-    "block_added": ("settings",),
-    "block_edited": ("settings", "ignored_settings"),
-}
-"""Fields of events that hold settings."""
 
 
 @dataclass(frozen=True)
@@ -337,8 +315,8 @@ def _with_blocks(w: Writing, table: Table, ids: Sequence[int]) -> list[tuple[int
     """Return the rows that are still there, by id, each with its block."""
     rows: list[tuple[int, str]] = []
     for chunk in chunks(ids):
-        found = w.connection.execute(select(table.c.id, table.c.block).where(table.c.id.in_(chunk)))
-        rows += [(id, block) for id, block in found]
+        present = select(table.c.id, table.c.block).where(table.c.id.in_(chunk))
+        rows += [(id, block) for id, block in w.connection.execute(present)]
     return rows
 
 
@@ -379,19 +357,13 @@ def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str]
 def _shorter(record: BlockRecord, phrase: str) -> dict[str, Any]:
     """Return a block's constructor and settings without the sentences that say a phrase; only those that had some."""
     constructor = json.loads(record.constructor or "{}")
-    shorter = {
-        "constructor": dict(constructor),
-        "settings": _shorter_settings(record.settings, phrase),
-    }
-    if constructor:
-        settings = _shorter_settings(constructor["settings"], phrase)
-        shorter["constructor"] = {"settings": settings, "state": _shortened(constructor["state"], phrase)}
     changed: dict[str, Any] = {}
-    if shorter["constructor"] != constructor:
-        changed["constructor"] = json.dumps(shorter["constructor"], sort_keys=True)
-    if shorter["settings"] != record.settings:
-        changed["settings"] = shorter["settings"]
-    return changed
+    if constructor:  # empty for a block that was added in the app
+        settings = _shorter_settings(constructor["settings"], phrase)
+        passed = {"settings": settings, "state": _shortened(constructor["state"], phrase)}
+        changed = {"constructor": json.dumps(passed, sort_keys=True)} if passed != constructor else {}
+    shorter = _shorter_settings(record.settings, phrase)
+    return changed | ({"settings": shorter} if shorter != record.settings else {})
 
 
 def _shorter_settings(settings: dict[str, Any], phrase: str) -> dict[str, Any]:
@@ -416,23 +388,26 @@ def _clear_reasons(w: Writing, phrase: str) -> None:
 
 
 def _clear_events(w: Writing, phrase: str) -> None:
-    """Replace what says a phrase in the texts of this session's events; the rest of an event is codes and hashes."""
+    """Replace what says a phrase in the free text of this session's events."""
     event = event_table.c
-    where = (event.session_id == w.session.id) & event.kind.in_({*_TEXTS, *_SETTINGS})
-    for position, kind, actor, text in w.connection.execute(
-        select(event.id, event.kind, event.actor, event.data).where(where)
-    ):
+    kinds = {kind: cls.free_text for kind, cls in KINDS.items() if cls.free_text}
+    where = (event.session_id == w.session.id) & event.kind.in_(kinds)
+    rows = w.connection.execute(select(event.id, event.kind, event.actor, event.data).where(where)).all()
+    for position, kind, actor, text in rows:
         data = json.loads(text)
-        new = dict(data)
-        for name in _TEXTS.get(kind, ()):
-            # A reason of the engine is a code.
-            if (name != "reason" or actor != "engine") and isinstance(data.get(name), str) and says(data[name], phrase):
-                new[name] = ERASED
-        for name in _SETTINGS.get(kind, ()):
-            new[name] = _shorter_settings(data.get(name) or {}, phrase)
+        # The engine's reasons are codes.
+        values = {name: data[name] for name in kinds[kind] if data.get(name) and (name, actor) != ("reason", "engine")}
+        new = data | {
+            name: _shorter_settings(value, phrase) if isinstance(value, dict) else _cleared(value, phrase)
+            for name, value in values.items()
+        }
         if new != data:
             blank = json.dumps(new, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(event_table).where(event.id == position).values(data=blank))
+
+
+def _cleared(text: str, phrase: str) -> str:
+    return ERASED if says(text, phrase) else text
 
 
 def _shortened(text: str, phrase: str) -> str:
