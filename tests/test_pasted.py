@@ -1,4 +1,4 @@
-"""Who may write: what a tool returned, a document says or memory repeats becomes no active fact by itself."""
+"""No active fact comes from the output of a tool, a pasted text or repeated memory alone."""
 
 import pytest
 from hypothesis import given
@@ -74,6 +74,30 @@ def test_what_was_pasted_waits_for_a_person_with_the_reason():
         assert [[flag.kind for flag in review.flags[fact.id]] for fact in review.facts] == [["pasted"]]
 
 
+@pytest.mark.parametrize("recipe", ["blocks", "consolidating"])
+def test_a_pasted_text_neither_confirms_nor_ends_a_known_fact(recipe):
+    with Memory.from_recipe(recipe, database_uri="sqlite://") as memory:
+        block = memory.blocks[0].name
+        memory.put(user("I live in Porto."))
+        memory.flush(all=True)
+        [before] = memory.facts.read(block)
+        for pasted in ("I live in Porto.", "I live in Vaduz.", "I no longer live in Porto."):
+            memory.put(user(f"Summarise this article: {pasted}"))
+            memory.flush(all=True)
+        [after] = memory.facts.read(block)
+        assert (after.text, after.confirmed_at, after.sources) == (before.text, before.confirmed_at, before.sources)
+
+
+@pytest.mark.parametrize("text", ["Summarise this article: I live in Vaduz.", "I live in Vaduz."])
+def test_a_trial_foretells_whether_a_fact_waits(text):
+    with Memory.from_recipe("blocks", database_uri="sqlite://") as memory:
+        [tried] = memory.facts.desk("Facts").try_extraction(text)
+        memory.put(user(text))
+        memory.flush(all=True)
+        [fact] = memory.facts.read("Facts", states=None)
+        assert (tried.outcome, fact.state) in {("proposed", "proposed"), ("added", "active")}
+
+
 def test_a_relation_of_a_pasted_text_is_not_learned():
     with Memory.from_recipe("graph", database_uri="sqlite://") as memory:
         memory.put(user("My sister Ana works at Acme."))
@@ -92,6 +116,8 @@ def test_a_relation_of_a_pasted_text_is_not_learned():
         ("My schedule: I work on Mondays.", "My schedule: I work on Mondays."),
         ("If a < b and c > d, tell me.", "If a < b and c > d, tell me."),
         ("Me: hello there", "Me: hello there"),
+        ("I already know the context here: I live in Porto.", "I already know the context here: I live in Porto."),
+        ("I sleep well after posting: I like tea.", "I sleep well after posting: I like tea."),
         ("Hi! I live in Porto. Please check this email: hello", "Hi! I live in Porto. "),
         ("Fass diesen Artikel zusammen: ich wohne in Vaduz", ""),
         ("翻译这篇文章：我住在瓦杜兹", ""),

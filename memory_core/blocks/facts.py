@@ -3,7 +3,7 @@
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from math import isfinite
@@ -31,7 +31,7 @@ from memory_core.blocks.markup import fact_parts
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
-from memory_core.messages import MessageRole, message_text, recites_memory
+from memory_core.messages import ChatMessage, MessageRole, message_text, recites_memory
 from memory_core.models.learners import RuleBased
 from memory_core.models.protocols import (
     Categorising,
@@ -245,10 +245,10 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def _item(self, fact: Fact, reading: ReadContext) -> Item:
         text = prompt_words(fact.text, fact.metadata)
-        if not self.show_dates:
-            return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe), tokens=fact.tokens)
-        text = f"{text} ({confirmed_on(fact.confirmed_at)})"
-        return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe))
+        if self.show_dates:
+            text = f"{text} ({confirmed_on(fact.confirmed_at)})"
+        tokens = fact.tokens if text == fact.text else None
+        return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe), tokens=tokens)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
@@ -282,14 +282,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         silent = self.not_to_repeat(compared_with, extractor)
         everything, reasons, calls = _extract(extractor, heard, known=silent, ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
-        requests = _requests(heard)
-        # What was said before it in the same delivery is not stored yet: it waits for a person instead of a prompt.
-        # Anybody can have written what a tool returns or a user pastes: a page that says "remember that ..." teaches
-        # nothing by itself.
-        facts = [
-            replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_others(fact, heard) else fact
-            for fact in facts
-        ]
+        requests = _requests([message.message for message in heard])
+        facts = with_doubts(facts, [message.message for message in heard])
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
@@ -493,13 +487,26 @@ def _to_known_fact(fact: Fact, protected: Collection[int] = ()) -> KnownFact:
     return KnownFact(fact.id, fact.text, fact.slot, fact.pinned or fact.id in protected, fact.state == "rejected")
 
 
-def _requests(heard: Sequence[StoredMessage]) -> list[tuple[int, str]]:
+def with_doubts(facts: Iterable[ExtractedFact], read: Sequence[ChatMessage]) -> list[ExtractedFact]:
+    """Return the facts found in messages, as doubtful where others may have said it or it is to be forgotten.
+
+    What a later message of the delivery asks to forget is not stored yet: it waits for a person. Anybody can have
+    written what a tool returns or a user pastes: a page that says "remember that ..." teaches nothing by itself.
+    """
+    requests = _requests(read)
+    return [
+        replace(fact, doubtful=True) if _is_forgotten(fact, requests) or _may_be_of_others(fact, read) else fact
+        for fact in facts
+    ]
+
+
+def _requests(heard: Sequence[ChatMessage]) -> list[tuple[int, str]]:
     """Return the words of each request to forget, with the index of its message."""
     return [
         (index, request)
         for index, message in enumerate(heard)
-        if message.message.role is MessageRole.USER
-        for request in forget_requests(message_text(message.message))
+        if message.role is MessageRole.USER
+        for request in forget_requests(message_text(message))
     ]
 
 
@@ -510,7 +517,7 @@ def _is_forgotten(fact: ExtractedFact, requests: Sequence[tuple[int, str]]) -> b
     )
 
 
-def _may_be_of_others(fact: ExtractedFact, heard: Sequence[StoredMessage]) -> bool:
+def _may_be_of_others(fact: ExtractedFact, heard: Sequence[ChatMessage]) -> bool:
     """Return whether a fact was found in the output of a tool, or in what a user pasted.
 
     If the extractor named no message, all count. Under half of the fact is in the other words then.
@@ -519,9 +526,9 @@ def _may_be_of_others(fact: ExtractedFact, heard: Sequence[StoredMessage]) -> bo
     read = [heard[fact.source]] if named and fact.source is not None else heard
     spoken, others = [], False
     for message in read:
-        text = message_text(message.message)
-        typed = own_words(text) if message.message.role is MessageRole.USER else text
-        tool = message.message.role is MessageRole.TOOL
+        text = message_text(message)
+        typed = own_words(text) if message.role is MessageRole.USER else text
+        tool = message.role is MessageRole.TOOL
         others = others or tool or typed != text
         spoken.append("" if tool else typed)
     return others and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE

@@ -129,6 +129,8 @@ class LearnedFacts:
         """Return a known fact after the decision on a find."""
         if step.act == "delete":
             return replace(fact, state="superseded")
+        if step.act == "none" and not self._confirms(step):
+            return fact
         if step.act == "none":
             tokens = self.place.counter.text(fact.text) if to_ask(fact.metadata) else fact.tokens
             return replace(fact, tokens=tokens, metadata=without_ask(fact.metadata), confirmed_at=inf)
@@ -173,6 +175,10 @@ class LearnedFacts:
         """Return whether a person has to accept the added fact."""
         return self.place.approval or self.found[step.index].doubtful
 
+    def _confirms(self, step: Settled) -> bool:
+        """Return whether a find confirms the fact that it says again: a doubtful one, as of a pasted text, does not."""
+        return step.target is not None and not self.found[step.index].doubtful
+
     def _cleared(self, step: Settled, fact: Fact) -> bool:
         """Return whether an update resolves the doubt about a proposed fact, so that nobody needs to review it."""
         return fact.state == "proposed" and doubt(fact.text) is not None and not self._waits(step)
@@ -194,7 +200,7 @@ class LearnedFacts:
             seqs=ranges(self.seqs),
             found=len(self.found),
             added=len(self._added),
-            confirmed=sum(step.act == "none" and step.target is not None for step in steps),
+            confirmed=sum(step.act == "none" and self._confirms(step) for step in steps),
             held_back=len(self.finding.held_back),
             recalled=self.recalled,
         )
@@ -219,8 +225,9 @@ class LearnedFacts:
         """Return why a known fact is retired by this delivery; None if it stays."""
         if fact.id in self.forgotten:
             return FORGOTTEN
-        expires = self.expiry is not None and fact.id not in self.place.protected and self.expiry.covers(fact)
-        return self.expiry.reason if expires and self.expiry else None
+        if self.expiry is None or fact.id in self.place.protected or not self.expiry.covers(fact):
+            return None
+        return self.expiry.reason
 
     def _retire(self, w: Writing) -> None:
         """Retire what is to be forgotten, and what expired; a person can restore or erase it."""
@@ -239,7 +246,7 @@ class LearnedFacts:
         if self.finding.decider is not None:
             w.record(self._decided(w, step, sources, ids))
         if step.act == "none":
-            if step.target is not None:
+            if step.target is not None and self._confirms(step):
                 target = by_id[step.target]
                 confirm_fact(w, target, similarity=dict(step.candidates)[step.target], sources=sources)
                 if to_ask(target.metadata):  # the user has said it

@@ -10,7 +10,7 @@ from typing import Literal
 
 from sqlalchemy import Connection
 
-from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock
+from memory_core.blocks.facts import COMPARED, FactExtractionMemoryBlock, with_doubts
 from memory_core.curation.change_sets import Change, ChangeSetDesk
 from memory_core.curation.fact_change_sets import FactChangeSetTransaction, read_fact_log, tell
 from memory_core.engine.context import Context, build_context
@@ -191,10 +191,8 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         protected = self.protected()
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
-        facts = [
-            block.labelled(fact)
-            for fact in extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
-        ]
+        everything = extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
+        facts = with_doubts(map(block.labelled, everything), [message])
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}

@@ -12,15 +12,15 @@ MAX_TAGS = 50
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,300})?>")
 _QUOTED = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)", re.DOTALL)
 _DOCUMENT = (
-    r"(?:articles?|e-?mails?|mails?|texts?|documents?|docs?|pages?|reviews?|messages?|letters?|posts?|logs?|chats?|"
+    r"(?:(?<![^\W\d_])(?:articles?|e-?mails?|mails?|texts?|documents?|docs?|pages?|reviews?|messages?|letters?|posts?|logs?|chats?|"
     r"transcripts?|conversations?|reports?|papers?|story|stories|essays?|contracts?|outputs?|results?|responses?|"
     r"threads?|paragraphs?|excerpts?|comments?|tickets?|passages?|following|below|artículo|correo|texto|documento|"
-    r"artikel|nachricht|dokument|bericht|文章|邮件|文本|文档|文書|メール|記事|文章)"
+    r"artikel|nachricht|dokument|bericht)(?![^\W\d_])|文章|邮件|文本|文档|文書|メール|記事)"
 )
 _HANDLE = (
-    r"(?:summari[sz]e|translate|proofread|rewrite|paraphrase|answer|reply|respond|review|edit|correct|explain|"
+    r"(?:(?<![^\W\d_])(?:summari[sz]e|translate|proofread|rewrite|paraphrase|answer|reply|respond|review|edit|correct|explain|"
     r"analy[sz]e|classify|extract|shorten|improve|read|check|look at|here (?:is|are)|here's|this is|resume|traduce|lee|"
-    r"fasse?|übersetze?|lies|korrigiere?|总结|翻译|阅读|要約|翻訳)"
+    r"fasse?|übersetze?|lies|korrigiere?)(?![^\W\d_])|总结|翻译|阅读|要約|翻訳)"
 )
 _INTRODUCED = re.compile(rf"^[^\n:：]{{0,80}}?{_HANDLE}[^\n:：]{{0,80}}?{_DOCUMENT}[^\n:：]{{0,60}}[:：]", re.I | re.M)
 _HEADER = re.compile(r"^(?:from|to|subject|date|sent|cc|von|an|betreff|de|para|asunto): \S", re.I | re.M)
