@@ -305,8 +305,8 @@ class Embedder(Protocol):
 
 
 @runtime_checkable
-class LimitedEmbedder(Embedder, Protocol):
-    """Embedder that is of no use for some texts."""
+class LimitedEmbedder(Protocol):
+    """The additional method of an embedder that is of no use for some texts."""
 
     def reads(self, text: str) -> bool:
         """Return whether its vector of this text says anything."""

@@ -128,7 +128,7 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
 
 
 def read_former_confirmation(connection: Connection, scope: str, block: str, fact_id: int) -> float | None:
-    """Return the time of the confirmation that is valid without a person's last one; None if no person confirmed it."""
+    """Return the time of the confirmation that is valid without a person's last one; None if nothing confirmed it."""
     for record in read_scope_events(connection, scope, block, ("fact_confirmed",)):
         event: Any = record.event
         if event.fact == fact_id and event.restores is None:

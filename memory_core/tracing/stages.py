@@ -102,7 +102,8 @@ def intake(
     gone: Any = removal.event
     flush = getattr(gone, "flush", None)
     if removal.kind == "session_reset":
-        text = f"Forgotten in turn {removal.turn:,}, when the queue was reset: no block is given what leaves so."
+        when = "when the queue was reset" if gone.seqs is None else "with a phrase that it says"
+        text = f"Forgotten in turn {removal.turn:,}, {when}: no block is given what leaves so."
         return [first, queued, stage("flush", "lost", text, removal, rule="forgotten", turn=removal.turn)]
     if flush is None:
         text = (

@@ -77,7 +77,11 @@ def spans() -> str:
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
     """The state after counting arrivals in `new`, the records between `before` and `now`."""
     after = replace(now, messages=before.messages, last=before.last)
-    begun = any(isinstance(record.event, SessionCreated | SessionImported | SessionReset) for record in new)
+    begun = any(
+        isinstance(record.event, SessionCreated | SessionImported)
+        or (isinstance(record.event, SessionReset) and record.event.seqs is None)
+        for record in new
+    )
     # A job of this server wrote in between: its messages are not an agent's.
     if now.running or before.running or now.job != before.job or begun:
         return after

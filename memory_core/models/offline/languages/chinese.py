@@ -34,8 +34,8 @@ def _user(value: str) -> str:
     return re.sub(r"我们?", "用户", value)
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None, *, negated: bool = False) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_user, negated=negated)
+def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
+    return pattern_rule(pattern(said), text, category, slot, reworded=_user)
 
 
 _NOW = (

@@ -139,8 +139,8 @@ _TRADE = (
 )
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None, *, negated: bool = False) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_third, negated=negated)
+def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
+    return pattern_rule(pattern(said), text, category, slot, reworded=_third)
 
 
 _I = r"(?:(?:[Ii]ch|[Ww]ir) )?"

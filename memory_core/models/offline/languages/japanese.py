@@ -17,7 +17,6 @@ _THINGS = (
     "誕生日|名前|予算|飛行機|フライト|電車|会議|面接|結婚式|試験|手術|旅行|電話番号|住所|会社|家賃|給料|母語|趣味|年齢"
 )
 _DATED = r"(?=.*(?:\d|[一二三四五六七八九十]+[月日時分歳]|曜日|明日|来週|来月|来年)).+"
-_NOT_TOPIC = r"(?!.{0,4}(?:これ|それ|あれ|ここ|そこ|あなた|君|彼|誰|みんな))"
 _END = r"(?:です|でした|だ|である)?(?:よ|ね|から|けど|が|ので)?"
 _DOING = r"(?:い(?:ます|る|て)|ます|る)(?:よ|ね|から|けど|が|ので)?"
 _NUMBER = r"(?:\d+|[一二三四五六七八九十]+)"
@@ -37,8 +36,8 @@ def _user(value: str) -> str:
     return re.sub(r"(?<=[てで])い(?:て|る)$", "います", re.sub(r"私たち|私|僕|俺", "ユーザー", value))
 
 
-def _rule(said: str, text: str, category: str, slot: str | None = None, *, negated: bool = False) -> Rule:
-    return pattern_rule(pattern(said), text, category, slot, reworded=_user, negated=negated)
+def _rule(said: str, text: str, category: str, slot: str | None = None) -> Rule:
+    return pattern_rule(pattern(said), text, category, slot, reworded=_user)
 
 
 _OWN = r"(?:(?:私|僕|俺|うち|わたし|ぼく|私たち)の)?"

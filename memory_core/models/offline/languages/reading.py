@@ -76,7 +76,6 @@ def pattern_rule(
     slot: str | None = None,
     *,
     reworded: Callable[[str], str] = str,
-    negated: bool = False,
 ) -> Rule:
     """Make a rule of a pattern for a whole clause, whose named groups go into `text`, and into `slot` in lower case."""
 
@@ -86,8 +85,6 @@ def pattern_rule(
             return None
         values = {name: reworded((value or "").strip(" ,.")) for name, value in match.groupdict().items()}
         lowered = {name: value.lower() for name, value in values.items()}
-        return StatedFact(
-            " ".join(text.format(**values).split()), category, slot.format(**lowered) if slot else None, negated
-        )
+        return StatedFact(" ".join(text.format(**values).split()), category, slot.format(**lowered) if slot else None)
 
     return rule
