@@ -104,6 +104,9 @@ def _draw_receipt(done: str, receipt: Receipt | str) -> None:
             "application/json",
             key="forget__json",
             icon=":material/download:",
+            on_click="ignore",
         )
-        st.download_button("Page to print", receipt.page(), "receipt.txt", "text/plain", key="forget__page")
+        st.download_button(
+            "Page to print", receipt.page(), "receipt.txt", "text/plain", key="forget__page", on_click="ignore"
+        )
     st.markdown(":small[:gray[The receipt holds no words. `memory-inspector verify receipt.json` searches again.]]")
