@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from memory_core.blocks.base import BaseMemoryBlock
+from memory_core.blocks.base import BaseMemoryBlock, Batch
 from memory_core.blocks.nothing_learned import record_reasons
 from memory_core.errors import ConflictError
 from memory_core.events import (
@@ -15,6 +15,7 @@ from memory_core.events import (
     FactsCondensed,
     FactsExtracted,
     ProposalRefused,
+    Ref,
     ranges,
 )
 from memory_core.messages import content_hash
@@ -24,15 +25,13 @@ from memory_core.planning.consolidation import Settled, category_among
 from memory_core.planning.curation import New
 from memory_core.planning.fact_age import Expiry, to_ask, without_ask
 from memory_core.planning.fact_merging import CondensePlan, Confirmation, Fact
+from memory_core.planning.former_values import ENDED, Statement
 from memory_core.planning.reasons import Reason
 from memory_core.store.fact_rows import add_fact, confirm_fact, hand_on_sources, read_facts, revise, scope_revision
 from memory_core.store.word_vectors import keep_word_vectors
 from memory_core.store.writing import Writing
 from memory_core.tokens import TokenCounter
 from memory_core.vectors.vector_index import Vector
-
-ENDED = "what was said since ends it"
-"""Reason recorded for a superseded fact without a successor."""
 
 FORGOTTEN = "the user asked to forget it"
 """Reason recorded for a fact that was retired at the user's request."""
@@ -124,6 +123,39 @@ class LearnedFacts:
             made = [*(index for ids, index in plan.merged if ids[0] not in into), *plan.new]
             facts = [*(fact for fact in facts if fact.id not in gone), *(self._sentence(index) for index in made)]
         return [fact if fact.id > 0 else replace(fact, id=next(numbers)) for fact in facts]
+
+    def statements(self, batch: Batch) -> tuple[Statement, ...]:
+        """Return the facts that are added, changed, ended or contradicted, as they are after storing. For previews."""
+        facts_by_id = {fact.id: fact for fact in self.place.known}
+        result: dict[int, Statement] = {}
+
+        def statement(id: int) -> Statement:
+            fact = facts_by_id[id]
+            reviewed, ref = id in self.place.protected, Ref.of("fact", id)
+            return result.get(id) or Statement(
+                ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at, reviewed=reviewed
+            )
+
+        for step in self.finding.steps:
+            sources = tuple((batch.session_id, seq) for seq in sources_of(self.found[step.index], self.seqs))
+            turn = batch.messages[-1].turn
+            if step.target is not None and step.target in facts_by_id and step.act != "add":
+                old, text = statement(step.target), step.text if step.act == "update" else None
+                result[step.target] = replace(
+                    old,
+                    wordings=old.wordings if text is None else (*old.wordings, text),
+                    turn=turn if step.act != "none" else old.turn,
+                    sources=(*old.sources, *(sources if step.act != "delete" else ())),
+                    ended=step.act == "delete",
+                    confirmed_at=inf if step.act != "delete" else old.confirmed_at,
+                )
+            if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
+                others = [id for id in step.conflicts_with if id in facts_by_id]
+                result |= {id: statement(id) for id in others}
+                refs = tuple(Ref.of("fact", id) for id in others)
+                new = Ref.of("fact", -1 - step.index)
+                result[new.number] = Statement(new, (step.text,), turn, sources, confirmed_at=inf, contradicts=refs)
+        return tuple(result.values())
 
     def _settled(self, fact: Fact, step: Settled) -> Fact:
         """Return a known fact after the decision on a find."""

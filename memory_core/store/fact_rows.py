@@ -23,6 +23,7 @@ from memory_core.events import (
     FactRestored,
     FactRetired,
     FactSuperseded,
+    decode_all,
     ranges,
 )
 from memory_core.messages import content_hash
@@ -332,6 +333,16 @@ def read_scope_events(connection: Connection, scope: str, block: str, kinds: Seq
         .order_by(events.id.desc())
     )
     return as_records(connection.execute(query).all())
+
+
+def read_contradicted(connection: Connection, scope: str) -> dict[int, tuple[int, ...]]:
+    """Return the facts that each fact of a scope contradicted when it was added; only the log says so."""
+    events = event_table.c
+    query = select(events.kind, events.data).where(scope_sessions(scope), events.kind.in_(("fact_added",)))
+    # Most facts contradict none: their events are not decoded.
+    rows = connection.execute(query.where(events.data.not_like('%"conflicts_with":[]%'))).all()
+    added: list[Any] = decode_all([(row.kind, row.data) for row in rows])
+    return {event.fact: event.conflicts_with for event in added}
 
 
 def scope_sessions(scope: str) -> ColumnElement[bool]:

@@ -13,6 +13,7 @@ from typing import Literal
 from memory_core.history.fact_evidence import NEAR_DUPLICATE
 from memory_core.planning.fact_age import DAY
 from memory_core.planning.fact_merging import DUPLICATE
+from memory_core.planning.former_values import FALSE_REASONS
 from memory_core.text import similarity
 from memory_inspector.wording.formatting import ago, count, tokens
 
@@ -87,7 +88,7 @@ CHECK_FIRST = "30 days"
 SIMILAR_AS_SAME = DUPLICATE
 """Similarity from which on the nearest fact is called the same."""
 
-REASONS = ("Wrong", "Outdated", "Duplicate", "Private", "Not about the user")
+REASONS = (*FALSE_REASONS, "Duplicate", "Private", "Not about the user")
 """Reasons offered for retiring or rejecting a fact."""
 
 BADGES: Mapping[str, tuple[Literal["blue", "green", "violet", "orange", "gray"], str]] = {

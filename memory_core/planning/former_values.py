@@ -1,0 +1,184 @@
+"""Former values: which messages say what has been replaced since, and how a prompt marks them. Pure.
+
+A fact or relation rests on messages. Once its value is another one, the messages that say the former value are still
+recalled word for word; the mark beside them names the present value.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from memory_core.events import Ref
+from memory_core.planning.statements import CONTRADICTING, bearing
+from memory_core.text import stems
+
+MarkKind = Literal["changed", "ended", "later"]
+"""`changed`: another value holds now; `ended`: it holds no longer; `later`: another value was said later, and nobody
+decided between the two."""
+
+Source = tuple[str, int]
+"""Session and sequence number of a message."""
+
+ENDED = "what was said since ends it"
+"""Reason recorded for a superseded fact without a successor."""
+
+FALSE_REASONS = ("Wrong", "Outdated")
+"""Reasons of a person's retirement that say that a fact does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A fact or relation with all its wordings and the messages that it rests on."""
+
+    ref: Ref
+    wordings: tuple[str, ...]
+    """Oldest first; the last is the present one."""
+    turn: int
+    """Turn of its last change of words or state."""
+    sources: tuple[Source, ...] = ()
+    ended: bool = False
+    confirmed_at: float = 0.0
+    """Time when it was last said, or confirmed by a person; seconds since 1970."""
+    reviewed: bool = False
+    """Written, changed or reviewed by a person: no other statement counts as later."""
+    contradicts: tuple[Ref, ...] = ()
+    """Statements that it contradicted when it was added."""
+    replaced_by: Ref | None = None
+
+    @property
+    def text(self) -> str:
+        """Present wording."""
+        return self.wordings[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class FormerValue:
+    """A value that was replaced or ended; the sources of its statement may say it."""
+
+    kind: MarkKind
+    of: Statement
+    former: frozenset[str]
+    """Stems that only the former wording has."""
+    present: frozenset[str]
+    """Stems that only the present wording has; a message with one of them says the present value too."""
+    now: Statement | None
+    """Statement with the present value; None if there is none."""
+    turn: int
+
+    def said_in(self, message: Collection[str]) -> bool:
+        """Return whether a message with these stems says the former value and not the present one."""
+        return not self.former.isdisjoint(message) and self.present.isdisjoint(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Mark beside a message in a prompt."""
+
+    kind: MarkKind
+    now: Ref | None
+    """Fact or relation with the present value; None beside a fact, as the list of facts has the other one too."""
+    turn: int
+    """Turn in which the present value was said, or the former one ended."""
+    words: str = field(default="", compare=False)
+    """Words of `now`; not in events, which name it."""
+
+    def as_stored(self, seq: int) -> tuple[int, str, str | None, int]:
+        """Return the mark of one message, as events keep it."""
+        return seq, self.kind, self.now, self.turn
+
+    def text(self) -> str:
+        """Return the mark in words.
+
+        >>> Mark("changed", Ref("f3"), 41, "The user lives in Lisbon").text()
+        'until turn 41; now: The user lives in Lisbon'
+        """
+        if self.kind == "later":
+            return f"later, in turn {self.turn}: {self.words}" if self.words else f"said otherwise in turn {self.turn}"
+        if self.kind == "ended" or not self.words:
+            return f"no longer, since turn {self.turn}"
+        return f"until turn {self.turn}; now: {self.words}"
+
+
+def stored_marks(part: Mapping[str, object]) -> dict[int, Mark]:
+    """Return the marks of a part of a recorded prompt by message, without words."""
+    marks = part.get("marks", ())
+    assert isinstance(marks, list | tuple)
+    return {seq: Mark(kind, None if now is None else Ref(now), turn) for seq, kind, now, turn in marks}
+
+
+def former_values(statements: Iterable[Statement]) -> list[FormerValue]:
+    """Return the former values of statements, in the order in which they were replaced."""
+    by_ref = {statement.ref: statement for statement in statements}
+    values = [value for statement in by_ref.values() for value in _former_of(statement, by_ref)]
+    values += _undecided(by_ref)
+    return sorted(values, key=lambda value: value.turn)
+
+
+def overlaid(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list[Statement]:
+    """Return stored statements after those of a preview: each of these follows the stored one with its name."""
+    by_ref = {statement.ref: statement for statement in stored}
+    for new in imagined:
+        old = by_ref.get(new.ref)
+        if old is not None:
+            new = replace(
+                new,
+                wordings=(*old.wordings, *new.wordings),
+                sources=tuple(dict.fromkeys((*old.sources, *new.sources))),
+                reviewed=old.reviewed,
+                contradicts=(*old.contradicts, *new.contradicts),
+            )
+        by_ref[new.ref] = new
+    return list(by_ref.values())
+
+
+def mark_for(values: Sequence[FormerValue], message: Collection[str]) -> FormerValue | None:
+    """Return the value that marks a message with these stems: the last one replaced. None: it says none of them."""
+    return next((value for value in reversed(values) if value.said_in(message)), None)
+
+
+def _former_of(statement: Statement, by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
+    """Return the former values of a single statement: its earlier wordings, or all of it where it ended."""
+    successor = _successor(statement, by_ref)
+    if successor is None and statement.ended:
+        former = frozenset(stems(statement.text))
+        return [FormerValue("ended", statement, former, frozenset(), None, statement.turn)]
+    now, earlier = (statement, statement.wordings[:-1]) if successor is None else (successor, statement.wordings)
+    turn = statement.turn
+    differences = [(old, *_differences(old, now.text)) for old in dict.fromkeys(earlier)]
+    # A wording that only says less is no former value: what it says still holds.
+    return [
+        FormerValue("changed", statement, former, present, now, turn)
+        for old, former, present in differences
+        if former and old != now.text
+    ]
+
+
+def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Statement | None:
+    """Return the last statement in the chain of those that replaced this one."""
+    passed = {statement.ref}
+    current: Statement | None = statement
+    while current is not None and current.replaced_by is not None and current.replaced_by not in passed:
+        passed.add(current.replaced_by)
+        current = by_ref.get(current.replaced_by)
+    return None if current is statement else current
+
+
+def _undecided(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
+    """Return the values that a statement contradicts which was confirmed later, while both are active."""
+    values = []
+    for statement in by_ref.values():
+        for other in filter(None, map(by_ref.get, statement.contradicts)):
+            old, new = sorted((other, statement), key=lambda one: (one.confirmed_at, one.ref.number))
+            if old.ended or new.ended or old.reviewed:
+                continue
+            former, present = _differences(old.text, new.text)
+            # Either may have been reworded since.
+            if former and bearing(new.text, old.text, same_slot=True) in CONTRADICTING:
+                values.append(FormerValue("later", old, former, present, new, new.turn))
+    return values
+
+
+def _differences(old: str, new: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems that only one of two wordings has."""
+    before, after = frozenset(stems(old)), frozenset(stems(new))
+    return before - after, after - before

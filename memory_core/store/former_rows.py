@@ -1,0 +1,130 @@
+"""Facts and relations that have or had another value, with their wordings and sources."""
+
+from collections.abc import Collection, Mapping
+from itertools import pairwise
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from memory_core.events import Ref
+from memory_core.planning.former_values import ENDED, FALSE_REASONS, Source, Statement
+from memory_core.store.database import chunks
+from memory_core.store.fact_rows import read_contradicted
+from memory_core.store.tables import (
+    entity_table,
+    fact_revision_table,
+    fact_source_table,
+    fact_table,
+    relation_source_table,
+    relation_table,
+)
+from memory_core.store.writing import read_texts
+
+_f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_table.c
+
+
+def statements_revision(connection: Connection, scopes: Collection[str]) -> tuple[float, ...]:
+    """Value that changes with any fact or relation of these scopes, their confirmation included."""
+
+    def of(columns: Any) -> Any:
+        sums = func.count(), func.max(columns.id), func.sum(columns.version), func.max(columns.confirmed_at)
+        return select(*(func.coalesce(one, 0) for one in sums)).where(columns.scope.in_(scopes))
+
+    return tuple(float(number) for columns in (_f, _r) for number in connection.execute(of(columns)).one())
+
+
+def read_statements(connection: Connection, scopes: Collection[str], also: Collection[int] = ()) -> list[Statement]:
+    """Return the facts and relations of these scopes that can have a former value, and what replaced them.
+
+    `also`: ids of further facts that are read.
+    """
+    of_scopes = ((*_facts(connection, scope, also), *_relations(connection, scope)) for scope in scopes)
+    return [statement for statements in of_scopes for statement in statements]
+
+
+def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[Statement]:
+    # 1. Only a fact that was changed, or takes part in a contradiction, can have a former value.
+    contradicted = read_contradicted(connection, scope)
+    taking_part = {id for new, others in contradicted.items() for id in (new, *others)}.union(also)
+    query = select(fact_table).where(_f.scope == scope, _f.state.in_(("active", "superseded", "retired")))
+    wheres = [_f.version > 1, *(_f.id.in_(some) for some in chunks(sorted(taking_part)))]
+    rows = {row.id: row for where in wheres for row in connection.execute(query.where(where))}
+    if not rows:
+        return []
+    # 2. Its versions tell its former wordings, why it ended, and whether a person has seen it.
+    versions: dict[int, list[Any]] = {id: [] for id in rows}
+    for some in chunks(sorted(rows)):
+        query = select(fact_revision_table).where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
+        for version in connection.execute(query):
+            versions[version.fact_id].append(version)
+    words = read_texts(connection, scope, {version.content for several in versions.values() for version in several})
+    sources = _sources(connection, fact_source_table, "fact_id", rows)
+    # 3. What was condensed or merged was said all the same. What a person retired for another reason, what the user
+    #    asked to forget, and what expired is left out: its words must not come back in a mark.
+    return [
+        Statement(
+            ref=Ref.of("fact", id),
+            wordings=wordings,
+            turn=_changed_in(versions[id]),
+            sources=sources.get(id, ()),
+            ended=versions[id][-1].reason in (ENDED, *FALSE_REASONS) and row.state != "active",
+            confirmed_at=row.confirmed_at,
+            reviewed=any(version.actor == "user" for version in versions[id]),
+            contradicts=tuple(Ref.of("fact", other) for other in contradicted.get(id, ())),
+        )
+        for id, row in rows.items()
+        if (wordings := tuple(words[version.content] for version in versions[id] if version.content in words))
+        and (row.state != "retired" or versions[id][-1].reason in FALSE_REASONS)
+    ]
+
+
+def _changed_in(versions: list[Any]) -> int:
+    """Return the turn of the last version with other words or another state than the one before it."""
+    turn = versions[0].turn
+    for before, after in pairwise(versions):
+        if (before.content, before.state) != (after.content, after.state):
+            turn = after.turn
+    return int(turn)
+
+
+def _relations(connection: Connection, scope: str) -> list[Statement]:
+    query = select(relation_table).where(_r.scope == scope, _r.state == "ended")
+    rows = {row.id: row for row in connection.execute(query)}
+    # What replaced one may have been replaced itself, and is then among them already.
+    later = {row.ended_by for row in rows.values()} - set(rows) - {None}
+    for some in chunks(sorted(later)):
+        rows |= {row.id: row for row in connection.execute(select(relation_table).where(_r.id.in_(some)))}
+    if not rows:
+        return []
+    ends = {entity for row in rows.values() for entity in (row.subject, row.object)}
+    names: dict[int, str] = {}
+    for some in chunks(sorted(ends)):
+        names |= {row.id: row.name for row in connection.execute(select(_e.id, _e.name).where(_e.id.in_(some)))}
+    words = read_texts(connection, scope, {*names.values(), *(row.predicate for row in rows.values())})
+    sources = _sources(connection, relation_source_table, "relation_id", rows)
+    result = []
+    for id, row in rows.items():
+        parts = [words.get(key or "") for key in (names.get(row.subject), row.predicate, names.get(row.object))]
+        if None not in parts:
+            result.append(
+                Statement(
+                    ref=Ref.of("relation", id),
+                    wordings=(" ".join(part for part in parts if part),),
+                    turn=row.turn if row.ended_turn is None else row.ended_turn,
+                    sources=sources.get(id, ()),
+                    ended=row.state == "ended",
+                    replaced_by=None if row.ended_by is None else Ref.of("relation", row.ended_by),
+                )
+            )
+    return result
+
+
+def _sources(connection: Connection, table: Any, key: str, ids: Mapping[int, Any]) -> dict[int, tuple[Source, ...]]:
+    """Return the messages that each fact or relation rests on."""
+    sources: dict[int, tuple[Source, ...]] = {}
+    for some in chunks(sorted(ids)):
+        query = select(table).where(table.c[key].in_(some)).order_by(table.c.session_id, table.c.seq)
+        for row in connection.execute(query):
+            id = row._mapping[key]
+            sources[id] = (*sources.get(id, ()), (row.session_id, row.seq))
+    return sources
