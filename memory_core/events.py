@@ -1078,7 +1078,8 @@ class ContextBuilt(Event, family="prompts"):
     queue_tokens: int
     pinned_tokens: int
     parts: tuple[WithRefs, ...]
-    """Per block: name, priority, asked, granted, and the `refs` included, in order."""
+    """Per block: name, priority, asked, granted, and the `refs` included, in order. Where it has any, also the `layout`
+    and the `marks` of former values (see `planning.former_values.stored_marks`)."""
     cuts: tuple[WithRefs, ...]
     """Cuts in the order they were made: part, rule, refs, tokens, over_before."""
     asked: int

@@ -27,12 +27,13 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, TypeAdapter, Val
 
 from memory_core.argument_checks import coerce_to_protocol, nearest, out_of_bounds, shown
 from memory_core.blocks import event_loop
-from memory_core.blocks.markup import unit_parts
+from memory_core.blocks.markup import unit_parts, unit_words
 from memory_core.errors import ConfigError, MemoryInspectorError, MessageError
 from memory_core.events import BlockStateSaved, Event, Ref
 from memory_core.messages import ChatMessage, Part, TextPart, content_hash, independent, message_text, unstorable
 from memory_core.models.protocols import ModelCall
 from memory_core.planning.context_plan import QUEUE, Truncation
+from memory_core.planning.former_values import Statement
 from memory_core.planning.rendering import neutralise
 from memory_core.services import Services
 from memory_core.store.block_rows import update_block
@@ -108,6 +109,8 @@ class Content:
     """Texts that the events refer to, for the content store."""
     layout: str | None = None
     """Layout of the items, for a block with several; recorded, so that a past context can be laid out again."""
+    marks: tuple[tuple[int, str, str | None, int], ...] = ()
+    """Marks of former values beside messages, as `planning.former_values.Mark.as_stored` gives them; recorded too."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,8 @@ class ReadContext:
     """Tokens available to a block that fills its budget; None: unlimited."""
     patience: float = 0.0
     """Seconds a block may wait for work in the background, such as vectors."""
+    imagined: tuple[Statement, ...] = ()
+    """Facts and relations that blocks learn or change in a preview (see `BaseMemoryBlock.imagined`)."""
 
     @property
     def question(self) -> str:
@@ -394,6 +399,11 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """
         return None
 
+    @property
+    def imagined_statements(self) -> tuple[Statement, ...]:
+        """Facts or relations that the block learned or changed in a preview, where former values hang on them."""
+        return ()
+
     def learner(self, services: Services) -> str | None:
         """Name of the model that would learn for the block in this process; None: offline rules, or no model at all."""
         return None
@@ -562,9 +572,8 @@ def stored_item(ref: Ref, stored: str, safe: Callable[[str], str]) -> Item:
     """Rebuild a custom block's item, or a unit of another session, from its stored text."""
     data = json.loads(stored)
     if "unit" in data:
-        heard = [ChatMessage.from_json(text) for text in data["unit"]]
-        words = "\n".join(text for message in heard if (text := message_text(message)))
-        return Item(ref=ref, words=words, parts=unit_parts(heard, safe, data["layout"]))
+        heard, marks = [ChatMessage.from_json(text) for text in data["unit"]], data.get("marks", ())
+        return Item(ref=ref, words=unit_words(heard, marks), parts=unit_parts(heard, safe, data["layout"], marks))
     if "messages" in data:
         messages = tuple(ChatMessage.from_json(text) for text in data["messages"])
         return Item(ref=ref, words="\n".join(message_text(message) for message in messages), messages=messages)

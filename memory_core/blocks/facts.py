@@ -26,8 +26,9 @@ from memory_core.blocks.base import (
     scope_of,
 )
 from memory_core.blocks.fact_search import rank_facts, word_vectors
+from memory_core.blocks.former_marks import FormerMarks
 from memory_core.blocks.learned_facts import Finding, LearnedFacts, WriteTarget, sources_of
-from memory_core.blocks.markup import fact_parts
+from memory_core.blocks.markup import fact_parts, marked_text
 from memory_core.blocks.nothing_learned import NothingRead, reasons_given, unread_among, without_reason
 from memory_core.errors import ConfigError, EmbedderError
 from memory_core.events import EventRecord, Ref
@@ -61,6 +62,7 @@ from memory_core.planning.fact_merging import (
     relevance,
 )
 from memory_core.planning.forgetting import forget_requests, named_facts, names_fact
+from memory_core.planning.former_values import Mark, Statement
 from memory_core.planning.pasted import own_words
 from memory_core.planning.reasons import Outcome, Reason, fact_outcomes, plan_reasons
 from memory_core.services import Services
@@ -141,8 +143,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     show_dates: bool = False
     """True: in the prompt, each fact is followed by the day on which it was last stated or confirmed (UTC)."""
 
+    former_values: Literal["mark", "leave_out", "show"] = "mark"
+    """Treatment of an active fact that a later one contradicts, until a person decides: `mark` it, `leave_out` it, or
+    `show` both as they are."""
+
     _imagined: tuple[Fact, ...] | None = PrivateAttr(default=None)
     """Facts shown in place of the stored ones, in a preview."""
+    _statements: tuple[Statement, ...] = PrivateAttr(default=())
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | self.model_dump(mode="json", exclude={*BaseMemoryBlock.model_fields, "facts"})
@@ -162,7 +169,21 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         learned = self.prepare_write(batch)
         if not isinstance(learned, LearnedFacts):
             return Imagined(self, batch.state)
-        return Imagined(self.imagining(learned.after(numbers)), batch.state)
+        other = self.imagining(learned.after(numbers))
+        other._statements = learned.statements(batch)
+        return Imagined(other, batch.state)
+
+    @property
+    def imagined_statements(self) -> tuple[Statement, ...]:
+        # Facts with other words in the preview continue the stored ones of the same id.
+        learned = {statement.ref for statement in self._statements}
+        refs = ((fact, Ref.of("fact", fact.id)) for fact in self._imagined or ())
+        shown = (
+            Statement(ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at)
+            for fact, ref in refs
+            if ref not in learned
+        )
+        return (*self._statements, *shown)
 
     def _check_together(self) -> None:
         own_extractor = isinstance(self.llm, FactExtractor) and not isinstance(self.llm, Promptable)
@@ -220,11 +241,14 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             scope = scope_of(self.scope, reading.session_id, reading.user_id, self.name)
             with reading.database.read() as connection:
                 facts = read_facts(connection, scope, self.name)
+        marks = FormerMarks.read(reading).facts if self.former_values != "show" and len(facts) > 1 else {}
+        if self.former_values == "leave_out":
+            facts, marks = [fact for fact in facts if fact.id not in marks], {}
         if self.show == "all":
-            return self._content(facts, cut_order(facts, reading.question), reading)
-        return self._fitting(facts, reading)
+            return self._content(facts, cut_order(facts, reading.question), reading, marks)
+        return self._fitting(facts, reading, marks)
 
-    def _fitting(self, facts: Sequence[Fact], reading: ReadContext) -> Content:
+    def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, Mark]) -> Content:
         """Pinned facts and those that fit the question best; without a question, the last confirmed."""
         loose = [fact for fact in facts if not fact.pinned]
         if reading.question.strip():
@@ -238,17 +262,22 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         shown = [fact for fact in facts if fact.pinned or fact.id in places]
         # The worst is cut first, pinned ones last, the oldest of them first.
         ranks = sorted(range(len(shown)), key=lambda i: (shown[i].pinned, -places.get(shown[i].id, 0), i))
-        return self._content(shown, tuple(ranks), reading)
+        return self._content(shown, tuple(ranks), reading, marks)
 
-    def _content(self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext) -> Content:
-        return Content(items=tuple(self._item(fact, reading) for fact in facts), cut_order=order)
+    def _content(
+        self, facts: Sequence[Fact], order: tuple[int, ...], reading: ReadContext, marks: Mapping[int, Mark]
+    ) -> Content:
+        items = tuple(self._item(fact, reading, marks) for fact in facts)
+        return Content(items, order, marks=tuple(marks[f.id].as_stored(f.id) for f in facts if f.id in marks))
 
-    def _item(self, fact: Fact, reading: ReadContext) -> Item:
+    def _item(self, fact: Fact, reading: ReadContext, marks: Mapping[int, Mark]) -> Item:
         text = prompt_words(fact.text, fact.metadata)
         if self.show_dates:
             text = f"{text} ({confirmed_on(fact.confirmed_at)})"
-        tokens = fact.tokens if text == fact.text else None
-        return Item(Ref.of("fact", fact.id), text, fact_parts(text, reading.safe), tokens=tokens)
+        mark = marks[fact.id].text() if fact.id in marks else ""
+        words = marked_text(text, mark)
+        tokens = fact.tokens if words == fact.text else None
+        return Item(Ref.of("fact", fact.id), words, fact_parts(text, reading.safe, mark), tokens=tokens)
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)

@@ -30,6 +30,7 @@ from memory_core.errors import ConflictError
 from memory_core.events import GraphCurated, ProposalRefused, Ref, RelationsExtracted, ranges
 from memory_core.messages import ChatMessage, MessageRole, message_text
 from memory_core.models.protocols import ChatModel, FoundRelation, ModelCall, RelationExtractor, model_name
+from memory_core.planning.former_values import Statement
 from memory_core.planning.graph_changes import NamedRelation, plan_relations, plan_same, relation_outcomes
 from memory_core.planning.graph_draft import GraphPlan
 from memory_core.planning.graph_rules import Graph, Names, Relation, neighbourhood
@@ -105,6 +106,26 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         other = self.model_copy()
         other._imagined = graph
         return other
+
+    @property
+    def imagined_statements(self) -> tuple[Statement, ...]:
+        graph = self._imagined
+        if graph is None:
+            return ()
+        ended = {id for id, relation in graph.relations.items() if relation.state == "ended"}
+        later = {relation.ended_by for relation in map(graph.relations.__getitem__, ended)}
+        return tuple(
+            Statement(
+                ref=Ref.of("relation", id),
+                wordings=(graph.sentence(relation),),
+                turn=relation.turn if relation.ended_turn is None else relation.ended_turn,
+                sources=relation.sources,
+                ended=id in ended,
+                replaced_by=None if relation.ended_by is None else Ref.of("relation", relation.ended_by),
+            )
+            for id, relation in graph.relations.items()
+            if id in ended or id in later
+        )
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
         if not self.extractor(batch.services).offline:

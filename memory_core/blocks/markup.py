@@ -20,8 +20,9 @@ Safe = Callable[[str], str]
 """Function that escapes markup in a text for the memory section (see `memory_core.planning.rendering.neutralise`)."""
 
 
-def fact_parts(text: str, safe: Safe) -> tuple[Part, ...]:
-    return (TextPart(text=f"<fact>{safe(text)}</fact>"),)
+def fact_parts(text: str, safe: Safe, mark: str = "") -> tuple[Part, ...]:
+    """Return the parts of a fact; `mark` as for `turn_parts`."""
+    return (TextPart(text=f"<fact>{safe(text)}{_former(mark, safe)}</fact>"),)
 
 
 def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
@@ -29,14 +30,31 @@ def relation_parts(text: str, safe: Safe) -> tuple[Part, ...]:
     return (TextPart(text=f"<relation>{safe(text)}</relation>"),)
 
 
-def turn_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
-    """Return the parts of a stored unit: a `<message>` line for each message with words."""
+def turn_parts(messages: Sequence[ChatMessage], safe: Safe, marks: Sequence[str] = ()) -> tuple[Part, ...]:
+    """Return the parts of a stored unit: a `<message>` line for each message with words.
+
+    `marks`: text after the words of each message, empty for most (see `planning.former_values`).
+    """
     lines = [
-        f"<message role='{message.role}'>{safe(text)}</message>"
-        for message in messages
+        f"<message role='{message.role}'>{safe(text)}{_former(mark, safe)}</message>"
+        for message, mark in _with_marks(messages, marks)
         if (text := message_text(message))
     ]
     return (TextPart(text="\n".join(lines)),)
+
+
+def _with_marks(messages: Sequence[ChatMessage], marks: Sequence[str]) -> list[tuple[ChatMessage, str]]:
+    return list(zip(messages, marks or [""] * len(messages), strict=True))
+
+
+def marked_text(text: str, mark: str) -> str:
+    """Return a text with its mark, as it is shown and counted."""
+    return f"{text} ({mark})" if mark else text
+
+
+def _former(mark: str, safe: Safe) -> str:
+    """Return a mark as an element, which no text can imitate, on the line of the words before it."""
+    return f" <former>{_BREAK.sub(' ', safe(mark))}</former>" if mark else ""
 
 
 def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...]:
@@ -44,25 +62,34 @@ def static_parts(content: str | tuple[Part, ...], safe: Safe) -> tuple[Part, ...
     return tuple(TextPart(text=safe(part.text)) if isinstance(part, TextPart) else part for part in parts)
 
 
-def line_parts(messages: Iterable[ChatMessage], safe: Safe) -> tuple[Part, ...]:
+def line_parts(messages: Sequence[ChatMessage], safe: Safe, marks: Sequence[str] = ()) -> tuple[Part, ...]:
     """Compact parts of a stored unit: `Ana: words` for each message with words, `user` where there is no name.
 
-    Further lines of a message are indented by a blank, so that no text can pose as another speaker's line.
+    Further lines of a message are indented by a blank, so that no text can pose as another speaker's line. `marks` as
+    for `turn_parts`.
     """
     lines = []
-    for message in messages:
+    for message, mark in _with_marks(messages, marks):
         parsed = parse_message(message)
         if parsed.words:
             label = safe(parsed.speaker) if parsed.speaker else str(message.role)
-            lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(parsed.words))}")
+            lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(parsed.words))}{_former(mark, safe)}")
     return (TextPart(text="\n".join(lines)),)
 
 
-def unit_parts(messages: Sequence[ChatMessage], safe: Safe, layout: Layout) -> tuple[Part, ...]:
+def unit_words(messages: Sequence[ChatMessage], marks: Sequence[str] = ()) -> str:
+    """Return the text of a stored unit as it is shown and counted, with its marks."""
+    texts = ((message_text(message), mark) for message, mark in _with_marks(messages, marks))
+    return "\n".join(marked_text(text, mark) for text, mark in texts if text)
+
+
+def unit_parts(
+    messages: Sequence[ChatMessage], safe: Safe, layout: Layout, marks: Sequence[str] = ()
+) -> tuple[Part, ...]:
     """Return the parts of a single unit: as a line, below its date if it has one."""
     if layout != "lines":
-        return turn_parts(messages, safe)
-    lines = line_parts(messages, safe)
+        return turn_parts(messages, safe, marks)
+    lines = line_parts(messages, safe, marks)
     dated = any(parse_message(message).when for message in messages)
     return (*day_parts(messages, safe), *lines) if dated else lines
 

@@ -1,7 +1,7 @@
 """A block that stores messages with their vectors and recalls those that answer the question."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from sqlalchemy import Connection
 
 from memory_core.blocks.base import BaseMemoryBlock, Batch, Content, Imagined, NoWrite, PendingWrite, ReadContext
+from memory_core.blocks.former_marks import FormerMarks, Marks
 from memory_core.blocks.markup import Layout
 from memory_core.blocks.vector_parts.packing import PackedUnits
 from memory_core.blocks.vector_parts.pending_vectors import PendingUnits, PendingVectors
@@ -197,6 +198,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
     """Layout of units in the prompt: `lines`, a date line for each episode and `Ana: words`; `messages`, LlamaIndex's
     `<message>` elements, best first."""
 
+    former_values: Literal["mark", "leave_out", "show"] = "mark"
+    """Treatment of messages that say what a fact or relation has replaced since: `mark` them with the present value,
+    `leave_out` units with such a message, or `show` them as they are."""
+
     _imagined: PendingUnits = PrivateAttr(default_factory=dict)
     """Units searched in addition to the stored ones, in a preview."""
 
@@ -285,7 +290,10 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             elsewhere=tuple((content_hash(text), round(scores[number], 4)) for number, text in texts.items()),
         )
         layout = None if self.layout == "messages" else self.layout
-        return Content(items, cut_order, events=(retrieved,), keep=(recall.question, *texts.values()), layout=layout)
+        # Marks of other sessions' units are in their texts, which are kept.
+        marks = recall.laid_out.marks(n for n in recall.plan.granted if not recall.elsewhere(n))
+        keep = (recall.question, *texts.values())
+        return Content(items, cut_order, (retrieved,), keep, layout, tuple(mark[:-1] for mark in marks))
 
     def recall(self, reading: ReadContext, unsaved: PendingUnits | None = None) -> "Recall | None":
         """Search the stored units; return each candidate with its outcome. None: no question, or nothing stored.
@@ -324,10 +332,17 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         def added(matches: Mapping[int, float]) -> dict[int, tuple[float, ...]]:
             return boosts(matches, stored.traits, stored.places, meant, weights)
 
+        marks = FormerMarks.read(reading) if self.former_values != "show" else Marks()
+        laid_out = PackedUnits(reading, stored, self.layout, marks)
+        leaving_out = marks.messages and self.former_values == "leave_out"
         plan = self._plan(
-            signals, in_queue=in_queue, weights=searched.weights, added=added if weights.any else None, reading=reading
+            signals,
+            in_queue=in_queue,
+            weights=searched.weights,
+            added=added if weights.any else None,
+            reading=reading,
+            replaced={node.number for node in known_nodes if leaving_out and laid_out.marks((node.number,))},
         )
-        laid_out = PackedUnits(reading, stored, self.layout)
         plan, problem = self._postprocessed(plan, question, laid_out)
         degraded = " ".join(filter(None, (searched.degraded, problem))) or None
         if self.fills_budget and reading.token_budget is not None:
@@ -530,6 +545,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         weights: tuple[float, float],
         added: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None,
         reading: ReadContext | None = None,
+        replaced: Collection[int] = (),
     ) -> RetrievalPlan:
         unfilled = self.fills_budget and (reading is None or reading.token_budget is None)
         return plan_retrieval(
@@ -537,6 +553,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             top_k=UNFILLED_TOP_K if unfilled else self.similarity_top_k,
             threshold=self.similarity_threshold,
             in_queue=in_queue,
+            replaced=replaced,
             vector_weight=weights[0],
             keyword_weight=weights[1],
             boosts=added,

@@ -266,6 +266,7 @@ def reading_for(
         names=tuple(attached.name for attached in session.blocks),
         arguments=arguments,
         accounting=session.config.accounting,
+        imagined=tuple(one for a in session.blocks if a.block is not None for one in a.block.imagined_statements),
     )
 
 
@@ -457,6 +458,7 @@ def _record(session: Session, context: Context, layout: _Layout, section: str | 
                         "refs": compact(piece.ref for piece in part.pieces),
                     }
                     | ({"layout": read[part.name].layout} if read[part.name].layout else {})
+                    | ({"marks": read[part.name].marks} if read[part.name].marks else {})
                     for part in plan.granted
                 ),
                 cuts=tuple(

@@ -4,6 +4,7 @@ anew, so the rest stays word for word as sent."""
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 from memory_core.blocks.base import Item
 from memory_core.blocks.markup import fact_parts, relation_parts, static_parts
@@ -24,10 +25,10 @@ class AlteredReader(PieceReader):
     without: Collection[str] = ()
     edited: Mapping[str, str] = field(default_factory=dict)
 
-    def item(self, ref: Ref, layout: str | None = None) -> Item | None:
+    def item(self, ref: Ref, part: Mapping[str, Any]) -> Item | None:
         if ref in self.without:
             return None
-        item = PieceReader.item(self, ref, layout)
+        item = PieceReader.item(self, ref, part)
         words = self.edited.get(ref)
         if item is None or words is None or ref.kind not in EDITABLE:
             return item

@@ -6,10 +6,20 @@ since are left out and reported as missing.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from memory_core.blocks.base import Item, stored_item
-from memory_core.blocks.markup import day_parts, fact_parts, line_parts, relation_parts, static_parts, turn_parts
+from memory_core.blocks.markup import (
+    day_parts,
+    fact_parts,
+    line_parts,
+    marked_text,
+    relation_parts,
+    static_parts,
+    turn_parts,
+    unit_words,
+)
 from memory_core.blocks.static import decode
 from memory_core.events import (
     ContextBuilt,
@@ -26,7 +36,8 @@ from memory_core.history.slices.graph_slice import GraphWords
 from memory_core.history.slices.message_slice import Messages, MessageState
 from memory_core.history.slices.states import state_at
 from memory_core.history.slices.vector_slice import StoredUnit, Vectors
-from memory_core.messages import ChatMessage, Part, TextPart, message_text
+from memory_core.messages import ChatMessage, Part, TextPart
+from memory_core.planning.former_values import Mark, stored_marks
 from memory_core.planning.rendering import (
     InsertMethod,
     Section,
@@ -129,6 +140,7 @@ class Pieces:
         # 1. Collect pieces of the prompt and those cut from it: a cut is shown with its words too.
         refs = [ref for part in event.parts for ref in spread(part["refs"])]
         refs += [ref for cut in event.cuts for ref in spread(cut["refs"])]
+        refs += [mark.now for part in event.parts for mark in stored_marks(part).values() if mark.now is not None]
         seqs = [*expand(event.queue), *expand(event.pinned)]
         hashes = {event.input} if event.input else set()
         # 2. Each ref as hashes. Texts name theirs; facts and relations say which words they had at this position; units
@@ -193,10 +205,10 @@ class PieceReader:
         """Return the messages whose words are still stored."""
         return [message for seq in seqs if (message := self.message(seq)) is not None]
 
-    def item(self, ref: Ref, layout: str | None = None) -> Item | None:
+    def item(self, ref: Ref, part: Mapping[str, Any]) -> Item | None:
         """Return a piece of a block, in the form in which the block supplied it; None if its words were erased.
 
-        `layout` is that of its part in the recorded context.
+        `part` is its part of the recorded context.
         """
         # 1. What names its words by hash needs no log.
         if ref.kind == "content":
@@ -213,7 +225,10 @@ class PieceReader:
             text = None if fact is None else self.text(fact.content)
             if fact is None or text is None:
                 return None
-            return Item(ref, text, fact_parts(text, self._safe), tokens=fact.tokens)
+            of_fact = stored_marks(part).get(number)
+            mark = "" if of_fact is None else self._mark(of_fact)
+            tokens = None if mark else fact.tokens
+            return Item(ref, marked_text(text, mark), fact_parts(text, self._safe, mark), tokens=tokens)
         if ref.kind == "relation":
             sentence = self._relation_sentence(number)
             return None if sentence is None else Item(ref, sentence, relation_parts(sentence, self._safe))
@@ -224,9 +239,20 @@ class PieceReader:
             return None
         if ref.kind == "day":
             return Item(ref, "", day_parts(heard, self._safe), tokens=0)
-        words = "\n".join(text for message in heard if (text := message_text(message)))
-        parts_of = line_parts if layout == "lines" else turn_parts
-        return Item(ref, words, parts_of(heard, self._safe), tokens=unit.tokens)
+        parts_of, marks = line_parts if part.get("layout") == "lines" else turn_parts, self._marks(unit, part)
+        tokens = None if any(marks) else unit.tokens
+        return Item(ref, unit_words(heard, marks), parts_of(heard, self._safe, marks), tokens=tokens)
+
+    def _marks(self, unit: StoredUnit, part: Mapping[str, Any]) -> list[str]:
+        """Return the mark beside each message of a unit that is still stored, as text; empty for most."""
+        by_seq = stored_marks(part)
+        seqs = [seq for seq in expand(unit.seqs) if self.message(seq) is not None] if by_seq else []
+        return [self._mark(by_seq[seq]) if seq in by_seq else "" for seq in seqs]
+
+    def _mark(self, mark: Mark) -> str:
+        # Not by `self.item`: a mark stays as it was where its fact is left out of an altered prompt.
+        present = None if mark.now is None else PieceReader.item(self, mark.now, {})
+        return replace(mark, words="" if present is None else present.words).text()
 
     def _relation_sentence(self, relation: int) -> str | None:
         """Return a relation as a sentence; None if any of its words were erased."""
@@ -265,7 +291,7 @@ def lay_out(event: ContextBuilt, reader: PieceReader) -> Layout:
     in_front: list[ChatMessage] = []
     # 1. Blocks in the order of the event, which is that of the prompt; messages of custom blocks go in front of it.
     for part in event.parts:
-        items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part.get("layout"))) is not None]
+        items = [item for ref in spread(part["refs"]) if (item := reader.item(ref, part)) is not None]
         if parts := tuple(piece for item in items for piece in item.parts):
             sections.append(Section(part["name"], parts))
         in_front += [message for item in items for message in item.messages]

@@ -274,21 +274,20 @@ class _Reading:
         refs = [(ref, False) for ref in spread(part["refs"])]
         # Cut items are not among the part's refs: the event lists them once, with the cut.
         refs += [(ref, True) for cut in self.event.cuts if cut["part"] == name for ref in spread(cut["refs"])]
-        layout = part.get("layout")  # date lines are markup
         return PromptPart(
             name=name,
             kind=block.kind if block else "custom",
             priority=int(part["priority"]),
             asked=int(part["asked"]),
             granted=int(part["granted"]),
-            entries=tuple(self._piece(ref, cut, scores, layout) for ref, cut in refs if ref.kind != "day"),
+            entries=tuple(self._piece(ref, cut, scores, part) for ref, cut in refs if ref.kind != "day"),  # markup
             truncation=block.settings.get("truncation", "trim") if block else "trim",
             failure=self.around.failed.get(name),
             degraded=retrieved.degraded if retrieved else None,
         )
 
-    def _piece(self, ref: Ref, cut: bool, scores: Mapping[int, float], layout: str | None) -> Entry:
-        item = self.reader.item(ref, layout)
+    def _piece(self, ref: Ref, cut: bool, scores: Mapping[int, float], part: Mapping[str, Any]) -> Entry:
+        item = self.reader.item(ref, part)
         unit = self.reader.pieces.unit(ref.number) if ref.kind == "unit" else None
         seqs = expand(unit.seqs) if unit else []
         return Entry(

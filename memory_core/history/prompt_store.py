@@ -13,6 +13,7 @@ from memory_core.history.prompt_diff import shared_prefix_tokens
 from memory_core.history.slices.contexts import context_of
 from memory_core.history.slices.fact_slice import FactWords
 from memory_core.messages import ChatMessage
+from memory_core.planning.former_values import stored_marks
 from memory_core.planning.rendering import InsertMethod
 from memory_core.store.past import fact_words_at
 
@@ -101,6 +102,9 @@ def _facts_of_the_user(session: Session, history: History, record: EventRecord) 
     users = {b.name for b in history.blocks_at(record.position) if b.settings.get("scope") == "user"}
     parts = [part for part in (*event.parts, *_cut_parts(event)) if part["name"] in users]
     ids = {number for part in parts for number in numbers(part["refs"], "fact")}
+    if users:  # a mark names a fact of any block
+        marks = [mark for part in event.parts for mark in stored_marks(part).values()]
+        ids |= {mark.now.number for mark in marks if mark.now is not None and mark.now.kind == "fact"}
     if not ids:
         return {}
     with session.database.read() as connection:

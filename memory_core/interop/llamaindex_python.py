@@ -82,6 +82,7 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "expire_after_days": (None, "facts do not expire there"),
         "expire_categories": ([], "facts do not expire there"),
         "show_dates": (False, "facts have no dates there"),
+        "former_values": ("show", "facts that contradict each other are not marked there"),
     },
     "vector": {
         **_EVERY_BLOCK,
@@ -98,6 +99,7 @@ _BLOCKS: dict[str, dict[str, tuple[Any, str]]] = {
         "unit": ("batch", "what leaves the queue together is stored as one text there"),
         "layout": ("messages", "stored messages stand as elements in the prompt there"),
         "scope": ("session", "what is stored is the block object's there"),
+        "former_values": ("show", "former values are not marked there"),
     },
 }
 """Block settings without a counterpart, by kind of block."""

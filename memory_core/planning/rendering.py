@@ -78,7 +78,7 @@ def neutralise(text: str, names: Iterable[str]) -> str:
     """
     if "<" not in text:
         return text
-    words = "|".join(re.escape(name) for name in {"memory", "fact", "relation", "message", *names})
+    words = "|".join(re.escape(name) for name in {"memory", "fact", "relation", "message", "former", *names})
     # Not `\b`: a name may end in a character that is no letter, such as `C++`.
     return re.sub(rf"<(?=\s*/?\s*(?:{words})(?!\w))", "&lt;", text, flags=re.IGNORECASE)
 

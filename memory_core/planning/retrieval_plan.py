@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from memory_core.errors import ConfigError
 
-GateOutcome = Literal["granted", "below_threshold", "in_queue", "beyond_top_k", "postprocessed", "no_room"]
+GateOutcome = Literal["granted", "below_threshold", "in_queue", "replaced", "beyond_top_k", "postprocessed", "no_room"]
 """Outcome of a candidate; all but the first are gates, in the order in which they are passed."""
 
 Signal = TypeVar("Signal", float, NDArray[np.float64])
@@ -76,9 +76,11 @@ def plan_retrieval(
     in_queue: Collection[int],
     vector_weight: float,
     keyword_weight: float,
+    replaced: Collection[int] = (),
     boosts: Callable[[Mapping[int, float]], Mapping[int, tuple[float, ...]]] | None = None,
 ) -> RetrievalPlan:
-    """Return the score candidates, then pass them through three gates: threshold, already in the queue, beyond `top_k`.
+    """Score candidates, then pass them through four gates: threshold, already in the queue, `replaced` (they say a
+    former value, and the block leaves these out), beyond `top_k`.
 
     The match is the weighted mean of the two signals, `(v·vector + k·keyword) / (v + k)`. A negative cosine counts as
     0, as does a signal that did not find the message. A weight of 0 switches a signal off, and the other alone is the
@@ -117,6 +119,8 @@ def plan_retrieval(
             outcome = "below_threshold"
         elif signals_of.number in queued:
             outcome = "in_queue"
+        elif signals_of.number in replaced:
+            outcome = "replaced"
         elif top_k is not None and granted >= top_k:
             outcome = "beyond_top_k"
         else:

@@ -16,6 +16,7 @@ CandidateOutcome = Literal[
     "no_room",
     "postprocessed",
     "beyond_top_k",
+    "replaced",
     "in_queue",
     "below_threshold",
     "not_proposed",
@@ -23,7 +24,8 @@ CandidateOutcome = Literal[
 """Stage at which a stored turn ended, from the prompt backwards.
 
 `cut`: by the token limit; `no_prompt`: requested, but there is no prompt to include it; `no_room`: it does not fit
-beside better ones; `not_proposed`: neither search listed it among its nearest.
+beside better ones; `replaced`: it says a former value, and the block leaves these out; `not_proposed`: neither search
+listed it among its nearest.
 """
 
 AT_ONCE = 500

@@ -289,6 +289,9 @@ def _outcome(event: Retrieved, record: EventRecord, score: float, outcome: str, 
     if outcome == "in_queue":
         text = f"Found by {event.block}, which leaves out what is still in the queue."
         return stage("found", "not_reached", text, record, rule=outcome, score=score)
+    if outcome == "replaced":
+        text = f"Found by {event.block} with a score of {score:.2f}, and left out: another value has replaced it."
+        return stage("found", "lost", text, record, rule=outcome, score=score)
     if outcome == "beyond_top_k" and event.top_k is not None:
         results = "result" if event.top_k == 1 else "results"
         text = f"Beyond the {event.top_k} {results} of {event.block}: it came as number {rank} with {score:.2f}."

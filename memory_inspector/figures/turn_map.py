@@ -51,6 +51,7 @@ MARKS: dict[CandidateOutcome, Mark] = {
     "not_proposed": Mark("no candidate", "circle", "●", "unknown", 6, 0.45),
     "below_threshold": Mark("below the threshold", "circle-open", "○", "unknown", 9),
     "in_queue": Mark("in the queue", "square", "■", "queue", 9),
+    "replaced": Mark("former value", "hourglass-open", "⧖", "unknown", 10),
     "beyond_top_k": Mark("beyond the results", "diamond-open", "◇", "unknown", 10),
     "postprocessed": Mark("left out by a postprocessor", "diamond-tall-open", "⬨", "unknown", 10),
     "no_room": Mark("no room", "triangle-down-open", "▽", "unknown", 10),

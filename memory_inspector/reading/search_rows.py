@@ -17,7 +17,9 @@ from memory_inspector.reading.search_scores import boosts_shown, term_columns
 from memory_inspector.wording.formatting import count, plain, tokens
 from memory_inspector.wording.unit_names import TURN, beginning, from_turn, stored
 
-Stage = Literal["stored", "candidates", "below", "queued", "beyond", "postprocessed", "no_room", "asked", "granted"]
+Stage = Literal[
+    "stored", "candidates", "below", "queued", "replaced", "beyond", "postprocessed", "no_room", "asked", "granted"
+]
 """Stage that the table can be filtered by."""
 
 CELL_CHARACTERS = 300
@@ -31,9 +33,10 @@ NAMED = 3
 
 _STAGES: dict[Stage, tuple[CandidateOutcome, ...] | None] = {
     "stored": None,
-    "candidates": (*ASKED, "no_room", "postprocessed", "beyond_top_k", "in_queue", "below_threshold"),
+    "candidates": (*ASKED, "no_room", "postprocessed", "beyond_top_k", "replaced", "in_queue", "below_threshold"),
     "below": ("below_threshold",),
     "queued": ("in_queue",),
+    "replaced": ("replaced",),
     "beyond": ("beyond_top_k",),
     "postprocessed": ("postprocessed",),
     "no_room": ("no_room",),
@@ -53,6 +56,8 @@ def stages(search: Search) -> dict[Stage, str]:
     if threshold is not None:
         numbers["below"] = f"Below {score(threshold)}: {tokens(counts['below_threshold'])}"
     numbers["queued"] = f"In the queue: {tokens(counts['in_queue'])}"
+    if counts["replaced"]:
+        numbers["replaced"] = f"Former values: {tokens(counts['replaced'])}"
     if counts["beyond_top_k"]:
         numbers["beyond"] = f"{_beyond(search)}: {tokens(counts['beyond_top_k'])}"
     if counts["postprocessed"]:
@@ -118,6 +123,7 @@ def outcome(turn: RankedTurn, search: Search) -> str:
         "no_room": f"No room: {_no_room(turn, search)}",
         "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": f"Beyond the best {_results(search)}".strip(),
+        "replaced": "Left out as a former value",
         "in_queue": "In the queue",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
@@ -151,6 +157,8 @@ def why(turn: RankedTurn, search: Search) -> str:
         )
     if turn.outcome == "postprocessed":
         return "It was found, and left out by a postprocessor of the agent's program."
+    if turn.outcome == "replaced":
+        return "It was found and left out: it says a former value, and another one holds now."
     if turn.outcome == "beyond_top_k":
         best = " ".join(["the best", _results(search)]).strip()
         return f"It passed the threshold, but only {best} are asked for, and it is {place(turn)}."
@@ -249,6 +257,8 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
         reasons.append(f"{tokens(counts['below_threshold'])} below the threshold")
     if counts["in_queue"]:
         reasons.append(f"{tokens(counts['in_queue'])} still in the queue")
+    if counts["replaced"]:
+        reasons.append(f"{tokens(counts['replaced'])} left out as former values")
     if counts["postprocessed"]:
         reasons.append(f"{tokens(counts['postprocessed'])} left out by a postprocessor")
     if counts["no_room"]:
@@ -319,6 +329,7 @@ def _gate(turn: RankedTurn, search: Search) -> str:
         "no_room": f"no room for its {_no_room(turn, search)}.",
         "postprocessed": "left out by a postprocessor.",
         "beyond_top_k": " ".join(["beyond the best", _results(search)]).strip() + ".",
+        "replaced": "left out as a former value.",
         "in_queue": "left out, because it is still in the queue.",
         "not_proposed": f"neither search names it among its nearest {tokens(search.proposed)}.",
     }[turn.outcome]
@@ -347,6 +358,7 @@ def _becomes(turn: RankedTurn, search: Search) -> str:
         "no_room": "left out for lack of room",
         "postprocessed": "left out by a postprocessor",
         "beyond_top_k": "beyond the results",
+        "replaced": "left out as a former value",
         "in_queue": "in the queue",
         "below_threshold": f"below {score(search.settings.similarity_threshold or 0)}",
         "not_proposed": "no candidate any more",
@@ -387,6 +399,7 @@ THEN: dict[CandidateOutcome, str] = {
     "no_room": "No room",
     "postprocessed": "Left out by a postprocessor",
     "beyond_top_k": "Beyond the results",
+    "replaced": "Left out as a former value",
     "in_queue": "In the queue",
     "below_threshold": "Below the threshold",
 }

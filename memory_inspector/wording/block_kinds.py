@@ -181,6 +181,17 @@ FACTS = Kind(
             without="by priority alone",
         ),
         Field(
+            "former_values",
+            "Contradicted facts",
+            "`former_values`: an active fact that a later one contradicts, until you decide between the two.",
+            "choice",
+            choices={
+                "mark": "Marked as contradicted",
+                "leave_out": "Left out",
+                "show": "As they are",
+            },
+        ),
+        Field(
             "show_dates",
             "Show when a fact was confirmed",
             "`show_dates`: each fact in the prompt is followed by the day on which it was last stated or confirmed.",
@@ -276,6 +287,17 @@ VECTOR = Kind(
             "best first.",
             "choice",
             choices={"lines": "A date, then speaker: words", "messages": "As marked-up messages"},
+        ),
+        Field(
+            "former_values",
+            "Former values",
+            "`former_values`: a message that says what a fact or relation has replaced since.",
+            "choice",
+            choices={
+                "mark": "Marked with the present one",
+                "leave_out": "Left out",
+                "show": "As they are",
+            },
         ),
         Field(
             "retrieval_context_window",

@@ -72,7 +72,7 @@ def test_from_an_event_of_timeline_to_the_trace_of_its_cut(served, demo, visitor
     position = demo.log.history().turns[12].built.position
     tab = visitor.open(f"{served.url}/timeline?session=demo&event={position}")
     tab.get_by_role("dialog").get_by_role("button", name="Follow this cut").click()
-    cut = "Cut in turn 12: the prompt was 16 tokens over, and Earlier turns is cut first."
+    cut = "Cut in turn 12: the prompt was 38 tokens over, and Earlier turns is cut first."
     expect(tab.get_by_role("heading", name=cut)).to_be_visible()
     expect(tab.get_by_text("Said by the user and the assistant in turn 4.").first).to_be_visible()
     expect(tab).to_have_url(re.compile(rf"follow=x{position}\.1"))

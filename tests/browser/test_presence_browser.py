@@ -21,7 +21,7 @@ def test_a_watched_phrase_says_when_it_drops_out_and_leads_back_to_where_it_was_
     tab.get_by_role("button", name="Next message").click()
     toast = tab.locator(".st-key-toast_odd, .st-key-toast_even")
     expect(toast).to_contain_text("“Rui stays off meat” dropped out of the prompt of turn 12.")
-    expect(toast).to_contain_text("the prompt was 16 tokens over, and Earlier turns is cut first.")
+    expect(toast).to_contain_text("the prompt was 38 tokens over, and Earlier turns is cut first.")
     idle(tab)
     tab.locator(".st-key-menu").get_by_role("link", name="Timeline").click()
     row = tab.locator(".presence")
@@ -47,7 +47,7 @@ def test_from_the_agent_forgot_to_the_rule_in_one_click_and_to_the_mended_prompt
     tab.locator(".st-key-goto__open button").first.click()
     tab.get_by_placeholder("A page, a session").fill("Rui stays off meat")
     tab.get_by_role("link", name="Where did it go? “Rui stays off meat”").click()
-    cut = "Cut in turn 12: the prompt was 16 tokens over, and Earlier turns is cut first."
+    cut = "Cut in turn 12: the prompt was 38 tokens over, and Earlier turns is cut first."
     expect(tab.get_by_role("heading", name=cut)).to_be_visible()
     idle(tab)
     tab.locator(".st-key-trace__apply_0 button").click()

@@ -198,7 +198,9 @@ def test_what_has_no_counterpart_is_named_with_its_value():
         "The block 'counter' is left out", "The block 'off' is left out", "'core': read_only=False, limit=20 have",
     ):  # fmt: skip
         assert part in told, part
-    plain = open_memory(memory_blocks=[FactExtractionMemoryBlock(name="facts", truncation="drop")])
+    plain = open_memory(
+        memory_blocks=[FactExtractionMemoryBlock(name="facts", truncation="drop", former_values="show")]
+    )
     waits = plain.session.config.delivery_timeout
     plain.configure(when_over="return", split_long_turns=False, accounting="reference")
     assert notes(export_llamaindex_python(plain)) == [

@@ -350,7 +350,7 @@ def test_a_cut_tells_what_was_left_out(demo_home):
     built = of_kind(memory, ContextBuilt)[-1]
     app = with_drawer(timeline(session="demo"), "demo", built.position)
     text = joined(app)
-    assert "1. The prompt was 16 tokens over, so turn 4" in text
+    assert "1. The prompt was 38 tokens over, so turn 4" in text
     assert f"({built.event.cuts[0]['tokens']} tokens, lowest score" in text
     cells = app.table[0].value.values.tolist()
     assert [":gray[Sent]", f"{built.event.total:,} of 1,200".replace(",", "\\,")] in [list(row) for row in cells]

@@ -115,7 +115,7 @@ def test_fixes_stand_in_the_order_of_what_others_lose_by_them(demo_home):
         costs.append(sum(lost))
     assert costs == sorted(costs)
     assert costs[0] == 0
-    assert (fixes.offered[-1].kind, costs[-1]) == ("priority", 127)
+    assert (fixes.offered[-1].kind, costs[-1]) == ("priority", 135)
     app = page(words=LOST)
     shown = [each for each in app.button if each.key.startswith("trace__apply_")]
     assert [each.proto.type for each in shown] == ["primary", *["secondary"] * (len(shown) - 1)]
@@ -359,7 +359,7 @@ def test_a_cut_is_followed_from_context_to_its_rule_and_to_where_its_words_are_o
     app = page(follow=str(ref), turn="12")
     trace = memory.trace(ref)
     assert sentence(app) == trace.sentence
-    assert trace.sentence.startswith("Cut in turn 12: the prompt was 16 tokens over, and Earlier turns is cut first.")
+    assert trace.sentence.startswith("Cut in turn 12: the prompt was 38 tokens over, and Earlier turns is cut first.")
     assert "A cut of Earlier turns" in joined(app)
     assert trace.cut.entries[0].otherwise == "Nothing else in memory carries it. It stays in Earlier turns."
     assert trace.cut.entries[0].otherwise in joined(app)

@@ -34,6 +34,7 @@ ZERO = {
     "no_room": 0,
     "postprocessed": 0,
     "beyond_top_k": 0,
+    "replaced": 0,
     "in_queue": 0,
     "below_threshold": 0,
     "not_proposed": 0,
@@ -142,6 +143,7 @@ def test_each_outcome_has_its_words_and_its_rule():
         "no_room": "No room: 67 tokens",
         "postprocessed": "Left out by a postprocessor",
         "beyond_top_k": "Beyond the best 5",
+        "replaced": "Left out as a former value",
         "in_queue": "In the queue",
         "below_threshold": "Below 0.31",
         "not_proposed": "Not among the nearest 50",
@@ -338,9 +340,9 @@ def drawn(numbers, *, stored=None, query=(0.5, 0.5)):
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_each_mark_carries_its_number_and_each_outcome_its_own_shape(mode):
     every = search(*(found(number, each) for number, each in enumerate(ZERO, start=1)))
-    figure = map_figure(drawn(range(1, 10)), every, mode, picked=3).to_dict()
+    figure = map_figure(drawn(range(1, 11)), every, mode, picked=3).to_dict()
     marks = [trace for trace in figure["data"] if "customdata" in trace]
-    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 10))
+    assert sorted(trace["customdata"][0][0] for trace in marks) == list(range(1, 11))
     looks = [(trace["marker"]["symbol"], trace["marker"]["color"], trace["marker"]["size"]) for trace in marks]
     assert len(set(looks)) == len(ZERO)
     names = [trace["name"] for trace in figure["data"]]

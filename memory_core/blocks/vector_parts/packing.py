@@ -4,15 +4,16 @@ As lines, in conversation order under a date line for each episode; as messages,
 """
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
-from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts
+from memory_core.blocks.former_marks import Marks
+from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts, unit_words
 from memory_core.blocks.vector_parts.unit_cache import Stored
-from memory_core.blocks.vector_parts.units import messages_of, words_of
-from memory_core.events import Ranges, Ref
+from memory_core.blocks.vector_parts.units import messages_of
+from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
 from memory_core.store.message_rows import StoredMessage
@@ -30,8 +31,8 @@ UNSAID = 40
 class PackedUnits:
     """Granted units as prompt items, each created once."""
 
-    def __init__(self, reading: ReadContext, stored: Stored, layout: Layout) -> None:
-        self._reading, self._stored, self._layout = reading, stored, layout
+    def __init__(self, reading: ReadContext, stored: Stored, layout: Layout, marks: Marks) -> None:
+        self._reading, self._stored, self._layout, self._marked = reading, stored, layout, marks.messages
         self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
@@ -151,21 +152,41 @@ class PackedUnits:
                 self._stored.rendered.keep(self._key(number), rendered[number], text)
                 continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
-            parts = parts_of([message.message for message in unit], self._reading.safe)
-            tokens = self._stored.nodes[number].tokens
-            rendered[number] = self._counted(Item(Ref.of("unit", number), words_of(unit), parts, tokens=tokens))
+            messages, marks = [message.message for message in unit], self._mark_texts(unit)
+            # The stored size is that of the messages alone.
+            tokens = None if any(marks) else self._stored.nodes[number].tokens
+            parts = parts_of(messages, self._reading.safe, marks)
+            item = Item(Ref.of("unit", number), unit_words(messages, marks), parts, tokens=tokens)
+            rendered[number] = self._counted(item)
             self._stored.rendered.keep(self._key(number), rendered[number])
         return rendered
 
     def _key(self, number: int) -> tuple[Hashable, ...]:
         """Return the key of a rendered unit: one that several sessions read looks otherwise in its own."""
-        return (number, self.elsewhere(number), *self._how)
+        return (number, self.elsewhere(number), *self.marks((number,)), *self._how)
+
+    def marks(self, numbers: Iterable[int]) -> tuple[tuple[int, str, str | None, int, str], ...]:
+        """Return the marks beside the messages of units, in order: as events keep them, and their words."""
+        if not self._marked:
+            return ()
+        nodes = [self._stored.nodes[number] for number in sorted(numbers)]
+        session = self._reading.session_id
+        sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
+        marks = [(source[1], self._marked[source]) for source in sources if source in self._marked]
+        return tuple((*mark.as_stored(seq), mark.words) for seq, mark in marks)
+
+    def _mark_texts(self, unit: Sequence[StoredMessage]) -> list[str]:
+        """Return the mark beside each message as text; empty for most."""
+        sources = [(message.session_id, message.seq) for message in unit]
+        return [mark.text() if (mark := self._marked.get(source)) is not None else "" for source in sources]
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
-        origin = {"session": first.session_id, "turn": first.turn}
+        origin: dict[str, object] = {"session": first.session_id, "turn": first.turn}
+        if any(marks := self._mark_texts(unit)):
+            origin["marks"] = marks
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
         return self._counted(item), stored

@@ -40,6 +40,7 @@ SETTINGS = {
     "top_k": "the most facts in the prompt",
     "prompt_share": "the share of a full prompt that the facts keep",
     "show_dates": "the dates of facts in the prompt",
+    "former_values": "what becomes of former values",
     "expire_after_days": "the days until a fact expires",
     "expire_categories": "the categories that expire",
     "scope": "whose memory it is",

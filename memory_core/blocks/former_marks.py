@@ -1,0 +1,109 @@
+"""Marks of former values beside recalled messages, and beside facts that another one contradicts.
+
+Read from the facts and relations of the session and of its user. The database is the truth: the marks are made again
+when any of these has changed.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from sqlalchemy import Connection
+
+from memory_core.blocks.base import ReadContext
+from memory_core.messages import message_text
+from memory_core.planning.former_values import FormerValue, Mark, Source, Statement, former_values, mark_for, overlaid
+from memory_core.store.former_rows import read_statements, statements_revision
+from memory_core.store.message_rows import StoredMessage, read_messages
+from memory_core.store.writing import session_scope, user_scope
+from memory_core.text import stems
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """Marks of former values by what they stand beside."""
+
+    messages: Mapping[Source, Mark] = field(default_factory=dict)
+    facts: Mapping[int, Mark] = field(default_factory=dict)
+    """Marks by fact id, of active facts that were contradicted since; what was replaced is in no prompt."""
+
+
+class FormerMarks:
+    """Marks of one session and its user. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._revision: tuple[float, ...] | None = None
+        self._marks = Marks()
+
+    @classmethod
+    def read(cls, reading: ReadContext) -> Marks:
+        """Return the present marks; in a preview, those after what is learned in it."""
+        scopes = [session_scope(reading.session_id), *([user_scope(reading.user_id)] if reading.user_id else [])]
+        with reading.database.read() as connection:
+            if reading.imagined:
+                also = {one.ref.number for one in reading.imagined if one.ref.kind == "fact"}
+                statements = overlaid(read_statements(connection, scopes, also), reading.imagined)
+                return _marks(connection, reading, statements)
+            key = ("former values", reading.database.id, reading.session_id, reading.user_id)
+            return reading.services.cached(key, cls)._catch_up(connection, reading, scopes)
+
+    def _catch_up(self, connection: Connection, reading: ReadContext, scopes: Sequence[str]) -> Marks:
+        revision = statements_revision(connection, scopes)
+        with self._lock:
+            if self._revision != revision:
+                marks = _marks(connection, reading, read_statements(connection, scopes))
+                self._marks, self._revision = marks, revision
+            return self._marks
+
+
+def _marks(connection: Connection, reading: ReadContext, statements: Iterable[Statement]) -> Marks:
+    """Return the mark of each message and each fact that says a former value."""
+    values = former_values(statements)
+    if not values:
+        return Marks()
+    # 1. The messages behind the former values, and those behind the present ones, which tell the turn.
+    of_message: defaultdict[Source, list[FormerValue]] = defaultdict(list)
+    for value in values:
+        for source in value.of.sources:
+            of_message[source].append(value)
+    later = {source for value in values if value.now is not None for source in value.now.sources}
+    messages = _messages(connection, reading, {*of_message, *later})
+    words_of = {source: frozenset(stems(message_text(stored.message))) for source, stored in messages.items()}
+
+    def mark(value: FormerValue, after: Source | None) -> Mark:
+        now = value.now
+        turns = [
+            messages[source].turn
+            for source in (now.sources if now is not None else ())
+            if source in words_of and value.present & words_of[source] and (after is None or source > after)
+        ]
+        words = "" if now is None else now.text
+        return Mark(value.kind, None if now is None else now.ref, min(turns, default=value.turn), words)
+
+    # 2. Whether a message says the former value is a matter of its words: a fact rests on all that confirmed it.
+    return Marks(
+        messages={
+            source: mark(last, source)
+            for source, several in of_message.items()
+            if source in words_of and (last := mark_for(several, words_of[source])) is not None
+        },
+        facts={
+            value.of.ref.number: replace(mark(value, None), now=None, words="")
+            for value in values
+            if value.kind == "later"
+        },
+    )
+
+
+def _messages(connection: Connection, reading: ReadContext, sources: set[Source]) -> dict[Source, StoredMessage]:
+    """Return messages by session and number; those that are gone are missing."""
+    of_session: defaultdict[str, list[int]] = defaultdict(list)
+    for session, seq in sources:
+        of_session[session].append(seq)
+    return {
+        (session, message.seq): message
+        for session, seqs in of_session.items()
+        for message in read_messages(connection, session, reading.services.messages, seqs=seqs)
+    }
