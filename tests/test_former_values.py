@@ -278,3 +278,32 @@ def test_in_any_history_of_values_only_the_last_stands_unmarked(towns):
     for text in lines(memory, "Where do I live: " + ", ".join(towns)):
         if text.startswith("user: I live in "):
             assert ("<former>" in text) is (towns[-1] not in text.partition("<former>")[0])
+
+
+# -- where it shows --------------------------------------------------------------------------------
+
+
+def test_a_trace_says_that_what_is_in_the_prompt_is_marked():
+    memory = memory_of("I live in Porto.", "I live in Lisbon.")
+    memory.build_context(QUESTION)
+    tracks = memory.trace("Porto").tracks
+    texts = [track.stages[-1].text for track in tracks if track.carrier.kind in ("fact", "unit")]
+    assert len(texts) == 2
+    assert all("marked" in text and "turn 2" in text for text in texts)
+
+
+def test_a_trace_names_the_setting_that_left_a_contradicted_fact_out():
+    memory = memory_of("I live in Porto.", "I live in Lisbon.", facts={"former_values": "leave_out"})
+    memory.build_context(QUESTION)
+    [fact] = [track for track in memory.trace("Porto").tracks if track.carrier.kind == "fact"]
+    assert fact.stages[-1].rule == "contradicted"
+
+
+def test_a_search_shows_the_mark_beside_the_words_now_and_as_recorded():
+    memory = memory_of("I live in Porto.", "I live in Lisbon.")
+    memory.build_context(QUESTION)
+    now = memory.retrieval.search(QUESTION)
+    [then] = memory.retrieval.recorded(memory.session.status().turns, "Earlier")
+    for search in (now, then):
+        [row] = [turn for turn in search.found if turn.words.startswith("I live in Porto")]
+        assert "turn 2" in row.words

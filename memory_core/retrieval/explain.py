@@ -35,6 +35,7 @@ from memory_core.events import (
 )
 from memory_core.history.slices.contexts import is_context
 from memory_core.messages import content_hash
+from memory_core.planning.former_values import Mark, Source, stored_marks
 from memory_core.planning.retrieval_plan import match
 from memory_core.retrieval.pca import Projection, fit, thin
 from memory_core.retrieval.ranked import CandidateOutcome, Ranked, RankedTurn, Scores
@@ -310,7 +311,7 @@ def _rank_turns(
     rest = ~np.isin(numbers, [candidate.number for candidate in candidates])
     others = Scores(numbers[rest], vectors[rest], keywords[rest], scores[rest])
     unknown = int(np.isnan(vectors).sum()) if by_meaning else 0
-    return _ranked(reading, nodes, candidates, others), unknown
+    return _ranked(reading, nodes, candidates, others, recall.laid_out.marked), unknown
 
 
 def _of_this_session(session: Session, nodes: Mapping[int, Node]) -> dict[int, Node]:
@@ -357,11 +358,17 @@ def read_ahead(session: Session) -> None:
 # -- words of stored turns, and what lies near them --------------------------------------------------
 
 
-def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequence[RankedTurn], rest: Scores) -> Ranked:
-    """Candidates and the rest; their words are read on demand."""
+def _ranked(
+    reading: ReadContext,
+    nodes: Mapping[int, Node],
+    candidates: Sequence[RankedTurn],
+    rest: Scores,
+    marks: Mapping[Source, Mark] | None = None,
+) -> Ranked:
+    """Candidates and the rest; their words are read on demand, with the marks of former values."""
 
     def texts(numbers: Sequence[int]) -> dict[int, tuple[int, str]]:
-        return _texts(reading, [nodes[number] for number in numbers])
+        return _texts(reading, [nodes[number] for number in numbers], marks)
 
     def holding(words: Sequence[str]) -> list[int]:
         with reading.database.read() as connection:
@@ -374,16 +381,22 @@ def _ranked(reading: ReadContext, nodes: Mapping[int, Node], candidates: Sequenc
 
 
 def texts_of(
-    connection: Connection, session_id: str, services: Services, nodes: Iterable[Node]
+    connection: Connection,
+    session_id: str,
+    services: Services,
+    nodes: Iterable[Node],
+    marks: Mapping[Source, Mark] | None = None,
 ) -> dict[int, tuple[int, str]]:
     """Return turn number and words of stored turns, by number; those with deleted messages are omitted."""
     units = messages_of(connection, session_id, services.messages, nodes)
-    return {number: (unit[0].turn, words_of(unit)) for number, unit in units.items()}
+    return {number: (unit[0].turn, words_of(unit, marks)) for number, unit in units.items()}
 
 
-def _texts(reading: ReadContext, nodes: Iterable[Node]) -> dict[int, tuple[int, str]]:
+def _texts(
+    reading: ReadContext, nodes: Iterable[Node], marks: Mapping[Source, Mark] | None = None
+) -> dict[int, tuple[int, str]]:
     with reading.database.read() as connection:
-        return texts_of(connection, reading.session_id, reading.services, nodes)
+        return texts_of(connection, reading.session_id, reading.services, nodes, marks)
 
 
 def _looking(session: Session, name: str) -> tuple[VectorMemoryBlock, ReadContext]:
@@ -469,8 +482,15 @@ def recorded_searches(session: Session, turn: int, name: str, upto: int | None) 
         hashes = {key for event, _ in searches for key, _ in event.elsewhere}
         queries = read_texts(connection, scope, {event.query for event, _ in searches} | hashes)
         nodes = _nodes_ever(connection, session.id, name, {c[0] for event, _ in searches for c in event.candidates})
-        texts = texts_of(connection, session.id, session.services, nodes.values())
+        marks = {(session.id, seq): mark for _, built in searches for seq, mark in _recorded_marks(built, name)}
+        texts = texts_of(connection, session.id, session.services, nodes.values(), marks)
     return [_recorded(event, built, queries, nodes, texts) for event, built in searches]
+
+
+def _recorded_marks(built: ContextBuilt | None, name: str) -> Iterable[tuple[int, Mark]]:
+    """Return the marks of former values in a block's part of a recorded prompt, by message."""
+    parts = [part for part in built.parts if part["name"] == name] if built is not None else []
+    return [pair for part in parts for pair in stored_marks(part).items()]
 
 
 def _built_after(record: EventRecord, records: Sequence[EventRecord]) -> ContextBuilt | None:

@@ -4,7 +4,7 @@ Shared by the tracks of a trace and by `effects`, so that both agree.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -95,6 +95,9 @@ def fact_shown(life: Life, moment: Moment, block: str, id: int) -> Stage:
     if show == "none":
         text = f"{block} puts no facts into the prompt: its facts are searched with a tool."
         return stage("found", "lost", text, moment.record, rule="show_none")
+    if show == "all" and settings.get("former_values") == "leave_out":
+        text = f"{block} leaves out facts that a later one contradicts, until a person decides."
+        return stage("found", "lost", text, moment.record, rule="contradicted", fact=id)
     if show == "relevant" and isinstance(top_k, int):
         best = "the fact" if top_k == 1 else f"among the {top_k} facts"
         text = f"Not {best} of {block} that {'fits' if top_k == 1 else 'fit'} the question best."
@@ -141,13 +144,15 @@ def relation_shown(moment: Moment, block: str, id: int) -> Stage:
 # -- stored units ----------------------------------------------------------------------------------
 
 
-def unit_shown(moment: Moment, block: str, number: int, embedder: str | None) -> Iterator[Stage]:
+def unit_shown(
+    moment: Moment, block: str, number: int, embedder: str | None, seqs: Iterable[int] = ()
+) -> Iterator[Stage]:
     """Yield the search's verdict on a stored unit and, if it was retrieved, whether the prompt has it.
 
-    `embedder`: model of its vector; None without a vector.
+    `embedder`: model of its vector; None without a vector. `seqs`: the unit's messages.
     """
     past_block = moment.blocks.get(block)
-    end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}")
+    end = granted(moment, block, Ref.of("unit", number), f"brought back by {block}", seqs)
     away = end is not None and end.rule in AWAY
     if past_block is not None and moment.record is not None and not away:
         search = search_stage(moment, past_block, number, embedder)

@@ -1,6 +1,6 @@
 """Builders of a track's stages, each with the sentence, rule and numbers of its event. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from memory_core.events import (
@@ -11,6 +11,8 @@ from memory_core.events import (
 )
 from memory_core.history.by_turn import History, search_of
 from memory_core.history.slices.block_slice import PastBlock
+from memory_core.history.slices.contexts import context_of
+from memory_core.planning.former_values import stored_marks
 from memory_core.text import told_apart
 from memory_core.tracing.life import Life
 from memory_core.tracing.moment import Cutting, Moment
@@ -224,12 +226,20 @@ def cut_text(turn: int, cut: Cutting) -> str:
     )
 
 
-def granted(moment: Moment, block: str, ref: Ref, as_what: str) -> Stage | None:
-    """Return whether the prompt holds or cut a block's ref; None if the block did not request it."""
+def granted(moment: Moment, block: str, ref: Ref, as_what: str, seqs: Iterable[int] = ()) -> Stage | None:
+    """Return whether the prompt holds or cut a block's ref; None if the block did not request it.
+
+    `seqs`: messages of a stored unit, beside which a mark of a former value may stand.
+    """
     if moment.record is None:
         return stage("prompt", "waiting", f"No prompt was built up to turn {moment.turn:,}.", rule="no_prompt")
     if ref in moment.held:
-        return stage("prompt", "passed", f"In {moment.prompt}, {as_what}.", moment.record, turn=moment.record.turn)
+        parts = [part for part in context_of(moment.record).parts if part["name"] == block]
+        marks = stored_marks(parts[0]) if parts else {}
+        beside = [marks[n] for n in ([ref.number] if ref.kind == "fact" else seqs) if n in marks]
+        marked = f" It is marked there: {beside[0].text()}." if beside else ""
+        text = f"In {moment.prompt}, {as_what}.{marked}"
+        return stage("prompt", "passed", text, moment.record, turn=moment.record.turn)
     cut = moment.cut.get(ref)
     if cut is not None:
         text = cut_text(moment.record.turn, cut)

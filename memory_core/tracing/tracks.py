@@ -370,7 +370,11 @@ class Tracing:
             text = f"Deleted from {name} by {author(removed)} in turn {removed.turn:,}."
             return Track(carrier, (*stages, stage("kept", "lost", text, removed, rule="deleted")))
         *searched, end = unit_shown(
-            self.moment, name, number, state_at(self.life.embedders[number], self.moment.position)
+            self.moment,
+            name,
+            number,
+            state_at(self.life.embedders[number], self.moment.position),
+            () if seq is None else (seq,),
         )
         return Track(carrier, (*stages, *searched, *self._with_answer(end, carrier)))
 

@@ -12,7 +12,7 @@ from memory_core.blocks.base import Item, ReadContext, item_tokens, stored_item
 from memory_core.blocks.former_marks import Marks
 from memory_core.blocks.markup import UNDATED, Layout, line_parts, turn_parts, unit_words
 from memory_core.blocks.vector_parts.unit_cache import Stored
-from memory_core.blocks.vector_parts.units import messages_of
+from memory_core.blocks.vector_parts.units import mark_texts, messages_of
 from memory_core.events import Ranges, Ref, expand
 from memory_core.messages import TextPart, content_hash
 from memory_core.planning.retrieval_plan import Head, RetrievalPlan, fill
@@ -32,7 +32,9 @@ class PackedUnits:
     """Granted units as prompt items, each created once."""
 
     def __init__(self, reading: ReadContext, stored: Stored, layout: Layout, marks: Marks) -> None:
-        self._reading, self._stored, self._layout, self._marked = reading, stored, layout, marks.messages
+        self._reading, self._stored, self._layout = reading, stored, layout
+        self.marked = marks.messages
+        """Marks of former values by message, of any unit."""
         self._borrowed_texts: dict[int, str] = {}
         self._how = (layout, reading.names, reading.counter.id, reading.accounting)
 
@@ -152,7 +154,7 @@ class PackedUnits:
                 self._stored.rendered.keep(self._key(number), rendered[number], text)
                 continue
             parts_of = line_parts if self._layout == "lines" else turn_parts
-            messages, marks = [message.message for message in unit], self._mark_texts(unit)
+            messages, marks = [message.message for message in unit], mark_texts(unit, self.marked)
             # The stored size is that of the messages alone.
             tokens = None if any(marks) else self._stored.nodes[number].tokens
             parts = parts_of(messages, self._reading.safe, marks)
@@ -167,25 +169,20 @@ class PackedUnits:
 
     def marks(self, numbers: Iterable[int]) -> tuple[tuple[int, str, str | None, int, str], ...]:
         """Return the marks beside the messages of units, in order: as events keep them, and their words."""
-        if not self._marked:
+        if not self.marked:
             return ()
         nodes = [self._stored.nodes[number] for number in sorted(numbers)]
         session = self._reading.session_id
         sources = [(node.session_id or session, seq) for node in nodes for seq in expand(node.seqs)]
-        marks = [(source[1], self._marked[source]) for source in sources if source in self._marked]
+        marks = [(source[1], self.marked[source]) for source in sources if source in self.marked]
         return tuple((*mark.as_stored(seq), mark.words) for seq, mark in marks)
-
-    def _mark_texts(self, unit: Sequence[StoredMessage]) -> list[str]:
-        """Return the mark beside each message as text; empty for most."""
-        sources = [(message.session_id, message.seq) for message in unit]
-        return [mark.text() if (mark := self._marked.get(source)) is not None else "" for source in sources]
 
     def _of_other(self, unit: Sequence[StoredMessage]) -> tuple[Item, str]:
         """Return a unit of another session as an item, and its text. This session's log lacks it, so it is named by
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         origin: dict[str, object] = {"session": first.session_id, "turn": first.turn}
-        if any(marks := self._mark_texts(unit)):
+        if any(marks := mark_texts(unit, self.marked)):
             origin["marks"] = marks
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
