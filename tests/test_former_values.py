@@ -307,3 +307,19 @@ def test_a_search_shows_the_mark_beside_the_words_now_and_as_recorded():
     for search in (now, then):
         [row] = [turn for turn in search.found if turn.words.startswith("I live in Porto")]
         assert "turn 2" in row.words
+
+
+def test_two_values_of_one_delivery_contradict_each_other_too():
+    memory = Memory.from_recipe("blocks", "s", services=Services(embedder=FakeEmbedder()))
+    say(memory, "I live in Porto.", "I like figs.", "I live in Lisbon now.")
+    assert LISBON in line(memory, "user: I live in Porto.")
+    assert "otherwise in turn 3" in line(memory, f"<fact>{PORTO}")
+
+
+def test_a_value_that_came_back_within_one_delivery_holds_now():
+    memory = Memory.from_recipe("blocks", "s", services=Services(embedder=FakeEmbedder()))
+    say(memory, "I live in Porto.", "I live in Lisbon now.", "I live in Porto.")
+    assert PORTO in line(memory, "user: I live in Lisbon now.")
+    assert not any("former" in text for text in lines(memory) if "I live in Porto." in text)
+    assert "otherwise" in line(memory, f"<fact>{LISBON}")
+    assert f"<fact>{PORTO}</fact>" in lines(memory)

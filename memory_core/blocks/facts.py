@@ -508,7 +508,10 @@ def _compared(plan: AdditionPlan, found: Sequence[ExtractedFact]) -> Finding:
         Settled(same.index, "none", same.fact, None, "same", (), ((same.fact, same.similarity),))
         for same in plan.confirm
     ]
-    add = [Settled(a.index, "add", None, found[a.index].text, "new", a.conflicts_with, ()) for a in plan.add]
+    add = [
+        Settled(a.index, "add", None, found[a.index].text, "new", a.conflicts_with, (), found_before=a.found_before)
+        for a in plan.add
+    ]
     return Finding((*confirm, *add), plan.held_back)
 
 

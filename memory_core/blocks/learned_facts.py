@@ -152,6 +152,8 @@ class LearnedFacts:
             if step.act in ("add", "delete") and step.text is not None and not self._waits(step):
                 others = [id for id in step.conflicts_with if id in facts_by_id]
                 result |= {id: statement(id) for id in others}
+                # A find of this delivery has no id yet; if it waits for a person, it is not among them.
+                others += [-1 - index for index in step.found_before if -1 - index in result]
                 refs = tuple(Ref.of("fact", id) for id in others)
                 new = Ref.of("fact", -1 - step.index)
                 result[new.number] = Statement(new, (step.text,), turn, sources, confirmed_at=inf, contradicts=refs)
@@ -288,12 +290,22 @@ class LearnedFacts:
         if step.act == "update":
             self._update(w, by_id[step.target or 0], step, fact, sources)
             return None
-        id = None if step.text is None else self._add(w, step.text, step, fact, sources)
+        before = [ids[-1 - index] for index in step.found_before if -1 - index in ids]
+        id = None if step.text is None else self._add(w, step.text, step, fact, sources, before)
         if step.act == "delete":
             revise(w, by_id[step.target or 0], state="superseded", reason=ENDED, by=id, actor="engine")
         return id
 
-    def _add(self, w: Writing, text: str, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> int:
+    def _add(
+        self,
+        w: Writing,
+        text: str,
+        step: Settled,
+        found: ExtractedFact,
+        sources: tuple[int, ...],
+        before: Sequence[int],
+    ) -> int:
+        """Add a fact; `before` are facts of the same delivery that it contradicts."""
         new = New(
             text,
             state="proposed" if self._waits(step) else "active",
@@ -304,7 +316,8 @@ class LearnedFacts:
             topics=found.topics,
         )
         place, tokens = self.place, self.place.counter.text(text)
-        return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=step.conflicts_with)
+        conflicts = (*step.conflicts_with, *before)
+        return add_fact(w, place.scope, place.block, new, tokens, conflicts_with=conflicts)
 
     def _update(self, w: Writing, fact: Fact, step: Settled, found: ExtractedFact, sources: tuple[int, ...]) -> None:
         """Change a known fact's text, with the messages as new sources."""

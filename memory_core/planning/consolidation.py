@@ -99,9 +99,12 @@ class Settled:
     """The new words of an update, or of the fact that is added; None where none is."""
     rule: str
     conflicts_with: tuple[int, ...]
+    """Known facts that an added one contradicts."""
     candidates: tuple[tuple[int, float], ...]
     beside: int | None = None
     """Another one found at the same time that says as much, where no known fact does."""
+    found_before: tuple[int, ...] = ()
+    """Indexes of those found at the same time, earlier, that an added one contradicts."""
 
 
 @dataclass(frozen=True, slots=True)

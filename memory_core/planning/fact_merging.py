@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -123,10 +123,13 @@ class FoundFact:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Index of a found fact that is new, and known facts that hold another value in its slot."""
+    """Index of a found fact that is new, and what holds another value in its slot."""
 
     index: int
     conflicts_with: tuple[int, ...] = ()
+    """Known facts."""
+    found_before: tuple[int, ...] = ()
+    """Indexes of facts found at the same time, earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,7 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
     """Compare each found fact with all known ones, in order; the most alike known fact decides.
 
     >>> plan_additions([KnownFact(7, "likes tea")], [FoundFact("Likes tea."), FoundFact("likes jazz")]).add
-    (Addition(index=1, conflicts_with=()),)
+    (Addition(index=1, conflicts_with=(), found_before=()),)
     """
     add: list[Addition] = []
     confirm: list[Confirmation] = []
@@ -166,12 +169,20 @@ def plan_additions(known: Sequence[KnownFact], found: Sequence[FoundFact]) -> Ad
         score, nearest = max(alike, key=lambda pair: pair[0], default=(0.0, None))
         if nearest is not None and score >= _duplicate_from(nearest, new):
             (held_back if nearest.rejected else confirm).append(Confirmation(index, nearest.id, score))
-        elif any(similarity(found[other.index].text, new.text) >= DUPLICATE for other in add):
+            continue
+        twin = next((other for other in add if similarity(found[other.index].text, new.text) >= DUPLICATE), None)
+        if twin is not None and not any(twin.index in other.found_before for other in add):
             repeated.append(index)
         else:
+            # What was contradicted in between and is said again now is the later of the two.
+            if twin is not None:
+                repeated.append(twin.index)
+                others = (other for other in add if other is not twin)
+                add = [replace(a, found_before=tuple(i for i in a.found_before if i != twin.index)) for a in others]
             # Nothing is replaced here: both stay, marked as contradicting each other.
             same_slot = (fact.id for fact in known if new.slot and fact.slot == new.slot and not fact.rejected)
-            add.append(Addition(index, tuple(same_slot)))
+            before = (other.index for other in add if new.slot and found[other.index].slot == new.slot)
+            add.append(Addition(index, tuple(same_slot), tuple(before)))
     return AdditionPlan(tuple(add), tuple(confirm), tuple(held_back), tuple(repeated))
 
 

@@ -78,7 +78,7 @@ class Mark:
     now: Ref | None
     """Fact or relation with the present value; None beside a fact, as the list of facts has the other one too."""
     turn: int
-    """Turn in which the present value was said, or the former one ended."""
+    """Turn in which the present value was said, or in which the former one was found to have ended."""
     words: str = field(default="", compare=False)
     """Words of `now`; not in events, which name it."""
 
@@ -95,7 +95,7 @@ class Mark:
         if self.kind == "later":
             return f"later, in turn {self.turn}: {self.words}" if self.words else f"said otherwise in turn {self.turn}"
         if self.kind == "ended" or not self.words:
-            return f"no longer, since turn {self.turn}"
+            return "no longer true"
         return f"until turn {self.turn}; now: {self.words}"
 
 

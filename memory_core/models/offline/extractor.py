@@ -59,8 +59,12 @@ class RuleExtractor(RuleBased):
     """Facts by rules: deterministic, from the user's own words only, and in linear time."""
 
     def extract(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> Extraction:
-        """Return facts the user states in `messages`, in the order said, without repetition and without the `known`."""
+        """Return facts the user states in `messages`, in the order said, without repetition and without the `known`.
+
+        A value that is said again after another one in its slot is no repetition: it holds once more.
+        """
         seen: dict[tuple[str, ...], NothingFound] = {_key(text): NothingFound("known", text) for text in known}
+        last_of_slot: dict[str, tuple[str, ...]] = {}
         facts: list[ExtractedFact] = []
         negated: list[bool] = []
         nothing: dict[int, NothingFound] = {}
@@ -71,8 +75,12 @@ class RuleExtractor(RuleBased):
             before, again = len(facts), None
             for part in message.parts:
                 for stated in facts_in(part.text) if isinstance(part, TextPart) else ():
-                    if (key := _key(stated.text)) not in seen:
-                        seen[key] = NothingFound("repeated")
+                    key = _key(stated.text)
+                    came_back = stated.slot is not None and last_of_slot.get(stated.slot, key) != key
+                    if stated.slot is not None:
+                        last_of_slot[stated.slot] = key
+                    if key not in seen or came_back:
+                        seen.setdefault(key, NothingFound("repeated"))
                         facts.append(
                             ExtractedFact(
                                 stated.text,
