@@ -24,6 +24,7 @@ started_whole()
 @contextlib.asynccontextmanager
 async def lifespan(_: st.App) -> AsyncIterator[None]:
     """Load what the first visitor will need, while the server starts to answer."""
+    # A daemon thread: a server that is stopped early does not wait for imports and models.
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     yield
 
@@ -35,6 +36,7 @@ app = st.App(
         # First, these two: what an agent sends or gets is nobody's page.
         Middleware(RecordingProxy, session=session_of, host_allowed=host_allowed),
         Middleware(SpanReceiver, open_receiver=open_receiver, host_allowed=host_allowed),
+        # Outside the three below, so that their answers carry the headers too.
         Middleware(SecurityHeaders),
         Middleware(OwnPagesOnly),
         Middleware(Assets),

@@ -43,6 +43,7 @@ _FIELDS = (
 def settings_dialog(session_id: str) -> None:
     """Change limits and counting of a session, applied from the next turn. Priorities are on the Blocks page."""
     memory = engine().open(session_id)
+    # In the form in which they are stored, so that the comparison with the draft is of plain values.
     stored = memory.session.config.model_dump(mode="json")
     drawer = Drawer(
         "settings__", ("settings", session_id), {name: stored[name] for name in _FIELDS}, shown=_shown, meant=_meant
@@ -67,6 +68,7 @@ def _draw_fields(drawer: Drawer) -> None:
         help=HELP["limit"],
         on_change=keep,
     )
+    # Read back at once: the placeholder of the flush size below follows the limit that was just typed.
     limit = drawer.chosen()["token_limit"]
     second_column.number_input(
         "History share, %",
@@ -148,6 +150,7 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
     except ConfigError as error:
         _refused(str(error), changes, memory.session.config, drawer)
         return False
+    # 1. Preview before and after by the same planner, so that their difference is the change and nothing else.
     shown = shown_when_over(memory)
     before = memory.preview.next_prompt(shown)
     after = memory.preview.next_prompt({**changes, **shown}) if changes else before
@@ -155,6 +158,7 @@ def _effect(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> bool:
         f"{size_line(before, after)}  \n{flush_line(before, after, int(config.history_budget))}  \n"
         f":small[:gray[{unknown_line(after)}]]"
     )
+    # 2. A prompt above the limit is possible, as some parts are never cut: warn, and let it be applied.
     over = over_line(after)
     if over is not None:
         st.warning(f"The next prompt would be {over}", icon=":material/warning:")
@@ -169,6 +173,7 @@ def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> Non
 
     wanted = [Change(name, drawer.opened[name], value) for name, value in changes.items()]
     variant = variant_of(memory).with_changes("changed", wanted)
+    # Only changes that this drawer has a field for get a button; the others are sentences.
     for number, finding in enumerate(findings(variant, tokenizer_fn=memory.session.tokenizer_fn)):
         if finding.severity == "note":
             st.markdown(f":small[:gray[{plain(finding.sentence)}]]")
@@ -190,6 +195,7 @@ def _findings(memory: Memory, changes: Mapping[str, Any], drawer: Drawer) -> Non
 def _has_field(change: "Change") -> bool:
     """Can the change be made here, to the last digit?"""
     name, value = change.setting, change.after
+    # A share of 62.5 % has no field value: the button would set another one than it names.
     return name in _FIELDS and _meant(name, _shown(name, value)) == value
 
 
@@ -202,6 +208,7 @@ def _refused(problem: str, changes: Mapping[str, Any], config: MemoryConfig, dra
     """Show why the changes are impossible; a flush size above the limit can be lowered with it by a button."""
     limit = int(changes.get("token_limit", config.token_limit))
     size = changes.get("token_flush_size", config.token_flush_size)
+    # Only this conflict can be solved by one click; every other sentence of the engine is shown as it is.
     if size is None or size <= limit:
         st.error(plain(problem))
         return
@@ -224,9 +231,11 @@ def _meant(name: str, value: Any) -> Any:
 
 
 def _apply(session_id: str, drawer: Drawer) -> Done:
+    # Read at the click: the last keystroke may be newer than the drawn drawer.
     changes = drawer.changes()
     if not changes:
         return NOTHING
+    # Only changed settings are compared with what is stored, so that two people can change different ones.
     before = {name: drawer.opened[name] for name in changes}
     engine().open(session_id).configure(opened=before, **changes)
     sentence = listed([setting_words(name, changes[name], before[name], begun=True) for name in changes])
@@ -234,4 +243,5 @@ def _apply(session_id: str, drawer: Drawer) -> Done:
 
 
 def _take_back(session_id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    # What was set is expected to be stored still; a later change by somebody else is not undone.
     engine().open(session_id).configure(opened=after, **before)

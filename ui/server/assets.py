@@ -25,10 +25,12 @@ class Assets:
 
     def __init__(self, app: "ASGIApp", folder: Path = FOLDER) -> None:
         self.app = app
+        # The list is made once: a name from the network is only looked up in it, and can never lead out of the folder.
         files = (path for path in folder.glob("*/*") if path.suffix in _TYPES and path.is_file())
         self._files = {f"/static/{path.parent.name}/{path.name}": path for path in files}
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        # Parts of a file (a Range header) are left to Streamlit, which knows how to answer them.
         path = self._files.get(scope["path"]) if _asks_for_all(scope) else None
         try:
             body = path.read_bytes() if path else None

@@ -22,6 +22,7 @@ _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 def inline_script_sources(page: str) -> str:
     """The policy sources that allow exactly the inline scripts of this HTML page, by their SHA-256."""
+    # A browser hashes the text between the tags as it stands, so whitespace belongs to it.
     digests = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(page))
     return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
 
@@ -75,6 +76,7 @@ class SecurityHeaders:
 
         async def send_with_headers(message: "Message") -> None:
             if message["type"] == "http.response.start":
+                # Replaces a header that Streamlit has set, and never doubles it.
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def host_allowed(host: str) -> bool:
     """Tell whether the operator allows this host name, as for the pages' socket."""
+    # Streamlit takes an empty list for every host; here it means that no other name is allowed.
     return bool(get_option("server.allowedHosts")) and is_host_allowed(host)
 
 

@@ -41,6 +41,7 @@ def needed_files(parts: Iterable[str], page: str, folder: Path = _FILES) -> tupl
     Parts that do not exist are left out.
     """
     asked = set(re.findall(r"/js/([\w.-]+\.js)", page))
+    # File names are `Part.hash.js`, and the hash changes with each release of Streamlit: only the first part is stable.
     named = {path.name.split(".", 1)[0]: path.name for path in sorted(folder.glob("*.js"))}
     hashes: dict[str, None] = {}
     due = [named[part] for part in parts if part in named]
@@ -79,6 +80,7 @@ class Shell:
         async def send_with_head(message: "Message") -> None:
             nonlocal held, page
             if message["type"] == "http.response.start" and _is_page(message):
+                # The length is known only when the whole page is here, so its start waits until then.
                 held = message
             elif held is None or message["type"] != "http.response.body":
                 await send(message)
@@ -100,6 +102,7 @@ def _uncompressed(scope: "Scope") -> "Scope":
     """The request, if it is for a page, without support for compressed answers."""
     if "text/html" not in Headers(scope=scope).get("accept", ""):
         return scope
+    # A compressed page could not be searched for the end of its head.
     return {**scope, "headers": [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]}
 
 

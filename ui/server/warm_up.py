@@ -41,6 +41,7 @@ def warm_up() -> None:
     finally:
         gc.enable()
     gc.freeze()  # `keep_loaded` once the page is out: collecting garbage first would delay it by 0.2 s
+    # The pause is only for a page that somebody is looking at.
     if _page_is_out.wait(FIRST_PAGE_SECONDS):
         threading.Event().wait(PAINT_SECONDS)
     sys.setswitchinterval(before)
@@ -69,6 +70,7 @@ def _load_models() -> None:
 
     try:
         services = engine().services
+        # One word is embedded, because some embedders load their model only with the first text.
         services.embedder.embed(["Hello"])
         services.index.check()
     except MemoryInspectorError as error:

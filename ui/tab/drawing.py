@@ -91,6 +91,7 @@ def together(place: object) -> Iterator[None]:
     context._enqueue = held.take
     try:
         yield
+    # A rerun discards what is held; any other exception falls through, and its elements are sent.
     except RerunException:
         held.drop()
         raise
@@ -107,6 +108,7 @@ class _Held:
         self._send = send
         self._before = before
         self._kept: list[Message] = []
+        # 0.0 lies in the past: without an earlier drawing to compare with, nothing is held.
         self._until = time.monotonic() + seconds if before is not None else 0.0
         self.drawn: dict[tuple[int, ...], str] = {}
 
@@ -126,6 +128,7 @@ class _Held:
             self._kept.clear()
 
     def send(self) -> None:
+        # Once sent, nothing is held any more: a slow page shows the rest as it is drawn.
         waiting, self._kept, self._until = self._kept, [], 0.0
         same, changed = by_change(waiting, self._before or {})
         for message in same:
@@ -153,6 +156,7 @@ def by_change(messages: list[Message], before: Drawn) -> tuple[list[Message], li
             same.append(message)
             continue
         changed.append(message)
+        # A message without a place is no element.
         if path:
             changed_places.add(path)
     return same, changed

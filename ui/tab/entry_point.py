@@ -5,6 +5,7 @@ import threading
 
 MISSING = "Started as app.py: agents are not recorded, and pages have no security headers. serve.py is the whole app."
 
+# Of the process, not of a tab: the line in the terminal is printed once, whoever looks.
 _whole, _told = threading.Event(), threading.Event()
 
 

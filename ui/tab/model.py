@@ -58,6 +58,7 @@ def key_line(chosen: Chosen) -> str:
     endpoint = chosen.model.endpoint
     if not endpoint.has_key:
         return f"No key is sent to {endpoint.host}."
+    # The address alone may be typed: where it is that of the environment, the server's own key is sent to it.
     typed = chosen.pasted and str(st.session_state.get(KEY) or "").strip()
     return f"The key {'entered here' if typed else 'of the server'} goes to {endpoint.host}."
 

@@ -44,6 +44,7 @@ def configure_page() -> None:
 def name_tab(page: str, session: str | None) -> None:
     """Title the browser's tab with the page, the turn if it is an earlier one, and the session."""
     title = tab_title(page, session, state.selected_turn() if session else None)
+    # Only when it changed: each call sends a message to the browser.
     if title != st.session_state.get(_TAB):
         st.session_state[_TAB] = title
         st.set_page_config(page_title=title)
@@ -82,6 +83,7 @@ def build_pages() -> Mapping[str, Sequence["Page"]]:
     Chat is included twice: at its own URL, which links use, and as the default page.
     """
     menu = {group: [_page(stem, icon(stem)) for stem in pages] for group, pages in MENU.items()}
+    # Streamlit serves the default page at `/` only, so that Chat needs a second entry to keep an address of its own.
     menu["Watch"].insert(1, _page("chat", icon("chat"), url_path="home", default=True, visibility="hidden"))
     menu["Find out"].append(_page("sessions", ":material/folder_open:", visibility="hidden"))
     return menu
@@ -126,6 +128,7 @@ def followed(target: str) -> dict[str, str]:
     """
     from memory_core.events import Ref  # here, because the server answers before the engine is loaded
 
+    # A phrase is cut here, because browsers and proxies limit the length of an address.
     return {FOLLOW: str(target)} if isinstance(target, Ref) else {WORDS: target[:MAX_WORDS]}
 
 
@@ -143,7 +146,9 @@ def go(page: str, *, turn: int | EllipsisType | None = ..., **query: str) -> NoR
 def address(turn: int | EllipsisType | None = ..., query: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
     """URL parameters of a link: the session, the current turn unless another is given, and `query`."""
     shown = state.selected_turn() if turn is ... else turn
+    # The address is asked where the tab has not selected a session yet.
     session_id = state.selected_session() or st.query_params.get(state.SESSION)
+    # A step belongs to its turn: a link to another turn leads to that turn's end.
     step = state.selected_step() if turn is ... else None
     moment = {state.TURN: shown, state.STEP: step}
     parameters = {
@@ -164,6 +169,7 @@ def mark_shell_ready() -> None:
 
 def require_shell() -> None:
     """Set the app up and rerun if the page was run without app.py; the first line of every page."""
+    # Declaring the pages switches Streamlit to the newer kind of app; the rerun then goes through app.py.
     if _SHELL not in st.session_state:
         configure_page()
         st.navigation(build_pages(), position="hidden")

@@ -50,6 +50,7 @@ class Written:
         """Return the state after writing another address."""
         if link == self.link:
             return self
+        # Addresses whose time is over are dropped here, so that the record stays small.
         before = {old: until for old, until in self.before.items() if until > now}
         return Written(link, {**before, self.link: now + BEHIND_SECONDS})
 
@@ -73,11 +74,15 @@ def decide(
     is the browser's address, `written` the address the app wrote last, `earlier` those it wrote before. A session that
     does not exist is not shown: the one before stays, otherwise the first of `existing` is shown.
     """
+    # 1. Usually a tab shows what it showed; the address only counts in its first run.
     wanted = shown or asked
     if shown is not None and asked.session is not None and asked != written:
+        # 2. Later the address counts where a person went back or forward, or typed one. An address that the app
+        # itself wrote, or that a click has overtaken, only reports the past.
         selected_now = shown != written  # so the browser's address is older
         if cause == "history" or (cause == "person" and not selected_now and asked not in earlier):
             wanted = asked
+    # 3. A session can be deleted while it is shown, or be named by an old bookmark.
     if wanted.session in existing:
         return wanted
     if shown is not None and shown.session in existing:
@@ -95,14 +100,17 @@ def take(existing: Sequence[str]) -> None:
     asked = Link(*(st.query_params.get(name) for name in (state.SESSION, state.TURN, state.STEP)))
     now = time.monotonic()
     link = decide(shown, asked, _cause(), written=written.link, earlier=written.earlier(now), existing=existing)
+    # Said once for a session that was shown and is gone; otherwise for one that the address names in vain.
     missing = shown.session if shown is not None and shown.session not in existing else asked.session
     if missing is not None and missing not in existing:
         state.say("warning", "This session was deleted elsewhere, or never existed. Showing another one.")
+    # Also clears what belongs to the session that was shown before, such as its expanded messages.
     if shown is None or link.session != shown.session:
         state.select_session(link.session)
     if link == shown:
         return
     state.show_turn(_number(link.turn), _number(link.step))
+    # Kept for the header, which reports a turn that is no number.
     st.session_state[_UNKNOWN] = None if _number(link.turn) is not None else link.turn
     if link == asked:
         st.session_state[_WRITTEN] = replace(written, link=link)  # the browser has it already
@@ -135,6 +143,7 @@ def draw_picker(titles: Mapping[str, str]) -> None:
     If the session changes by other means, a new widget replaces it, as with the turn picker: the browser reports the
     value of every widget with every run, and its value must not depend on messages of a run that was interrupted.
     """
+    # A key that ends in another number is another widget to Streamlit, and starts with `index`.
     number, shown, ids = st.session_state.get(_PICKER, 0), state.selected_session(), list(titles)
     if st.session_state.get(f"{state.SESSION}-{number}") != shown:
         st.session_state[_PICKER] = number = number + 1
@@ -170,4 +179,5 @@ def _shown() -> Link:
 
 def _number(asked: str | None) -> int | None:
     """Return the number in an address, if it is one."""
+    # `isdecimal` refuses signs and blanks, which `int` would take.
     return int(asked) if asked is not None and asked.isdecimal() and len(asked) < _LONGEST_NUMBER else None

@@ -57,6 +57,7 @@ def write_address(name: str, value: str | None) -> None:
     """Put a parameter in the address, so that the page can be reloaded and linked to; None: take it out."""
     if value is None:
         st.query_params.pop(name, None)
+    # Streamlit sends every assignment to the browser, so an equal value is not written again.
     elif st.query_params.get(name) != value:
         st.query_params[name] = value
 
@@ -86,6 +87,7 @@ def keep_notice() -> None:
     """Keep the current sentence for another drawing, which is not due to a user's action but to new events."""
     shown: Notice | None = st.session_state.get(_SHOWN)
     if shown is not None:
+        # A newer notice, said since that drawing, is not replaced.
         st.session_state.setdefault(_NOTICE, shown)
 
 

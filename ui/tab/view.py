@@ -94,6 +94,7 @@ class View:
     @cached_property
     def then(self) -> TurnRecord | None:
         """The shown turn up to this moment; None before the first."""
+        # The shared record serves where the turn is shown to its end; only a moment inside it is counted anew.
         record = self.history.turns.get(self.shown_turn)
         if record is None or record.last_position <= self.position:
             return record
@@ -106,11 +107,13 @@ class View:
         reveal = job.reveal if job is not None and self.turn is None else None
         if job is None or reveal is None or reveal.turn != self.shown_turn:
             return None
+        # A finished job keeps its last stage on screen only where it stopped on purpose.
         return reveal if reveal.held is not None or not job.done else None
 
     @cached_property
     def contexts(self) -> tuple[EventRecord, ...]:
         """The contexts that the shown turn had at this moment, otherwise those of the last turn before it with any."""
+        # Newest first. A turn has none until its prompt is built.
         turns = (self.then, *(self.history.turns.get(number) for number in range(self.shown_turn - 1, 0, -1)))
         return next((turn.contexts for turn in turns if turn is not None and turn.contexts), ())
 
@@ -184,10 +187,12 @@ def opened(session_id: str) -> View:
     shared = engine()
     memory = memory_of(session_id)
     running = shared.running(session_id)
+    # The newest moment, with no turn selected: whether the selected one exists is only known from its log.
     view = View(memory, memory.log.history(), memory.session.status(), None, running, seen=seen)
     turn, step = state.selected_turn(), state.selected_step()
     if step is not None and (turn != turn_at(view.history, step) or step >= view.history.position_at(turn)):
         step = None  # of a turn that was left, or at its end
+    # The latest turn at its end is the present, and not a page of the past; a turn that does not exist is that too.
     if turn is not None and (turn < view.latest_turn or step is not None):
         return replace(view, turn=turn, step=step)
     return view
@@ -204,8 +209,10 @@ def news(session_id: str) -> tuple[object, ...]:
     running = shared.running(session_id)
     waiting = tuple(job.job_id for job in shared.waiting(session_id))
     if running is None:
+        # One look-up by index a second is cheap, and reading the log would not be: its last position stands for it.
         problem, agent = shared.store_problem(session_id), running_agent(shared.database, session_id)
         return last_position(shared.database, session_id), waiting, problem, agent
+    # While a job runs, events alone are no news: a turn is shown when its prompt is there.
     history = shared.open(session_id).log.history()
     stored = history.position if answers(running) else None  # typed messages are shown before their prompt is built
     return latest_moment(history, running), waiting, running.id, stored, running.reveal
