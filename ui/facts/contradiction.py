@@ -33,6 +33,7 @@ def others_of(desk: Desk, fact: int) -> list[Fact]:
     """Active or proposed facts that contradict a fact."""
     flags = desk.review.flags.get(fact, ()) if desk.review else ()
     named = [flag.other for flag in flags if flag.kind == "contradiction" and flag.other is not None]
+    # A fact can be flagged twice for the same other one; `fromkeys` keeps the first and the order.
     return desk.picked(dict.fromkeys(named))
 
 
@@ -51,6 +52,7 @@ def choices(fact: Fact, others: Sequence[Fact]) -> tuple[Choice, ...]:
             "Keep the other" if one else "Keep the others",
             f"“{short(fact.text, LONGEST)}” is superseded",
             "O",
+            # A fact is replaced by one other: with several, the last of them stands for all.
             partial(plans.supersede, fact, others[-1]),
         ),
         Choice(
@@ -79,10 +81,12 @@ def draw_choices(desk: Desk, fact: Fact, others: Sequence[Fact], *, keys: bool) 
                 plain(choice.says),
                 key=f"facts__choice_{place}",
                 type="primary" if keys and place == 0 else "secondary",
+                # The keys would collide with those of other panels, so only Review has them.
                 shortcut=choice.key if keys else None,
                 on_click=_choose,
                 args=(desk, choice),
             )
+            # Each effect plans two prompts: worth it for the one card of Review, and not whenever a fact is opened.
             if keys:
                 st.markdown(f":small[:gray[{plain(_effect(desk, choice))}]]", width="content")
             elif place:  # a panel is narrow, and the first button says itself what it retires
@@ -98,4 +102,5 @@ def _effect(desk: Desk, choice: Choice) -> str:
 
 def _choose(desk: Desk, choice: Choice) -> None:
     fact_changes.apply(desk, choice.plan)
+    # A half-written edit of this fact in Review is over with the choice.
     fact_tab.ask(desk.place, None)

@@ -53,8 +53,10 @@ def draw_decisions(desk: Desk) -> None:
 def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided:
     """Draw the table; return the selected decision, by default the newest."""
     positions = [decision.position for decision in shown]
+    # The selection is by row number: other decisions need another widget, or an old selection names a wrong row.
     key = fact_tab.key(desk.place, f"decisions_{zlib.crc32(repr(positions).encode())}")
     picked = fact_tab.remembered(desk.place, _PICKED)
+    # Remembered by log position, which stays the same when newer decisions move the rows down.
     at = positions.index(picked) if picked in positions else 0
     drawn: Any = filled_rows("facts__decided", len(shown), minus=BESIDE_PIXELS, least=MIN_PIXELS).dataframe(
         rows(decisions, shown),
@@ -81,6 +83,7 @@ def _list(desk: Desk, decisions: Decisions, shown: Sequence[Decided]) -> Decided
         alt=f"{tokens(len(shown))} decisions about found facts",
     )
     chosen = drawn["selection"]["rows"]
+    # A click can arrive for a longer list than the one that is drawn now.
     picked = shown[chosen[0] if chosen and chosen[0] < len(shown) else 0]
     fact_tab.keep(desk.place, _PICKED, picked.position)
     return picked
@@ -94,12 +97,14 @@ def _detail(decisions: Decisions, picked: Decided, facts: dict[int, str]) -> Non
         with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
             st.badge(plain(label), color=_BADGES[event.decision], icon=f":material/{_ICONS[event.decision]}:")
             st.markdown(f":small[:gray[turn {tokens(picked.turn)}]]", width="content")
+        # 1. The words of an updated fact before and after; of a deleted one, what it said.
         if picked.before is not None:
             change = markdown(diff_pieces(decisions.describe(picked.before), decisions.describe(picked.after)))
             st.markdown(f":small[{change}]")
         elif event.decision == "delete" and event.fact is not None:
             st.markdown(f":small[:orange[~~{plain(facts.get(event.fact, 'words erased'))}~~]]")
         st.markdown(f":small[:gray[{plain(why(picked))}]]")
+        # 2. The facts it was compared with; the one that was decided about is bold.
         if event.candidates:
             st.markdown(":small[**Compared with**]")
             near = [

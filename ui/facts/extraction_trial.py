@@ -68,12 +68,14 @@ def try_dialog(desk: Desk) -> None:
         return
     rows = [
         {
+            # Ticked are those that a flush would add; whoever wants a repeated or suppressed one ticks it by hand.
             "Take": tried.outcome in ("added", "proposed"),
             "Fact": tried.text,
             "Outcome": outcome(tried),
         }
         for tried in tries.facts
     ]
+    # Another text finds other rows: ticks of the text before must not apply to them.
     ticks = fact_tab.key(desk.place, f"try_rows_{zlib.crc32(tries.text.encode())}")
     taken = st.data_editor(
         rows,
@@ -114,6 +116,7 @@ def _try(desk: Desk, key: str) -> None:
     text = str(st.session_state.get(key, "")).strip()
     if not text:
         return
+    # The text is tried anew: an error of the last try is over, also if this one finds nothing.
     fact_tab.keep(desk.place, "try_failed", None)
     try:
         tries = desk.curation.try_extraction(text, services=desk.memory.session.services)
@@ -123,6 +126,7 @@ def _try(desk: Desk, key: str) -> None:
 
 
 def _take(desk: Desk, facts: Sequence[tuple[str, str]]) -> None:
+    # One change set, so that one Undo takes all of them back.
     made = [plans.add(text, category=category) for text, category in facts]
     fact_changes.apply(desk, lambda: plans.together("add", *made))
     forget(desk.place)

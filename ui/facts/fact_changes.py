@@ -97,11 +97,13 @@ def undo(desk: Desk, change: AppliedChangeSet) -> None:
             toasts.done(_with_effect(desk, sentence, before, done.ids("fact")))
     except MemoryInspectorError as error:
         state.say("warning" if isinstance(error, ConflictError) else "error", str(error))
+    # Ticks may name facts that the undo took away; the open fact stays open.
     fact_tab.change(desk.place, picked=Picked(fact_tab.at(desk.place).picked.open))
 
 
 def listed(desk: Desk) -> list[AppliedChangeSet]:
     """All changes, newest first, each with the text of its first fact: `Edited a fact: Ana likes fado.`"""
+    # Erased facts have no text here; their changes keep the plain sentence.
     texts = {fact.id: fact.text for fact in desk.curation.facts()}
     changes = desk.curation.changes()
     firsts = (next((texts[id] for id in change.ids("fact") if id in texts), None) for change in changes)
@@ -113,6 +115,7 @@ def listed(desk: Desk) -> list[AppliedChangeSet]:
 
 def _imported(desk: Desk, facts: Sequence[int]) -> str:
     """`Imported 227 facts, 3 of them wait under Review.`"""
+    # Counted after the import: whether a fact waits depends on all others, those of the same file included.
     waiting = len({fact.id for fact in desk.curation.review().facts}.intersection(facts))
     waits = f", {tokens(waiting)} of them {'wait' if waiting > 1 else 'waits'} under Review" if waiting else ""
     return f"Imported {count(len(facts), 'fact')}{waits}."
@@ -133,6 +136,7 @@ def save_words(desk: Desk, fact: Fact, key: str) -> None:
 
 def label(desk: Desk, fact: Fact, category_key: str, topics_key: str) -> None:
     """Set a fact's category and topics from their fields."""
+    # An emptied field keeps the category: a fact always has one.
     category = str(st.session_state.get(category_key) or fact.category).strip() or fact.category
     topics = [str(topic) for topic in st.session_state.get(topics_key) or ()]
     apply(desk, lambda: plans.label([fact], category, topics))
@@ -144,6 +148,7 @@ def pin(desk: Desk, facts: Sequence[Fact], pinned: bool) -> None:
 
 def put_away(desk: Desk, facts: Sequence[Fact], key: str, *, reject: bool = False) -> None:
     """Retire or reject facts for the reason just picked."""
+    # Pills report None when the picked reason is clicked again: nothing was decided.
     reason = st.session_state.get(key)
     if reason:
         made = plans.reject if reject else plans.retire
@@ -168,15 +173,19 @@ def erase(desk: Desk, facts: Sequence[Fact]) -> None:
         toasts.done(_with_effect(desk, "Deleted for good.", before, [fact.id for fact in facts]))
     except MemoryInspectorError as error:
         state.say("error", str(error))
+    # Neither open nor ticked: the words are gone, and no panel can show them.
     fact_tab.change(desk.place, picked=Picked())
 
 
 def _follow(desk: Desk, facts: Sequence[int]) -> None:
     """Clear the ticks, and base unsaved drafts of changed facts on their new versions."""
+    # Unselecting redraws the list under new keys: only if there are ticks to clear.
     if fact_tab.at(desk.place).picked.ticked:
         fact_tab.unselect(desk.place)
     drafts = {id: draft for id in facts if (draft := fact_tab.at(desk.place).drafts.get(id)) is not None}
     for fact in desk.curation.facts() if drafts else ():
+        # A pin, say, raises the version and not the text: the draft goes on without a false conflict.
+        # Another text is a real conflict, and the panel asks.
         if fact.id in drafts and fact.text == drafts[fact.id].opened:
             fact_tab.keep_draft(desk.place, fact.id, replace(drafts[fact.id], version=fact.version))
 
@@ -187,6 +196,7 @@ def foreseen(desk: Desk, change: ChangeSet) -> str:
     Raises:
         MemoryInspectorError: it cannot be done.
     """
+    # Both previews come from the same planner and state, so that their difference is the effect of this change alone.
     shown, facts = effect.shown_when_over(desk.memory), {desk.curation.block: desk.curation.after(change)}
     return effect.foreseen(desk.memory.preview.next_prompt(shown), desk.memory.preview.next_prompt(shown, facts=facts))
 

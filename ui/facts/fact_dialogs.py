@@ -38,6 +38,7 @@ def add_dialog(desk: Desk) -> None:
 def _add(desk: Desk, words: str, pin: str) -> None:
     text = str(st.session_state.get(words, ""))
     pinned = bool(st.session_state.get(pin, False))
+    # `apply` does not return the new fact's id: it is the one that was not there before.
     before = {fact.id for fact in desk.curation.facts()}
     if fact_changes.apply(desk, lambda: plans.add(text, pinned)):
         fact_tab.redraw(desk.place)
@@ -54,6 +55,7 @@ def split_dialog(desk: Desk, id: int) -> None:
     if fact is None:
         return
     st.markdown(f"**{plain(short(fact.text, 200))}**")
+    # The version is in the key: a fact that was changed meanwhile is offered with its new words.
     key = f"facts__split_{id}_{fact.version}"
     text = st.text_area("One fact a line", value=_halves(fact.text), key=key, height=FIELD_PIXELS, max_chars=4_000)
     with st.container(horizontal=True):
@@ -78,6 +80,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
     if not others:
         st.markdown("There is no other fact to merge it with.")
         return
+    # By shared words, which needs no model: near copies differ in few of them.
     others = sorted(others, key=lambda other: -similarity(other.text, fact.text))[:OFFERED]
     by_id = {other.id: other for other in others}
     st.markdown(f"**{plain(short(fact.text, 200))}**")
@@ -85,6 +88,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
         "With", list(by_id), key=f"facts__merge_with_{id}", format_func=lambda other: short(by_id[other].text, 90)
     )
     other = by_id[chosen] if chosen is not None else others[0]
+    # Another partner needs another suggestion, so the field belongs to the pair.
     key = f"facts__merge_words_{id}_{other.id}"
     text = st.text_area(
         "Into",
@@ -137,6 +141,7 @@ def delete_dialog(desk: Desk, ids: Sequence[int]) -> None:
         st.markdown(f"Delete **{plain(short(facts[0].text, 200))}** with its history?")
     else:
         st.markdown(f"Delete these {count(len(facts), 'fact')} with their history?")
+        # A confirmation names what it deletes, but must fit a small dialog.
         for fact in facts[:8]:
             st.markdown(f":small[{plain(short(fact.text, 90))}]")
         if len(facts) > 8:
@@ -164,6 +169,7 @@ def copy_dialog(desk: Desk, id: int, block: str) -> None:
 
 
 def _copy(desk: Desk, fact: Fact, block: str) -> None:
+    # A desk on the other block, where the copy is stored, and is taken back by Undo.
     other = Desk(memory=desk.memory, block=block, rows=())
     fact_changes.apply(other, lambda: plans.add(fact.text, fact.pinned, fact.category))
 

@@ -23,6 +23,7 @@ def export_dialog(desk: Desk) -> None:
     """Export the active facts, or those in every state, as CSV or JSON."""
     every = st.toggle("Include inactive facts", key="facts__export_all")
     facts = [fact for fact in desk.curation.facts() if every or fact.state == "active"]
+    # Read once for both formats; the files themselves are written only when a button is pressed.
     turns = desk.curation.source_turns(facts)
     st.markdown(f"{count(len(facts), 'fact')}, each with its state and sources.")
     name = f"{_file_name(desk.block)}-facts"
@@ -59,10 +60,12 @@ def import_dialog(desk: Desk) -> None:
         help='CSV with a column "text", or JSON: a list of texts or of objects with "text". What Mem0 (history.db), '
         "Agno (SQLite) and MCP's reference memory (its JSONL file) know is read too.",
     )
+    # Before a file is chosen, Cancel removes nothing from the screen, so that it can close the dialog itself.
     if uploaded is None:
         closing_button("Cancel")
         return
     try:
+        # Planned on every drawing against the facts as they are now: what was added meanwhile shows as a duplicate.
         plan = plan_import(read_facts_file(uploaded.getvalue(), filename=uploaded.name), desk.curation.facts())
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
@@ -70,6 +73,7 @@ def import_dialog(desk: Desk) -> None:
         return
     _preview(plan)
     if plan.change is not None:
+        # An import can pass `max_facts`, and the next flush would then condense what was just imported: said before it.
         added = [step for step in plan.change.steps if isinstance(step, New)]
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(added), key="facts__import")
     with st.container(horizontal=True):
@@ -91,6 +95,7 @@ def _preview(plan: ImportPlan) -> None:
     if hidden:
         st.markdown(f":small[:gray[and {tokens(hidden)} more lines]]")
     if plan.change is not None:
+        # Only the first rows are sent to the browser; the sentence above counts all.
         texts = [step.text for step in plan.change.steps if isinstance(step, New)]
         st.dataframe({"Fact": texts[:SHOWN]}, hide_index=True, key="facts__import_rows", alt="Facts to import")
         if len(texts) > SHOWN:
@@ -103,6 +108,7 @@ def _where(place: int | str) -> str:
 
 def _import(desk: Desk, plan: ImportPlan) -> None:
     change = plan.change
+    # The planned change, and no new plan: what is stored is what was previewed, or an error is reported.
     if change is not None and fact_changes.apply(desk, lambda: change):
         fact_tab.change(desk.place, view="active")
     fact_tab.redraw(desk.place)

@@ -81,6 +81,7 @@ def draw_list(
     Facts without effect on the prompt shown are grey, with the reason in the state column. `several` allows ticking.
     """
     wanted = fact_tab.at(place).wanted
+    # 1. What is listed, and which selection of before still fits it. Ticks outlive a search that hides their rows.
     listed = in_view(rows, view)
     shown = sorted_rows(matching_rows(listed, wanted, now=time.time()), fact_tab.at(place).order)
     ids = tuple(row.id for row in shown)
@@ -97,9 +98,11 @@ def draw_list(
             st.space("small")
         return shown
     order = fact_tab.at(place).order
+    # 2. A line above the table, only where a filter or another order explains what is listed.
     match = f"{tokens(len(shown))} of {tokens(len(listed))} match" if wanted.words.strip() or wanted.filters else ""
     if about := " · ".join(filter(None, [match, SORTS[order] if order != "newest" else ""])):
         st.markdown(f":small[:gray[{about}]]")
+    # 3. The state column says why a grey row is in no prompt; columns in which all rows agree are left out.
     found_effects = [effects.of(Ref.of("fact", row.id)) for row in shown]
     states = [_states(row, effect) for row, effect in zip(shown, found_effects, strict=True)]
     columns = {"State": any(states), "Category": len({row.category for row in shown}) > 1}
@@ -136,6 +139,7 @@ def draw_list(
         selection_default=_selection(picked if several else Picked(picked.open), ids),
         alt=f"{tokens(len(shown))} facts with their states",
     )
+    # 4. Kept by id, because the next drawing may list other rows.
     fact_tab.change(place, picked=_clicked(place, key, ids, picked, drawn["selection"]))
     return shown
 
@@ -156,6 +160,7 @@ def _row(row: Row, state: list[str], columns: dict[str, bool]) -> dict[str, Any]
 def _states(row: Row, effect: Effect | None) -> list[str]:
     """State column of a row: why it is not in the prompt shown, and its present state unless that says the same."""
     labels = chips(row)
+    # Without a prompt no effect is known, and only the present labels are shown.
     if effect is None or effect.shown:
         return labels
     # Superseded, merged, retired: a decision about the fact itself, not about this prompt.
@@ -163,6 +168,7 @@ def _states(row: Row, effect: Effect | None) -> list[str]:
     if put_aside and row.state == "active":  # restored since
         labels = [STATES["active"], *labels]
     elif put_aside:
+        # "Superseded in turn 31" says it already: the bare state beside it would only repeat it.
         labels = [label for label in labels if label not in STATES.values()]
     return [brief(effect.stage), *labels]
 
@@ -185,6 +191,7 @@ def _clicked(place: fact_tab.ListPosition, key: str, ids: Sequence[int], picked:
 
 
 def _selection(picked: Picked, ids: Sequence[int]) -> Any:
+    # A ticked fact that the search hides has no row to select; it stays ticked in the tab's state.
     rows = [ids.index(id) for id in picked.ticked if id in ids]
     cells = [(ids.index(picked.open), "Fact")] if picked.open in ids else []
     return {"selection": {"rows": rows, "columns": [], "cells": cells}}
@@ -198,6 +205,7 @@ def _filter(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, wante
         return fact_tab.key(place, f"filter_{name}")
 
     def changed() -> None:
+        # All fields are read together. One that is not drawn, such as Learned in, counts as its default.
         got = st.session_state
         fact_tab.change(
             place,
@@ -222,6 +230,7 @@ def _filter(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, wante
         format_func=lambda order: SORTS[order],
         on_change=changed,
     )
+    # A chosen state stays on offer when its last fact leaves it, or nobody could take the choice back.
     offered = [state for state in names if sizes[state] or state in wanted.states]
     st.pills(
         "State",
@@ -261,6 +270,7 @@ def _filter(place: fact_tab.ListPosition, rows: Sequence[Row], view: View, wante
 
 def _labels(title: str, sizes: Counter[str], wanted: Sequence[str], key: str, changed: Callable[[], None]) -> None:
     """Draw a choice of labels, the most frequent first; nothing if there are fewer than two."""
+    # Chosen labels first and always: one that is no longer frequent must still be there to be cleared.
     offered = list(dict.fromkeys((*wanted, *list(sizes)[:MAX_LABELS])))
     # A single label filters nothing.
     if len(offered) < 2 and not wanted:
@@ -282,6 +292,7 @@ def _search(place: fact_tab.ListPosition, key: str) -> None:
 
 def _clear(place: fact_tab.ListPosition) -> None:
     fact_tab.change(place, wanted=Wanted())
+    # The fields hold the old values under their keys: new keys start them from the empty filter.
     fact_tab.redraw(place)
 
 

@@ -52,6 +52,7 @@ FIELD_PIXELS = 80
 
 def draw_panel(view: View, desk: Desk, row: Row) -> None:
     """Draw all information on one fact, with its actions."""
+    # None at a past turn: then the panel shows the fact as the log has it, and offers no change.
     fact = desk.facts.get(row.id)
     effect = view.effects.of(Ref.of("fact", row.id))
     with st.container(border=True, gap="xsmall", key="facts__panel"):
@@ -100,6 +101,7 @@ def draw_selection(desk: Desk, rows: Sequence[Row]) -> None:
 
 def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
     """Draw the choices between two facts that contradict only each other; "this" is the newer one."""
+    # By id, because ids grow: the fact that was learned later is "this" one.
     if len(facts) == 2:
         older, newer = sorted(facts, key=lambda fact: fact.id)
         # With a third one involved, choosing between two would leave a conflict.
@@ -108,6 +110,7 @@ def _which_holds(desk: Desk, facts: Sequence[Fact]) -> None:
 
 
 def _bulk_actions(desk: Desk, facts: Sequence[Fact]) -> None:
+    # Another selection starts with another suggestion. Twenty ids tell selections apart, and keep the key short.
     mark = f"{fact_tab.at(desk.place).generation}_{'_'.join(str(fact.id) for fact in facts[:20])}"
     key = f"facts__merged_{mark}"
     text = st.text_area(
@@ -162,12 +165,14 @@ def _states(row: Row) -> None:
 def _labels(desk: Desk, row: Row, fact: Fact | None) -> None:
     """Draw a fact's category and topics, with a way to change them."""
     with st.container(horizontal=True, gap="xsmall", vertical_alignment="center"):
+        # A category that is also a topic is shown once, as the topic.
         if row.category and row.category not in row.topics:
             st.markdown(f":small[:gray[{plain(short(row.category))}]]", width="content")
         for topic in row.topics:
             st.badge(plain(short(topic)), color="gray", icon=":material/sell:")
         if fact is None or desk.read_only or fact.state in PUT_AWAY:
             return
+        # A new version closes the popover, whose fields would still hold the labels of the old one.
         mark = f"{fact.id}_{fact.version}_{fact_tab.at(desk.place).generation}"
         opened = st.popover(
             "Label", icon=":material/sell:", type="tertiary", key=f"facts__label_{mark}", on_change="rerun"
@@ -191,6 +196,7 @@ def _draw_given(fact: Fact | RebuiltFact | None) -> None:
 
 
 def _label(desk: Desk, fact: Fact, mark: str) -> None:
+    # The fact's own first, as it is the field's value; then those set for the block, then those in use.
     categories = [fact.category, *desk.categories, *categories_count(desk.rows)]
     topics = [*fact.topics, *topics_count(desk.rows)]
     keys = f"facts__category_{mark}", f"facts__topics_{mark}"
@@ -221,6 +227,7 @@ def _sources(desk: Desk, row: Row, fact: Fact | RebuiltFact | None) -> None:
     if not sources and not row.here:
         st.markdown(":small[:gray[Learned in another session.]]")
     elif not sources:
+        # Facts without a source message are no error: people, programs and condensing write some.
         written = "Written by a person" if fact is None or fact.key is None else "Kept by a program"
         learned = {"person": written, "condensed": "Written when facts were condensed"}.get(row.source)
         sentence = f"{learned} in turn {row.turn}." if learned and row.turn else f"{learned or SOURCES['unknown']}."
@@ -250,6 +257,7 @@ def _edit(desk: Desk, fact: Fact) -> None:
         _changed_elsewhere(desk, fact, draft)
     # The version that was opened, so that saving over a newer one is refused.
     opened = replace(fact, version=draft.version, text=draft.opened) if draft else fact
+    # Without a draft, a newer version is a new field that shows the stored words; with one, the field stays.
     key = f"facts__words_{fact.id}_{opened.version}_{fact_tab.at(place).generation}"
     text = st.text_area(
         "Words",
@@ -308,6 +316,7 @@ def retire_popover(desk: Desk, facts: Sequence[Fact], mark: str) -> None:
 def _menu(desk: Desk, fact: Fact) -> None:
     """Draw the menu of less frequent actions, each with a dialog."""
     blocks = [a.name for a in desk.memory.blocks if a.kind == "facts" and a.name != desk.block]
+    # What is put away is restored before it is split or merged.
     options = ["Split", "Merge with…"] if fact.state not in PUT_AWAY else []
     options += ["Reject"] if fact.state != "rejected" else []
     options += [f"Copy to {short(name)}" for name in blocks]

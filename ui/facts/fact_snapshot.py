@@ -126,11 +126,14 @@ def read_desk(view: View, block: str) -> Desk:
     memory, session_id = view.memory, view.memory.session_id
     curation = memory.facts.desk(block)
     facts = curation.facts()
+    # Another session of the user may change or confirm a shared fact, of which this log's position tells nothing.
     versions = tuple((fact.id, fact.version, fact.confirmed_at) for fact in facts)
     cache = _cache(memory, block)
     position = view.history.position
+    # The position is part of the version: contradictions, and what a person looked at, stand in the log alone.
     review = cache.value("review", (versions, position), curation.review)
     roles = cache.value("roles", position, lambda: roles_of(view.history.records))
+    # Only events since the last drawing are counted, as a log can have many thousands.
     uses = cache.tally.catch_up(view.history).facts
     waiting = {fact.id for fact in review.facts}
     rows = tuple(
@@ -179,6 +182,7 @@ def read_past(view: View, block: str) -> Desk:
     facts = cache.value("past", (view.position, view.history.position), lambda: _facts_at(view, block))
     uses = cache.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
     roles = cache.value("roles", view.history.position, lambda: roles_of(view.history.records))
+    # The turn in which a fact was learned never changes, so that the whole log may be read for it.
     turns = {record.event.fact: record.turn for record in view.history.records if isinstance(record.event, FactAdded)}
     rows = tuple(
         Row(
@@ -186,6 +190,7 @@ def read_past(view: View, block: str) -> Desk:
             text=fact.text or "",
             state=fact.state,
             pinned=fact.pinned,
+            # Past events name texts by hash and have no size: it is counted with today's tokenizer.
             tokens=memory.session.count_tokens(fact.text or ""),
             source=source_of(fact.origin, fact.sources, session_id, roles),
             turn=turns.get(fact.id, 0),
@@ -218,6 +223,7 @@ def _decisions(view: View, block: str) -> Decisions:
 
 def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
     """Source messages of a fact; erased ones are missing."""
+    # Now the engine has the sources, also those in other sessions. In the past only this session's log is read.
     if not desk.past:
         return desk.curation.sources(desk.facts[fact])
     memory, then = desk.memory, desk.then[fact]
@@ -235,6 +241,7 @@ def sources_of(desk: Desk, fact: int) -> Sequence[SourceMessage]:
 
 def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, roles: Mapping[int, str]) -> Source:
     """Kind of a fact's source. `roles` are those of this session's messages, by number."""
+    # How it was made comes before who said it: a condensed fact may have sources, too.
     if origin == "written":
         return "person"
     if origin == "condensed":
@@ -242,6 +249,7 @@ def source_of(origin: str, sources: Sequence[tuple[str, int]], session_id: str, 
     speakers = {roles.get(seq) for session, seq in sources if session == session_id}
     if "user" in speakers or any(session != session_id for session, _ in sources):
         return "user"  # from other sessions, only the user's own words become facts
+    # None stands for a message that the log no longer has; it says nothing about the speaker.
     return "assistant" if speakers - {None} else "unknown"
 
 
@@ -251,18 +259,22 @@ def roles_of(records: Iterable[EventRecord]) -> dict[int, str]:
 
 
 def _here(sources: Sequence[tuple[str, int]], session_id: str) -> bool:
+    # A fact without a source, such as one that a person wrote, counts as from here.
     return not sources or any(session == session_id for session, _ in sources)
 
 
 def _facts_at(view: View, block: str) -> tuple[RebuiltFact, ...]:
     memory, position = view.memory, view.position
+    # 1. Only events that make or change facts, of this session and, for a shared block, of the user's others.
     records = [record for record in view.history.upto(position) if record.kind in FACT_KINDS]
     blocks = {past.name: past for past in view.history.blocks_at(position)}
     if block in blocks and blocks[block].settings.get("scope") == "user":
         records += _of_the_user(memory, position)
+    # 2. All texts in one query; erased ones are missing from the answer.
     hashes = {record.event.content for record in records if isinstance(record.event, FactAdded)}
     hashes |= {record.event.after for record in records if isinstance(record.event, FactChanged)}
     words = memory.log.texts(hashes)
+    # 3. Apply them in order. What was erased since has no words, and is left out.
     past = rebuild(records, words.get, position, session_id=memory.session_id)
     return tuple(fact for fact in past.facts if fact.block == block and fact.text is not None)
 
@@ -288,6 +300,7 @@ class _Kept:
         self.tally = UsageCount()
 
     def value(self, name: str, version: Any, make: Callable[[], Any]) -> Any:
+        # Pages of several tabs are drawn in several threads, and share this cache.
         with self._lock:
             value = self._values.get(name)
         if value is not None and value[0] == version:

@@ -69,11 +69,13 @@ def unselect(place: ListPosition) -> None:
 
 def keep_draft(place: ListPosition, fact: int, written: Draft | None) -> None:
     """Store the unsaved edit of a fact, or remove it (None)."""
+    # A new mapping every time: the state is frozen, and another run may hold the old one.
     drafts = {key: value for key, value in at(place).drafts.items() if key != fact}
     change(place, drafts=drafts | ({fact: written} if written is not None else {}))
 
 
 def skip(place: ListPosition, fact: int) -> None:
+    # Skipped again, a fact goes to the end of the queue.
     change(place, skipped=(*(id for id in at(place).skipped if id != fact), fact))
 
 
@@ -84,11 +86,13 @@ def ask(place: ListPosition, what: str | None, fact: int = 0) -> None:
 def asked_fact() -> int | None:
     """Id of the fact named by the URL."""
     asked = st.query_params.get(FACT)
+    # Anyone can write an address: only a short run of digits is taken for an id.
     return int(asked) if asked is not None and asked.isdecimal() and len(asked) < 16 else None
 
 
 def is_new(asked: int, place: ListPosition) -> bool:
     """Tell whether the URL was changed by something other than this page."""
+    # The page writes the open fact to the address itself; only an address that differs asks for something.
     return str(asked) != at(place).written
 
 
@@ -110,6 +114,7 @@ def write_link(place: ListPosition, fact: int | None) -> None:
 
 def key(place: ListPosition, name: str) -> str:
     """Widget key for one block of one session and the present generation."""
+    # The place is hashed, because a block's name can hold any character and a key becomes a CSS class.
     return f"facts__{name}_{zlib.crc32(repr(place).encode())}_{at(place).generation}"
 
 

@@ -52,6 +52,7 @@ def draw(view: Shown) -> None:
         )
         return
     desk = _desk(view, _block(view, blocks))
+    # A drawing of the whole page closes dialogs by itself: a mark that is left would close the next one at once.
     forget_finished(desk.place)
     give_while_typing("facts")
     _take_link(desk)
@@ -60,6 +61,7 @@ def draw(view: Shown) -> None:
     if not view.read_only and desk.runs_here:
         draw_limit(desk.memory, desk.block, desk.curation.limit_effect(), key="facts")
     shown = _head(view, desk, blocks)
+    # Active and Retired are lists beside a panel; only these have an open fact in the address.
     if in_view(desk.rows, shown) and shown in PAST_VIEWS:
         _list_and_panel(view, desk, shown)
         return
@@ -84,6 +86,7 @@ def _desk(view: Shown, block: str) -> Desk:
 def _block(view: Shown, blocks: Sequence[str]) -> str:
     """The block to show; with several, the one with the fact of a link, or the one chosen last."""
     session_id = view.memory.session_id
+    # A link names a fact by id only; with several blocks, the one that has it is looked for.
     asked = fact_tab.asked_fact() if len(blocks) > 1 else None
     if asked is not None:
         for name in blocks:
@@ -108,8 +111,10 @@ def _take_link(desk: Desk) -> None:
             when = "at this turn" if desk.past else "any more, or never was"
             st.warning(plain(f"This fact is not in the session {when}. Showing the list."))
         return
+    # Every state is listed in one of these views, so that old links keep working.
     view: View = "active" if row.state == "active" else "review" if row.waits else "retired"
     fact_tab.change(desk.place, view=view)
+    # Review shows one fact at a time: the one of the link goes first there.
     fact_tab.keep(desk.place, "asked_for", row.id)
     fact_tab.change(desk.place, picked=Picked(row.id))
     fact_tab.redraw(desk.place)
@@ -124,6 +129,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
     checks = old if old or fact_tab.at(place).view == "check" else None
     decided = len(desk.decisions.decided) if desk.decides else None
     labels = view_labels(desk.rows, len(desk.rewrites), decided, checks)
+    # Review, Rewrites and Still true? are there to decide something, so that a read-only page goes without them.
     offered = [label for label in labels if not view.read_only or label in PAST_VIEWS]
     shown = fact_tab.at(place).view if fact_tab.at(place).view in offered else "active"
     key = fact_tab.key(place, "past_view" if view.read_only else "view")
@@ -149,6 +155,7 @@ def _head(view: Shown, desk: Desk, blocks: Sequence[str]) -> View:
         if not view.read_only:
             _undo(desk)
             _add(desk, primary=shown != "review")
+        # A running agent's session: its facts can be read, tried and exported, and not changed.
         elif not view.past:
             _more(desk, ["Try extraction", "Export"])
     return shown
@@ -174,6 +181,7 @@ def _picker(view: Shown, desk: Desk, blocks: Sequence[str]) -> None:
 
 def _undo(desk: Desk) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
+    # Condensing is no change set of a person, and has an undo of its own: the newer of the two is offered.
     newest = next_undo(desk.changes)
     condensed = next((rewrite for rewrite in desk.rewrites if rewrite.vanished and not rewrite.refused), None)
     if condensed is not None and (newest is None or newest.number < condensed.position):
@@ -218,6 +226,7 @@ def _more(desk: Desk, offered: Sequence[str]) -> None:
     if chosen == "Still true?":
         fact_tab.change(desk.place, view="check")
         fact_tab.redraw(desk.place)
+        # The view's own control is drawn already in this run, with the view of before.
         st.rerun()
     elif chosen == "Changes":
         changes_dialog(partial(fact_changes.listed, desk), partial(fact_changes.undo, desk))
@@ -242,6 +251,7 @@ def _list_and_panel(view: Shown, desk: Desk, shown: View) -> None:
     ticked = [row for row in rows if row.id in picked.ticked]
     fact_tab.write_link(desk.place, picked.open)
     with detail:
+        # One ticked fact is shown like an open one, with all that can be done with it.
         if len(ticked) > 1 and not desk.read_only:
             draw_selection(desk, ticked)
         elif (row := _open_row(rows, ticked, picked)) is not None:
@@ -272,6 +282,7 @@ def _nothing(view: Shown, shown: View) -> None:
 
 
 def _flush_button(view: Shown) -> None:
+    # The position is part of the job's id: a second click joins the flush that the first one started.
     memory, position = view.memory, view.status.position
 
     st.button(

@@ -22,6 +22,7 @@ def open_table(desk: Desk) -> None:
     facts = [fact for fact in desk.curation.facts() if fact.state not in PUT_AWAY]
     fact_tab.keep(desk.place, "table", tuple(facts))  # constant: a data editor whose data changes loses its edits
     fact_tab.keep(desk.place, "table_base", tuple(facts))
+    # Another number is another widget: edits that were discarded do not come back.
     fact_tab.keep(desk.place, "table_number", (fact_tab.remembered(desk.place, "table_number") or 0) + 1)
     fact_tab.keep(desk.place, "table_said", None)
     table_dialog(desk)
@@ -35,13 +36,16 @@ def table_dialog(desk: Desk) -> None:
     snapshot: Sequence[Fact] = fact_tab.remembered(desk.place, "table") or ()
     key = fact_tab.key(desk.place, f"table_{fact_tab.remembered(desk.place, 'table_number')}")
     sentence = fact_tab.remembered(desk.place, "table_said")
+    # One slot for both kinds of answer: a string is an error, a tuple holds the conflicts.
     if isinstance(sentence, str):
         st.error(plain(sentence))
     elif sentence:
         _draw_conflicts(sentence)
+    # One row more than there are facts, for the empty row that adds one.
     filled_rows("facts__edited", len(snapshot) + 1, minus=BESIDE_PIXELS, least=MIN_PIXELS).data_editor(
         pd.DataFrame(
             {
+                # With dtypes, because an empty list has none and the editor could not tell which cells to offer.
                 TEXT: pd.Series([fact.text for fact in snapshot], dtype="string"),
                 PINNED: pd.Series([fact.pinned for fact in snapshot], dtype="boolean"),
             }
@@ -56,6 +60,7 @@ def table_dialog(desk: Desk) -> None:
         },
         alt="Facts to edit",
     )
+    # The editor keeps what was typed, added and deleted as a difference to its data, in the session state.
     edits = Edits.of(st.session_state.get(key, {}))
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Save", key="facts__table_save", type="primary", on_click=_save, args=(desk, key))
@@ -81,6 +86,7 @@ def _save(desk: Desk, key: str) -> None:
     base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
     edits = Edits.of(st.session_state.get(key, {}))
     try:
+        # Checked against the facts of now, as the table may have been open for long.
         conflicting = conflicts(base, desk.curation.facts(), edits)
         if conflicting:
             fact_tab.keep(desk.place, "table_said", tuple(conflicting))
@@ -90,10 +96,12 @@ def _save(desk: Desk, key: str) -> None:
     except MemoryInspectorError as error:
         fact_tab.keep(desk.place, "table_said", str(error))
         return
+    # Every failure returned above: the dialog closes only when nothing is left unsaved.
     finish(desk, fact_tab.keep, desk.place, "table_said", None)
 
 
 def _write_over(desk: Desk, key: str) -> None:
     base: Sequence[Fact] = fact_tab.remembered(desk.place, "table_base") or ()
+    # Base the edits on what was seen just now: a change that comes after it is a conflict again.
     fact_tab.keep(desk.place, "table_base", over_theirs(base, desk.curation.facts()))
     _save(desk, key)

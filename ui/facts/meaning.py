@@ -21,6 +21,7 @@ def draw_meanings(desk: Desk, words: str) -> None:
         return
     offline = desk.memory.session.services.embedder.offline
     says = "Nearest in meaning" if offline else "Nearest in meaning (one embedding call)"
+    # The search is part of the key: another one starts folded, and costs no embedding call unasked.
     opened = st.expander(says, key=f"facts__meaning_{crc32(words.encode())}", on_change="rerun", type="compact")
     if not opened.open:
         return

@@ -50,6 +50,7 @@ def foreseen_line(desk: Desk, plan: fact_changes.Plan, *, before: str = "") -> N
     """Draw the effect of a change on the next prompt, or why the change is impossible."""
     try:
         preview = fact_changes.foreseen(desk, plan())
+        # After a colon the sentence goes on in lower case; after a full stop it starts anew.
         preview = f"{before}{preview[:1].lower()}{preview[1:]}" if before.endswith(": ") else f"{before}{preview}"
     except MemoryInspectorError as error:
         preview = str(error)

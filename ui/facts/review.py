@@ -25,6 +25,8 @@ HELD_SHOWN = 5
 
 def in_turn(waiting: Sequence[Fact], skipped: Sequence[int], first: int | None = None) -> list[Fact]:
     """Order of review: first the fact a link asked for, last the skipped ones in the order of skipping."""
+    # What was skipped overrides the link: a linked fact that was skipped must not come back at once.
+    # All others share place 0 and keep their order, as the sort is stable.
     places = {first: -1} | {fact: place for place, fact in enumerate(skipped, start=1)}
     return sorted(waiting, key=lambda fact: places.get(fact.id, 0))
 
@@ -65,6 +67,7 @@ def nearest_of(desk: Desk, fact: Fact, flags: Sequence[Flag]) -> tuple[Fact, flo
 
 def _card(desk: Desk, fact: Fact, waiting: int) -> None:
     asked = fact_tab.at(desk.place).asks
+    # The question belongs to one fact: when another comes up, it starts with the buttons.
     asks = asked[0] if asked and asked[1] == fact.id else None
     with st.container(border=True, gap="small", key="facts__review"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -91,6 +94,7 @@ def _card(desk: Desk, fact: Fact, waiting: int) -> None:
             if others:
                 draw_choices(desk, fact, others, keys=True)
             _actions(desk, fact, contradicts=bool(others), mergeable=nearest is not None)
+        # Where facts contradict, each choice has told its effect already.
         if not others:
             _effect(desk, fact)
 
@@ -182,6 +186,7 @@ def _written(desk: Desk, fact: Fact, other: Fact | None, key: str) -> None:
     def plan() -> plans.ChangeSet:
         if other is not None:
             return plans.merge([fact, other], text)
+        # Nothing was edited: a plain acceptance, and no new version with the same words.
         if text == fact.text and not contradicts:
             return plans.accept([fact])
         return plans.together("edit" if contradicts else "accept", plans.edit(fact, text), plans.accept([fact]))

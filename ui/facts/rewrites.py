@@ -40,6 +40,7 @@ def sums(rewrite: Rewrite) -> str:
 
 def lost(rewrite: Rewrite) -> list[Fact]:
     """Vanished facts that can be restored."""
+    # An erased fact is None here; one that a person restored or retired since is not superseded any more.
     return [line.fact for line in rewrite.vanished if line.fact is not None and line.replaced]
 
 
@@ -47,6 +48,7 @@ def draw_rewrites(desk: Desk) -> None:
     """Draw all condensings, newest first, as loss diffs."""
     if not desk.rewrites:
         block = next((a for a in desk.memory.blocks if a.name == desk.block), None)
+        # 50 is the default of `max_facts`, for a block that was removed.
         most = block.record.settings.get("max_facts", 50) if block is not None else 50
         empty(
             "No rewrites yet.",
@@ -100,6 +102,7 @@ def _draw(desk: Desk, rewrite: Rewrite) -> None:
 
 def _vanished(desk: Desk, rewrite: Rewrite, line: Line) -> None:
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        # A restored fact is not lost any more, and "words erased" is no text that could be struck out.
         struck = _words(line) if line.restored or not line.text else f":red[~~{_words(line)}~~]"
         st.markdown(f":small[:red[:material/content_cut:] {struck}]", width="content")
         if line.restored:
@@ -115,6 +118,7 @@ def _vanished(desk: Desk, rewrite: Rewrite, line: Line) -> None:
 
 
 def _merged(merge: Merged) -> None:
+    # One of the merged facts may have been kept as the result; it is not listed as gone.
     sources = "  \n".join(f":gray[−] {_words(line)}" for line in merge.sources if line.id != merge.into.id)
     st.markdown(f":small[{sources}  \n:blue[**→**] {_words(merge.into)}{_doubt(merge.into)}]")
 

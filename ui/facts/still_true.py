@@ -35,6 +35,7 @@ def draw_check(desk: Desk) -> None:
         on_change=lambda: fact_tab.keep(desk.place, _AGE, st.session_state[key]),
     )
     rows = to_check(desk.rows, now=time.time(), older=CHECK_AFTER[chosen_age(desk.place)])
+    # Skips are shared with Review: a fact put off there is put off here too.
     skipped = {fact: place for place, fact in enumerate(fact_tab.at(desk.place).skipped, start=1)}
     # The sort is stable: what was not skipped keeps its order by age and use.
     rows.sort(key=lambda row: skipped.get(row.id, 0))
