@@ -190,7 +190,7 @@ def read_past(view: View, block: str) -> Desk:
             text=fact.text or "",
             state=fact.state,
             pinned=fact.pinned,
-            # Past events name texts by hash and have no size: it is counted with today's tokenizer.
+            # A rebuilt fact has no size of its own: it is counted with today's tokenizer.
             tokens=memory.session.count_tokens(fact.text or ""),
             source=source_of(fact.origin, fact.sources, session_id, roles),
             turn=turns.get(fact.id, 0),

@@ -18,8 +18,10 @@ from ui.tab.appearance import mode
 
 def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str]) -> Lanes:
     """The lanes of the last prompt and of the queue now; before any prompt, of the queue alone."""
+    # The limit of the prompt that is drawn, which may be another one now.
     limit = built.token_limit if built else status.token_limit
     flushes = f"flushes above {tokens(int(status.history_budget))}"
+    # 1. The queue comes first, and is drawn before there is any prompt.
     segments = [
         Segment(
             label="Queue",
@@ -30,9 +32,11 @@ def lanes_of(status: Status, built: ContextBuilt | None, kinds: Mapping[str, str
             note="" if built and built.queue_asked > built.queue_tokens else flushes,
         )
     ]
+    # 2. System messages are in every prompt, and belong neither to the queue nor to a block.
     if built and built.pinned_tokens:
         pinned = built.pinned_tokens
         segments.append(Segment("System messages", "custom", pinned, 0, pinned, note="pinned, never cut"))
+    # 3. The blocks; one whose kind is not known here has the colour of custom blocks.
     for part in built.parts if built else ():
         segments.append(
             Segment(
@@ -76,8 +80,10 @@ def moved(before: Shown | None, shown: Shown, peak: int) -> Shown:
 
     `peak`: tokens in the queue before the flush of the shown turn, if any; animated only when moving forward.
     """
+    # Lanes of two sessions have nothing to do with each other: no animation between them.
     if before is None or before.session_id != shown.session_id:
         return shown
+    # A redraw during the animation keeps the motion and its begin, so that it neither stops nor starts again.
     if before.lanes == shown.lanes:
         over = shown.since - before.since > MOVING_SECONDS
         return replace(before, turn=shown.turn, motion=None if over else before.motion)
@@ -96,6 +102,7 @@ def draw_budget(session_id: str, lanes: Lanes, sentence: str, *, turn: int | Non
         heading("Token budget", of_turn, help=f"{HELP['prompt']} {HELP['limit']}", width="content")
         st.markdown(f"{tokens(lanes.total)} of {tokens(lanes.limit)}", width="content")
     st.html(lanes_html(lanes, mode(), shown.motion))
+    # What was said after the prompt was built is in the queue now, and was not in that prompt.
     sent = next(segment.tokens for segment in lanes.sent if segment.kind == "queue")
     since = f" {tokens(sent)} of it were in the prompt; the rest was said since." if lanes.queue_now > sent else ""
     st.markdown(f":small[{sentence}]", help=f"{HELP['queue']} {HELP['flush']}{since}")

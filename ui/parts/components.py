@@ -36,6 +36,7 @@ _typing = st.components.v2.component("typing", js=(STYLES.parent / "typing.js").
 def give_while_typing(name: str = "dialog") -> None:
     """Send what is typed in the open dialog, or in a field of the Facts page, to the server while it is typed, and
     before Esc closes the dialog. `name`: identifies the caller, once per drawing."""
+    # The key of the container becomes a CSS class, by which the style sheet takes its space away.
     with st.container(key=f"typing_{name}"):
         _typing(key=f"typing-watch-{name}")
 
@@ -104,6 +105,7 @@ def closing_button(
 
     The write is the callback, which runs once per click; only then is the page redrawn.
     """
+    # True in the run after the callback: the rerun of the whole page leaves the dialog out.
     if st.button(plain(says), type=kind, on_click=on_click, args=args, disabled=disabled, key=key, width=width):
         st.rerun()
 
@@ -128,6 +130,7 @@ def choose_view(views: Mapping[str, str], key: str) -> str:
 
     The address holds it in `view`, for reloads and links; the first view needs none. `open_view` chooses another.
     """
+    # Three sources, the strongest first: a button of this page, an address that was changed from outside, the control.
     first, written = next(iter(views)), f"{key}_written"
     asked = st.session_state.pop(f"{key}_next", None) or st.query_params.get("view")
     if key not in st.session_state or asked != st.session_state.get(written):
@@ -143,6 +146,7 @@ def choose_view(views: Mapping[str, str], key: str) -> str:
             width="content",
         )
     )
+    # Remembers what this page wrote, so that its own address does not count as a new wish.
     st.session_state[written] = None if chosen == first else chosen
     state.write_address("view", st.session_state[written])
     return chosen
@@ -157,6 +161,7 @@ def numbers_table(rows: Callable[[], Sequence[Mapping[str, Any]]], key: str) -> 
     """A figure's numbers as a table, built only when it is opened."""
     opened = st.expander("Numbers as a table", key=key, on_change="rerun", type="compact")
     if opened.open:
+        # Numbers are written with the separators of the browser's language.
         table = list(rows())
         numbers = {name for row in table for name, value in row.items() if isinstance(value, int)}
         opened.dataframe(

@@ -43,6 +43,7 @@ class Draft:
 def draft(key: str, widget: str, begun: Draft) -> Draft:
     """The draft of this key; `begun` if its widget was not drawn since it was last opened."""
     drafts = _drafts()
+    # Streamlit drops a widget's key once a run does not draw it: without the key, the drawer was closed meanwhile.
     if widget not in st.session_state or key not in drafts or drafts[key].abandoned:
         drafts[key] = begun
     return drafts[key]

@@ -51,9 +51,11 @@ class Drawer:
         self._fields: list[str] = []
         self._needed: set[str] = set()
         self._unsaved = engine().unsaved.at(place)
+        # One field stands for all: they are drawn and dropped together.
         first = self.widget(next(iter(stored)))
         begun = Draft(values=stored)
         if self._unsaved is not None:
+            # What was left is compared with the values it began from, so that saving finds a change made meanwhile.
             begun = Draft(values=self._unsaved.began, since=self._unsaved.at)
         self._draft = draft(self._key, first, begun)
         if self._draft.saved:  # before its widgets are drawn once more, which would keep their values
@@ -61,6 +63,7 @@ class Drawer:
             st.rerun()
         self.opened = self._draft.values
         """The values it was opened with; changes are relative to them."""
+        # Above the fields, though it is filled last: only `end` knows whether something is unsaved.
         self._said = st.container()
         give_while_typing()
 
@@ -77,6 +80,7 @@ class Drawer:
             self._needed.add(name)
         key = self.widget(name)
         value = self._was(name)
+        # Only the first drawing seeds the field: later the widget holds what was typed.
         st.session_state.setdefault(key, value if self._unsaved is None else self._unsaved.value.get(name, value))
         if name not in self._fields:
             self._fields.append(name)
@@ -93,6 +97,7 @@ class Drawer:
 
     def chosen(self) -> dict[str, Any]:
         """Current values of the widgets drawn so far; in a callback, the new values."""
+        # A field that is hidden by another's choice has no value, and counts as unchanged.
         held = {name: st.session_state[key] for name in self._fields if (key := self.widget(name)) in st.session_state}
         return {
             name: self._was(name) if value is None and name in self._needed else value for name, value in held.items()
@@ -127,6 +132,7 @@ class Drawer:
         `save` reads `chosen` or `changes` itself: a click right after a keystroke arrives before the page was redrawn
         with it. If it raises `ConflictError`, the stored values are not those the drawer was opened with.
         """
+        # Typed back to what is stored: no draft is worth keeping.
         if not changed and self._unsaved is not None:
             engine().unsaved.forget(self._place)
         with self._said:
@@ -155,6 +161,7 @@ class Drawer:
         try:
             sentence, undo = save()
         except ConflictError:
+            # The fields keep their values; the person decides which side wins.
             keep_draft(self._key, Draft(values=self.opened, conflict=True))
         except MemoryInspectorError as error:
             keep_draft(self._key, Draft(values=self.opened, problem=str(error)))
@@ -164,6 +171,7 @@ class Drawer:
 
     def _close(self) -> None:
         engine().unsaved.forget(self._place)
+        # The next drawing finds the mark before any field is drawn, and closes.
         keep_draft(self._key, Draft(values=self.opened, saved=True))
 
     def _show_theirs(self) -> None:

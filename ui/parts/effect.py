@@ -23,6 +23,7 @@ def size_line(before: NextPrompt, after: NextPrompt) -> str:
     `Next prompt: **632** of 700 tokens (so far 852 of 1,200). Left out: Facts 51, oldest messages 169.`
     """
     old, new = before.context.plan, after.context.plan
+    # Total and limit belong together: the same size under another limit is a change.
     same = (old.total, old.token_limit) == (new.total, new.token_limit)
     so_far = ", as it is" if same else f" (so far {tokens(old.total)} of {tokens(old.token_limit)})"
     cuts = _cuts(after.context)
@@ -40,6 +41,7 @@ def flush_line(before: NextPrompt, after: NextPrompt, budget: int) -> str:
         ends = " any more" if before.flush else ""
         return f"No flush before it{ends}: queue {tokens(after.queue_tokens)}, flushes above {tokens(budget)}."
     sentence = f"Before it, {_moved(after)} leave the queue: {tokens(after.queue_tokens)} is above {tokens(budget)}"
+    # By message, not by size: two flushes of equal size can move different messages.
     if _leaving(before) == _leaving(after):
         return f"{sentence}, as without the change."
     return f"{sentence} (so far {_moved(before)})." if before.flush else f"{sentence} (so far none)."
@@ -76,6 +78,7 @@ def unknown_line(after: NextPrompt, *, asked: bool = False) -> str:
 
 def effect_lines(before: NextPrompt, after: NextPrompt, budget: int, *, asked: bool = False) -> str:
     """Markdown: the next prompt before and after a change, the flush before it, and what cannot be predicted."""
+    # A flush is told of only where there is one, with the change or without it.
     lines = [effect_sentence(before.context, after.context)]
     if before.flush or after.flush:
         lines.append(flush_line(before, after, budget))
@@ -97,6 +100,7 @@ def effect_sentence(before: Context, after: Context) -> str:
     `Next prompt: 1,178 → 1,195 tokens, 22 → 5 free. Earlier turns would lose 61 more.`
     """
     old, new = before.plan, after.plan
+    # Above the limit there is no free room to compare.
     if new.over_by:
         room = f"**{tokens(new.over_by)} over the limit**: {plain(new.over_because or '')} cannot be cut"
     elif old.free == new.free:
@@ -124,11 +128,13 @@ def _other_cuts(before: Context, after: Context) -> str:
 def _changed_cuts(before: Context, after: Context) -> dict[str, int]:
     """Return how many tokens more, or less, each part is cut."""
     old, new = _cuts(before), _cuts(after)
+    # Parts that lose something now come first, then those that no longer do.
     return {name: new.get(name, 0) - old.get(name, 0) for name in dict.fromkeys((*new, *old))}
 
 
 def _cuts(context: Context) -> dict[str, int]:
     """Tokens cut by part."""
+    # One part can be cut by several rules: their tokens are added up.
     total: dict[str, int] = {}
     for cut in context.plan.cuts:
         total[cut.part] = total.get(cut.part, 0) + cut.tokens
@@ -143,6 +149,7 @@ def describe(done: str, before: Context, after: Context, facts: Collection[int])
 
     `facts` are those that were touched.
     """
+    # 1. Facts that the next prompt asks for and gets, and those that it asks for and cuts.
     inside, asked = _inside(after) & set(facts), _asked(after) & set(facts)
     them = "it" if len(facts) == 1 else "them"
     if asked and inside == asked:
@@ -152,12 +159,14 @@ def describe(done: str, before: Context, after: Context, facts: Collection[int])
     elif asked:
         return f"{done} The model will not see {them} yet: cut from the next prompt.{_others(before, after)}"
     else:
+        # 2. Not even asked for: retired or replaced, and gone on purpose.
         holds = f"The next prompt will go without {them}"
     return f"{done} {holds}: {_numbers(before, after)}.{_others(before, after)}"
 
 
 def foreseen(before: NextPrompt, after: NextPrompt) -> str:
     """Return the effect of a change: `Next prompt +11 tokens, nothing more cut.`, and the flush before it."""
+    # The words are plain text here, so that block names are escaped by whoever draws the sentence.
     old, new = before.context, after.context
     change = new.plan.total - old.plan.total
     size = _signed(change) if change else "stays the same size"
@@ -236,6 +245,7 @@ def draw_effect(
     shown = shown_when_over(memory)
     message = ChatMessage(role="user", content=ask) if ask is not None else None
     try:
+        # Both are planned the same way, so that their difference is the change alone.
         before = memory.preview.next_prompt(shown, message=message)
         after = memory.preview.next_prompt({**(changes or {}), **shown}, message=message, **how)
     except ConfigError as error:
@@ -243,6 +253,7 @@ def draw_effect(
         return False
     st.markdown(effect_lines(before, after, int(memory.session.config.history_budget), asked=ask is not None))
     for name, problem in after.context.failures.items():
+        # A block that fails without the change as well is no effect of it.
         if name not in before.context.failures:
             st.warning(f"{plain(name)} could not be read: {plain(problem)}", icon=":material/warning:")
     return True

@@ -13,6 +13,7 @@ def draw_text(text: str, *, most: int, key: str) -> None:
     """Draw a text literally; of one longer than `most` characters the beginning, with the rest in an expander."""
     st.text(text[:most])
     if len(text) > most:
+        # The rest is sent to the browser only once it is opened: such texts can be very long.
         rest = st.expander(
             f"Show all ({count(len(text) - most, 'more character')})", key=key, on_change="rerun", type="compact"
         )
@@ -42,6 +43,8 @@ def indented(text: str) -> str | None:
     """
     try:
         decoded = json.loads(text)
+    # Nested deep enough, JSON exhausts the parser; such text is shown as it came.
     except (ValueError, RecursionError):
         return None
+    # A number or a string is valid JSON too, and gains nothing from indenting.
     return json.dumps(decoded, ensure_ascii=False, indent=2) if isinstance(decoded, dict | list) else None

@@ -24,14 +24,18 @@ def limit_line(block: str, effect: LimitEffect) -> str | None:
     >>> limit_line("Facts", LimitEffect(facts=60, protected=15, max_facts=50))
     'Facts: 60 facts, limit 50. The next flush merges or drops 20 of the 45 that nobody wrote or confirmed.'
     """
+    # `target` is what condensing reduces a list to: up to there the limit changes nothing.
     if effect.facts <= effect.target:
         return None
     head = f"{short(block)}: {tokens(effect.facts)} facts, limit {tokens(effect.max_facts)}."
+    # 1. Protected facts alone fill the list, so that nothing may be condensed.
     if effect.filled:
         return f"{head} {tokens(effect.protected)} written or confirmed by people stay, and nothing is condensed."
     loose = f"{tokens(effect.facts - effect.protected)} that nobody wrote or confirmed"
+    # 2. Above the limit already: the next flush condenses.
     if effect.exceeded:
         return f"{head} The next flush merges or drops {tokens(effect.surplus)} of the {loose}."
+    # 3. Between target and limit: only a warning of what comes.
     return f"{head} Above it, the list is reduced to {tokens(effect.target)}: only the {loose} are merged or dropped."
 
 
@@ -67,11 +71,13 @@ def announce(view: View) -> None:
         return
     memory, seen = view.memory, st.session_state.setdefault(_ANNOUNCED, {})
     newest = memory.events(kinds=["facts_condensed"], limit=1, newest_first=True)
+    # The first look at a session only notes what there is: old condensings are no news.
     position = newest[0].position if newest else 0
     before = seen.get(memory.session_id)
     seen[memory.session_id] = position
     if before is None or position <= before or view.read_only:
         return
+    # Events of this kind name their block; `getattr`, because a record's event is typed as any of them.
     desk = memory.facts.desk(str(getattr(newest[0].event, "block", "")))
     rewrite = next((rewrite_made for rewrite_made in desk.rewrites() if rewrite_made.position == position), None)
     if rewrite is not None and rewrite.vanished:
@@ -97,6 +103,7 @@ def _raise(session_id: str, block: str, limit: int) -> None:
     try:
         blocks = engine().open(session_id).blocks
         before = int(blocks.settings(block)["max_facts"])
+        # `opened` makes it a conflict if somebody else changed the limit between reading and writing.
         blocks.configure(block, opened={"max_facts": before}, max_facts=limit)
     except MemoryInspectorError as error:
         state.say("error", str(error))

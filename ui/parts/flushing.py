@@ -31,6 +31,7 @@ def flush_dialog(session_id: str) -> None:
     if st.session_state.pop(_PRESSED, False):
         st.rerun()  # the button is not drawn again once nothing is left to flush, so it cannot close the drawer
     memory = engine().open(session_id)
+    # The plan is that of the engine's own planner, asked to flush now, whatever the limits say.
     status, plan = memory.session.status(), memory.preview.flush()
     if not plan:
         st.markdown("Nothing would leave: the newest turn stays in the queue, and nothing is before it.")
@@ -45,6 +46,7 @@ def flush_dialog(session_id: str) -> None:
         st.markdown(f":small[:gray[{speaker}:] {plain(beginning)}]")
     if len(plan.leave) > MESSAGES_SHOWN:
         st.markdown(f":small[:gray[and {tokens(len(plan.leave) - MESSAGES_SHOWN)} more]]")
+    # A flush can make a facts block condense its list: said before the click, not after it.
     draw_limits(memory, key="flushing")
     st.markdown(":small[A flush cannot be undone. The messages stay in the archive.]")
     with drawer_actions("flush"):
@@ -64,6 +66,7 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system":
 
 def handed_to(memory: Memory) -> str:
     """The blocks that receive what leaves, as markdown."""
+    # Blocks that learn with every message have these already, and receive nothing at a flush.
     names = [plain(short(block.name)) for block in memory.blocks if block.learns and block.deliver_on == "flush"]
     if not names:
         return "No block receives them: they stay in the archive, and reach no prompt again."
@@ -72,6 +75,7 @@ def handed_to(memory: Memory) -> str:
 
 def _leaving(memory: Memory, plan: FlushPlan) -> list[tuple[str, str]]:
     """Speaker and beginning of each of the first messages that would leave."""
+    # The plan knows numbers and sizes only: the words are read for those that are shown.
     seqs = {message.seq for message in plan.leave[:MESSAGES_SHOWN]}
     going = [message.message for message in memory.session.messages(status="active") if message.seq in seqs]
     words = [short(" ".join(message_text(message).split()), WORDS_SHOWN) or "no text" for message in going]
@@ -85,6 +89,7 @@ def start_flush(memory: Memory, position: int, model: Chosen) -> None:
         job.add_progress(f"Learning from what leaves the queue. {handed_to(memory)}")
         memory.flush()
 
+    # Session and position make the job's id: a second click, or another tab, joins the same flush.
     engine().start(memory.session_id, f"{_JOB}{memory.session_id}-{position}", work, browser_model=model.pasted)
 
 
@@ -96,10 +101,12 @@ def draw_running(view: View) -> None:
 
 
 def _flush(session_id: str, position: int, plan: FlushPlan) -> None:
+    # Set first, because the drawer must close whatever happens: its notice or toast is on the page behind it.
     st.session_state[_PRESSED] = True
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
+        # Another message may leave by now than those that were shown.
         if memory.session.status().position != position:
             state.say("warning", "Something was written meanwhile. Nothing was flushed: look again.")
             return

@@ -31,12 +31,14 @@ GATES = {
 
 def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
     """Draw the section, read once it is unfolded; `searches_only`: what concerns searching stored turns."""
+    # Finding these reads the whole log up to the moment: only for somebody who asks.
     opened = st.expander(
         "Unexplored findings", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
     )
     if not opened.open:
         return
     overlooked = view.memory.trace.overlooked(upto=view.position)
+    # A unit is what a vector block stores; Retrieval is about these alone.
     kinds: tuple[RefKind, ...] = ("unit",) if searches_only else ("fact", "unit", "relation")
     cut = [cut_item for cut_item in overlooked.cut if cut_item[0].kind in kinds]
     unused = {kind: overlooked.unused[kind] for kind in kinds if overlooked.unused[kind]}
@@ -67,6 +69,7 @@ def _draw_searches(view: View, searches: tuple[EmptySearch, ...]) -> None:
     if not searches:
         return
     _title("Questions that found nothing", f"{count(len(searches), 'search')}")
+    # One query for the words of all rows that are shown.
     words = view.memory.log.texts(search.query for search in searches[:SHOWN])
     for search in searches[:SHOWN]:
         question = short(words.get(search.query, "(erased)"), LONGEST)
@@ -86,13 +89,16 @@ def _why_nothing(search: EmptySearch) -> str:
     if search.score is None:
         return f"{search.block} had nothing stored for it."
     fates = ", ".join(f"{tokens(number)} {GATES[outcome]}" for outcome, number in search.outcomes.items())
+    # The best was found and lost for another reason: the threshold does not explain it.
     if search.threshold is None or search.score >= search.threshold:
         return f"{fates}."
+    # With enough digits that the two differ on screen.
     best, threshold = told_apart(search.score, search.threshold)
     return f"{fates}; the best scored {best}, the threshold is {threshold}."
 
 
 def _draw_unused(view: View, kind: RefKind, refs: tuple[Ref, ...], overlooked: Overlooked) -> None:
+    # `stored(2, …)` words a count; without its number it is the plural of what this block stores.
     noun = {"fact": "fact", "relation": "relation", "unit": stored(2, _unit(view)).split(" ", 1)[1]}[kind]
     nouns = noun if kind == "unit" else plural(noun)
     share = 100 * len(refs) / overlooked.kept[kind]
@@ -128,6 +134,7 @@ def _more(rows: int) -> None:
 def _words(view: View, ref: Ref) -> str:
     try:
         return view.memory.trace.words_of(ref) or "(erased)"
+    # A thing can be erased between the reading of the list and of its words.
     except NotFoundError:
         return "(erased)"
 

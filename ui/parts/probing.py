@@ -29,9 +29,11 @@ MAX_PHRASE = 300
 
 def of_words(words: str, turn: int) -> list[Probe]:
     """Probes of a phrase from a turn on."""
+    # Line breaks of the page it was taken from are no part of the phrase.
     phrase = " ".join(words.split())[:MAX_PHRASE].rstrip()
     if not phrase:
         return []
+    # The wish and its opposite: who found something missing keeps the first, who found a leak the second.
     return [InPrompt(phrase=phrase, from_turn=turn), NeverInPrompt(phrase=phrase, from_turn=turn)]
 
 
@@ -68,6 +70,7 @@ def _keep(session_id: str, probe: Probe) -> None:
     try:
         memory = memory_of(session_id)
         before = kept_probes(memory)
+        # A second click keeps it once.
         if probe not in before:
             keep_probes(memory, (*before, probe))
     except MemoryInspectorError as error:

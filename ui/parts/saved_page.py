@@ -67,9 +67,12 @@ def page_dialog(
         ":small[:gray[One HTML file: opens in any browser without a network, and steps through the turns with the "
         "arrow keys. Keys and passwords are masked.]]"
     )
+    # One place for both steps, so that the fields are gone while the file is offered.
     place, key = st.empty(), (session_id, str(target), shown, upto)
     ready = st.session_state.get(_READY)
+    # A page made for another trace, turn or moment does not count.
     if ready is None or ready.key != key:
+        # Not called yet: making a page traces every turn of it.
         made = partial(memory.trace.page, target, start=shown, upto=upto)
         with place.container():
             ready = _draw_choices(key, turns, shown, made, traced=target is not None)
@@ -105,10 +108,12 @@ def _draw_choices(
         words = Replacements(replacements_of(lines))
         with st.spinner("Making the page"):
             page = made(turns=turns)
+            # Tried on all texts now, so that what cannot be replaced is said before a file is offered.
             words.replace_all(page.texts)
     except FormatError as error:
         st.error(plain(str(error)))
         return None
+    # The fields are not drawn while the file is offered, and Streamlit forgets them then.
     fields = {field: st.session_state[field] for field in _FIELDS if field in st.session_state}
     return _Ready(key, page, words, turns, fields)
 
@@ -119,6 +124,7 @@ def _draw_file(ready: _Ready, name: str) -> None:
     if seen := preview(words, ready.page.texts):
         st.markdown("\n".join(f"- {plain(line)}" for line in seen))
         st.markdown(":small[:gray[Which stood for which is not in the file.]]")
+    # The file's name is seen by others, too: the title goes through the same replacements.
     which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
@@ -141,6 +147,7 @@ def _back() -> None:
 
 def _draw_turns(turns: Sequence[int], shown: int, *, traced: bool) -> list[int]:
     """Ask which turns; return them."""
+    # Without a followed thing there is no trace, and of a single turn there is no range.
     options = [*([TRACE] if traced else []), *([TURNS] if len(turns) > 1 else []), SESSION]
     what = st.segmented_control("What to save", options, default=options[0] if traced else SESSION, required=True,
                                 key="showing__what", label_visibility="collapsed")  # fmt: skip

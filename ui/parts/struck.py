@@ -70,6 +70,7 @@ def brief(stage: Stage) -> str:
     turn = f"in turn {tokens(stage.turn)}" if stage.turn is not None else ""
     if stage.name == "kept" and stage.rule in DONE:
         return f"{DONE[stage.rule]} {turn}"
+    # A rule without words here, one of a plug-in say, still gets a chip.
     numbers = {name: tokens(int(number)) for name, number in stage.numbers.items()}
     return BRIEF.get(stage.rule, "Not sent").format_map(numbers | {"turn": turn})
 
@@ -80,6 +81,7 @@ def draw_without(effects: Sequence[Effect], words: WordsOf, *, most: int) -> Non
     What was erased since has no words, and no line.
     """
     texts = words([effect.ref for effect in effects[:most]])
+    # In the order of the effects; `words` answers without those that were erased.
     for effect in effects[:most]:
         if effect.ref in texts:
             line = short(" ".join(texts[effect.ref].split()), LONGEST)
@@ -114,6 +116,7 @@ def greyed(rows: Sequence[Mapping[str, Any]], places: Collection[int], *columns:
         "props": [("color", colour("unknown", mode()))],
         "selectors": [f"row{row}_col{column}" for row in places for column in numbers],
     }
+    # Streamlit calls just these two private methods of a Styler before it reads the rules of the cells.
     styler = Styler(table)
     styler._compute = lambda: styler
     styler._translate = lambda *_: {"cellstyle": [rule]}

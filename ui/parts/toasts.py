@@ -57,6 +57,7 @@ def draw() -> None:
     toast: Toast | None = st.session_state.get(state.TOAST)
     if toast is None:
         return
+    # A rerun can come at any time: an old toast must not come back with it.
     if time.monotonic() > toast.until or toast.session_id not in (None, state.selected_session()):
         st.session_state.pop(state.TOAST, None)
         return
@@ -74,6 +75,7 @@ def draw() -> None:
 
 
 def _say(text: str, undo: Callable[[], object] | None, session_id: str | None, *, failed: bool = False) -> None:
+    # Numbers only grow, so that a click on an old toast's Undo can be told from one on the newest.
     number = st.session_state[_NUMBER] = int(st.session_state.get(_NUMBER, 0)) + 1
     until = time.monotonic() + SECONDS
     st.session_state[state.TOAST] = Toast(number, text, session_id, undo, until, failed)
@@ -83,6 +85,7 @@ def _undo(number: int) -> None:
     toast: Toast | None = st.session_state.get(state.TOAST)
     if toast is None or toast.number != number or toast.undo is None:
         return  # a second click on it
+    # Before the undo, so that a second click finds no toast, and the thing is not undone twice.
     dismiss()
     try:
         toast.undo()

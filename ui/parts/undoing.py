@@ -23,6 +23,7 @@ def changes_dialog(read: Callable[[], Sequence[AppliedChangeSet]], undo: Callabl
     for change in listed:
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", wrap=False):
             st.markdown(f"{plain(short(change.sentence, 120))}  \n:small[:gray[{plain(about(change, time.time()))}]]")
+            # An obstacle disables the button, and stands in the line beside it as the reason.
             says, key = "Redo" if change.undone else "Undo", f"changes__{change.number}"
             closing_button(says, undo, (change,), disabled=bool(change.obstacle), key=key)
 

@@ -41,9 +41,11 @@ def look(view: View) -> None:
         return
     lost: list[str] = []
     for target in view.memory.trace.watched:
+        # In this order: `_presence` stores its answer as the last one.
         before, now = _last_presence(view, target), _presence(view, target)
         if before is None or now is None or now.position <= before.position:
             continue
+        # A turn that was seen as lost before is no news; one that was not seen, or had the words, is.
         states = {at.turn: at.state for at in before.turns}
         dropped = [at for at in now.dropped() if states.get(at.turn) in (None, "none", "prompt")]
         if dropped:
@@ -160,9 +162,11 @@ def _last_presence(view: View, target: str | Ref) -> Presence | None:
 def _presence(view: View, target: str | Ref) -> Presence | None:
     """Return its presence in all turns up to the latest shown; None if the session no longer has it."""
     before, upto = _last_presence(view, target), latest_moment(view.history, view.running)
+    # Each cell is a trace: nothing new in the log, nothing to trace.
     if before is not None and before.position == upto:
         return before
     try:
+        # `earlier` lets the engine reuse the finished turns.
         now = view.memory.trace.presence(target, upto=upto, earlier=before)
     except NotFoundError:
         return None
@@ -191,6 +195,7 @@ def _stop(session_id: str, target: str | Ref) -> None:
 def _show(key: str, latest: int) -> None:
     asked: Any = getattr(st.session_state.get(key), "turn", None)
     if asked is not None and asked["session"] == state.selected_session():
+        # The latest turn is shown as None, so that the page goes on following.
         turn = int(asked["turn"])
         state.show_turn(turn if 0 < turn < latest else None)
 
@@ -206,6 +211,7 @@ def _take_turn(number: int, target: str | Ref) -> None:
         now = _presence(view, target)
     except MemoryInspectorError:  # the page reports the error
         return
+    # A cell without it asks where it was seen last; a cell with it is its own answer.
     last = now.last_in(int(asked["turn"])) if now is not None else None
     turn = last.turn if last is not None else int(asked["turn"])
     state.show_turn(turn if 0 < turn < view.latest_turn else None)
