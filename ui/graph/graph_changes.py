@@ -31,6 +31,7 @@ def apply(
             new = next_prompt(desk.memory)
             effect = f" {foreseen(old, new)}" if old is not None and new is not None else ""
             sentence = f"{before}{made.words}." if before else made.sentence
+            # What was undone gets no Undo in its toast: the list of all changes redoes it.
             toasts.done(f"{sentence}{effect}", undo=None if made.undone else partial(desk.desk.undo, made.number))
         return made
     return None
@@ -45,6 +46,7 @@ def reactivate(desk: Desk, relation: Relation) -> None:
 
 
 def retire(desk: Desk, relation: Relation) -> None:
+    # A retired relation is in no list any more, so that its panel would be about nothing.
     if apply(desk, lambda graph: graph.retire([relation])) is not None:
         graph_tab.look(desk.place, relation=None)
 
@@ -72,6 +74,7 @@ def foretell(desk: Desk, plan: GraphPlan) -> str:
     Raises:
         MemoryInspectorError: it cannot be done.
     """
+    # Both prompts are planned from the same state, so that their difference is this change alone.
     shown, graphs = shown_when_over(desk.memory), {desk.block: desk.desk.after(plan)}
     preview = desk.memory.preview
     return foreseen(preview.next_prompt(shown), preview.next_prompt(shown, graphs=graphs))

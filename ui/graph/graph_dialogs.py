@@ -39,6 +39,7 @@ def add_dialog(desk: Desk) -> None:
     """Add a relation between two entities; unknown names are added as entities."""
     graph, mark = desk.graph, "add"
     focus = graph_tab.looking(desk.place).focus
+    # The entity in focus is suggested: most relations are added while looking at one of their ends.
     entity = desk.entity(focus) if focus is not None else None
     subject = _name(graph, "From", f"graph__{mark}_subject", entity.name if entity is not None else None)
     predicate = _predicate(graph, f"graph__{mark}_predicate", None)
@@ -61,6 +62,7 @@ def _add(desk: Desk, subject: str, predicate: str, object: str, types: tuple[str
     made = graph_changes.apply(desk, lambda graph: graph.add(subject, predicate, object, types))
     if made is not None:
         now = desk.desk.graph()
+        # Read again, because the subject may be an entity that this change has made.
         match = Names(now).find(subject)
         added = [id for id in made.ids("relation") if id not in desk.graph.relations]
         if match is not None:
@@ -73,10 +75,12 @@ def edit_dialog(desk: Desk, id: int) -> None:
     """Edit a relation's ends and predicate. Its sources stay."""
     graph = desk.desk.graph()
     relation = graph.relations.get(id)
+    # Read anew at each drawing: the page below may be older than the dialog.
     if relation is None or relation.state == "retired":
         st.markdown("This relation was removed elsewhere.")
         return
     st.markdown(f"**{plain(relation_words(graph, relation))}**")
+    # The version is in the keys: a relation that was changed meanwhile is edited from its new words.
     mark = f"graph__edit_{id}_{relation.version}"
     subject = _name(graph, "From", f"{mark}_subject", graph.name(relation.subject))
     predicate = _predicate(graph, f"{mark}_predicate", relation.predicate)
@@ -99,6 +103,7 @@ def _name(graph: Graph, label: str, key: str, value: str | None) -> str:
     names = [entity.name for entity in by_mentions(graph)]
     chosen = st.selectbox(
         label,
+        # The present end stays on offer even where it is no active entity any more.
         names if value is None or value in names else [value, *names],
         index=None if value is None else (names.index(value) if value in names else 0),
         key=key,
@@ -126,6 +131,7 @@ def _predicate(graph: Graph, key: str, value: str | None) -> str:
 
 def _type_of(graph: Graph, name: str, mark: str) -> str:
     """Ask for the type of a new entity; existing ones keep theirs."""
+    # Names are compared as the engine does, aliases included, so that a known entity is never asked about.
     if not name or Names(graph).find(name) is not None:
         return "other"
     return str(
@@ -147,6 +153,7 @@ def _foreseen(desk: Desk, graph: Graph, plan: Callable[[], GraphPlan]) -> bool:
     except MemoryInspectorError as error:
         st.error(plain(str(error)))
         return False
+    # Not asked for by the person: relations that contradict the new one end with it, and are named beforehand.
     ending = [old for old, new in planned.changed_relations if old.state == "active" and new.state == "ended"]
     for relation in ending[:SHOWN_ENDS]:
         st.markdown(f":small[:material/history: {plain(relation_words(graph, relation))} will end.]")
@@ -178,6 +185,7 @@ def entity_dialog(desk: Desk, id: int) -> None:
         placeholder="Type another name",
         help="Mentions of these names refer to this entity.",
     )
+    # A type that is not known here, from another program say, is shown as "other".
     types = list(TYPES)
     type = st.selectbox(
         "What it is",
@@ -187,6 +195,7 @@ def entity_dialog(desk: Desk, id: int) -> None:
         format_func=lambda kind: TYPES[kind],
     )
     others = [alias for alias in aliases if alias.strip()]
+    # A renamed entity is still found under its old name, unless the other names were edited by hand.
     if name != entity.name and name and others == list(entity.aliases):
         others = [*others, entity.name]
         st.markdown(f":small[:gray[{plain(short(entity.name))} stays as another name.]]")
@@ -213,8 +222,10 @@ def merge_dialog(desk: Desk, id: int) -> None:
     if not ranked:
         st.markdown("There is no other entity to merge it with.")
         return
+    # The sort is stable: of equally similar entities, the most mentioned comes first.
     ranked.sort(key=lambda other: -_alike(entity, other))
     by_id = {other.id: other for other in ranked[:OFFERED]}
+    # Below the threshold nothing is preselected: a merge by mistake mixes the relations of two entities.
     likely = _alike(entity, ranked[0]) >= LIKELY
     chosen = st.selectbox(
         f"{plain(short(entity.name, NAME_CHARACTERS))} is the same as",
@@ -228,6 +239,7 @@ def merge_dialog(desk: Desk, id: int) -> None:
         closing_button("Cancel")
         return
     other = by_id[chosen]
+    # The entity with more relations keeps its name, unless the person chooses the other.
     first, second = sorted((entity, other), key=lambda endpoint: -_degree(graph, endpoint))
     into_id = st.segmented_control(
         "Keep the name",

@@ -20,6 +20,7 @@ SHOWN = 200
 @error_inside
 def import_dialog(desk: Desk) -> None:
     """Choose a file, preview what is new in it, and import it as one change."""
+    # Importing removes the button that was pressed, so that a mark closes the dialog in its place.
     if graph_tab.finished(desk.place):
         st.rerun()
     uploaded = st.file_uploader(
@@ -32,6 +33,7 @@ def import_dialog(desk: Desk) -> None:
     if uploaded is None:
         closing_button("Cancel")
         return
+    # Read at each drawing: the plan says what is new compared with the graph as it is now.
     graph = desk.desk.graph()
     try:
         file = read_graph_file(uploaded.getvalue(), uploaded.name)
@@ -39,6 +41,7 @@ def import_dialog(desk: Desk) -> None:
         st.error(f"{plain(str(error))} Nothing was imported.")
         closing_button("Cancel", graph_tab.finish, (desk.place,))
         return
+    # Planned by the engine's own rules, which also say what they refuse and why.
     planned = foreseen(graph, file)
     st.markdown(f"**{plain(preview(file, planned))}**")
     for reason, number in planned.refused:
@@ -56,6 +59,7 @@ def import_dialog(desk: Desk) -> None:
     if len(rows) > SHOWN:
         st.markdown(f":small[:gray[and {tokens(len(rows) - SHOWN)} more]]")
     with st.container(horizontal=True):
+        # Without new relations there is nothing to import; entities alone are in no prompt.
         if planned.added_relations:
             says = f"Import {count(len(planned.added_relations), 'relation')}"
             closing_button(says, _import, (desk, file), kind="primary")

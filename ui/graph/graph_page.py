@@ -36,19 +36,24 @@ def draw(view: View) -> None:
         _no_block(view)
         return
     desk = read_desk(view, _block(view, blocks))
+    # A drawing of the whole page closes dialogs: a mark that is left would close the next one at once.
     graph_tab.finished(desk.place)
     _head(view, desk, blocks)
     if not by_mentions(desk.graph):
         _nothing(view, desk)
         return
+    # 1. What is looked at: a link first, then the focus, which everything below depends on.
     _take_link(desk)
     focus, looking = _focus(desk), graph_tab.looking(desk.place)
+    # 2. What is drawn of it. Kinds that the graph lost since they were chosen are ignored, or nothing would be shown.
     path = shortest(desk.graph, focus, looking.to) if looking.to is not None else None
     only = [kind for kind in looking.kinds if kind in kinds(desk.graph)]
     seen = around(desk.graph, focus, steps=looking.steps, only=only, path=path)
+    # 3. The controls are filled from the state, and change it by their callbacks only.
     _controls(desk, focus)
     relation = desk.graph.relations.get(looking.relation) if looking.relation is not None else None
     graph_tab.write_link(desk.place, focus, relation.id if relation is not None else None)
+    # 4. Figure and list show the same relations: the list can be read where the figure cannot.
     picture, detail = st.columns([0.58, 0.42], gap="medium")
     with picture:
         unseen_heading("Relations")
@@ -82,6 +87,7 @@ def _nothing(view: View, desk: Desk) -> None:
         return
     room = f"{count(view.status.to_next_flush, 'token')} to the next flush."
     empty("No relations yet.", f"They are learned when messages leave the queue. {room}", icon="hub")
+    # Undo stays where the last relation was removed: there is no other way back.
     _undo_line(desk)
 
 
@@ -135,9 +141,11 @@ def _take_link(desk: Desk) -> None:
 def _focus(desk: Desk) -> int:
     """The chosen entity, or the one it was merged into, otherwise the most mentioned one."""
     chosen = graph_tab.looking(desk.place).focus
+    # By id, which follows an entity into the one that it was merged into.
     chosen_entity = find(desk.graph, str(chosen)) if chosen is not None else None
     focus = chosen_entity if chosen_entity is not None else by_mentions(desk.graph)[0].id
     looking = graph_tab.looking(desk.place)
+    # A path leads to another entity that still exists.
     to = looking.to if looking.to is not None and desk.entity(looking.to) is not None and looking.to != focus else None
     graph_tab.look(desk.place, focus=focus, to=to, relation=looking.relation if chosen_entity is not None else None)
     return focus
@@ -152,6 +160,7 @@ def _controls(desk: Desk, focus: int) -> None:
     labels = {id: entity_label(desk.graph.entities[id]) for id in ranked}
     with st.container(horizontal=True, vertical_alignment="top", gap="small", key="graph__controls"):
         widget = graph_tab.key(place, "focus")
+        # A click in the figure or the list changes the focus, too: the field follows, with the same key.
         graph_tab.fill(widget, focus)
         st.selectbox(
             "Focus",
@@ -246,6 +255,7 @@ def _chart(
 def _pick(place: graph_tab.ListPosition, widget: str) -> None:
     """Handle a click: an entity becomes the focus, a relation is opened."""
     for point in st.session_state[widget]["selection"]["points"]:
+        # Entities and relations carry data; any other point of the figure means nothing.
         meant = point.get("customdata")
         if meant and meant[0] == ENTITY:
             graph_tab.look(place, focus=int(meant[1]))
@@ -257,6 +267,7 @@ def _undo_line(desk: Desk) -> None:
     """Draw the button that undoes the newest change; repeated use undoes earlier ones."""
     if desk.read_only:
         return
+    # Changes that are undone already are passed over, so that pressing again goes further back.
     newest = next_undo(desk.changes)
     with st.container(horizontal=True, gap="small", key="graph__undo"):
         if newest is not None:

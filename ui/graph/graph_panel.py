@@ -32,6 +32,7 @@ def draw_list(desk: Desk, seen: Seen) -> None:
     if not listed:
         st.markdown(":small[:gray[No relation of these kinds.]]")
         return
+    # Division rounded up. The list may have become shorter since the page was chosen.
     pages = -(-len(listed) // PAGE)
     number = min(graph_tab.looking(desk.place).page, pages)
     part = listed[(number - 1) * PAGE : number * PAGE]
@@ -70,6 +71,7 @@ def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
     opened = graph_tab.looking(desk.place).relation == relation.id
     words = plain(relation_words(desk.graph, relation))
     if relation.id in seen.lit:
+        # Relations of the path are numbered in its order. The backslash keeps markdown from making a list of it.
         words = f"{number}\\. {words}"
     with st.container(gap=None, key=f"graph__row_{relation.id}"):
         st.button(
@@ -88,6 +90,7 @@ def _row(desk: Desk, seen: Seen, relation: Relation, number: int) -> None:
 
 
 def _open(place: graph_tab.ListPosition, relation: int) -> None:
+    # A click on the open relation closes it.
     opened = graph_tab.looking(place).relation == relation
     graph_tab.look(place, relation=None if opened else relation)
 
@@ -125,6 +128,7 @@ def _sources(desk: Desk, relation: Relation) -> None:
     sources = sources_of(desk, relation, SHOWN_SOURCES)
     for source in sources:
         draw_source(source)
+    # Sources in other sessions are counted, and not read.
     more = len(relation.sources) - len(sources)
     if sources and more > 0:
         st.markdown(f":small[:gray[and in {count(more, 'more message')}]]")
@@ -136,6 +140,7 @@ def _sources(desk: Desk, relation: Relation) -> None:
 def _ends(desk: Desk, relation: Relation) -> None:
     """Draw the buttons that move the focus to an end of the relation."""
     focus = graph_tab.looking(desk.place).focus
+    # An end that is in focus already, or was removed, cannot be looked at.
     others = [id for id in (relation.subject, relation.object) if id != focus and desk.entity(id) is not None]
     with st.container(horizontal=True, gap="small"):
         for id in others:
@@ -175,6 +180,7 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
                 args=(desk, relation),
             )
         nav.follow_link(Ref.of("relation", relation.id), "Follow")
+        # A menu reports the chosen label, which is led back to the entity.
         ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}
         chosen = st.menu_button(
             "Merge with…",

@@ -43,6 +43,7 @@ class Desk:
 
     def first_heard(self, relation: Relation) -> Heard | None:
         """Role and turn of the first source message of a relation in this session."""
+        # Sequence numbers count within one session: those of others name other messages.
         here = [seq for session, seq in relation.sources if session == self.memory.session_id and seq in self.heard]
         return self.heard[min(here)] if here else None
 
@@ -78,9 +79,11 @@ def read_desk(view: View, block: str) -> Desk:
 
 def past_graph(view: View, block: str) -> Graph:
     """A block's graph at the end of the turn shown, from the log."""
+    # 1. Apply the events up to the moment; they name texts by their hashes.
     past = PastGraph()
     for record in view.history.upto(view.position):
         past.apply(record)
+    # 2. Read all of these texts with one query. What was erased since has none.
     hashes = {hash for entity in past.entities.values() for hash in (entity.name, *entity.aliases)}
     hashes |= {relation.predicate for relation in past.relations.values()}
     words = view.memory.log.texts(hashes)
@@ -92,6 +95,7 @@ def sources_of(desk: Desk, relation: Relation, most: int) -> Sequence[SourceMess
     session_id = desk.memory.session_id
     words = desk.graph.sentence(relation)
     entities = []
+    # Only as many as are shown are read; other sessions may be gone.
     for seq in sorted(seq for session, seq in relation.sources if session == session_id)[:most]:
         for stored in desk.memory.session.messages(after=seq - 1, upto=seq):
             text = message_text(stored.message)

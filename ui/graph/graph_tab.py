@@ -54,6 +54,7 @@ def look(place: ListPosition, **changes: Any) -> None:
     """Change parts of the state. A new focus closes the open relation."""
     before = looking(place)
     if changes.get("focus", before.focus) != before.focus:
+        # What is named in the call wins over these defaults. A path to the new focus itself would be none.
         changes = {"relation": None, "page": 1, "to": before.to if before.to != changes["focus"] else None} | changes
     _PLACES.change(place, **changes)
 
@@ -61,6 +62,7 @@ def look(place: ListPosition, **changes: Any) -> None:
 def asked() -> tuple[str | None, int | None]:
     """Entity and relation named by the URL."""
     relation = st.query_params.get(RELATION)
+    # Anyone can write an address: only a short run of digits is taken for an id.
     valid = relation is not None and relation.isdecimal() and len(relation) < 16
     return st.query_params.get(ENTITY), int(relation) if relation and valid else None
 
@@ -68,6 +70,7 @@ def asked() -> tuple[str | None, int | None]:
 def is_new(place: ListPosition) -> bool:
     """Tell whether the URL was changed by something other than this page."""
     now = st.query_params.get(ENTITY), st.query_params.get(RELATION)
+    # An address that names neither asks for nothing.
     return now != (None, None) and now != looking(place).written
 
 
@@ -86,6 +89,7 @@ def key(place: ListPosition, name: str) -> str:
 
 def fill(widget: str, value: Any) -> None:
     """Set a widget's value before it is drawn."""
+    # Only a differing value is assigned: Streamlit treats an assignment as a new value of the widget.
     if widget not in st.session_state or st.session_state[widget] != value:
         st.session_state[widget] = value
 

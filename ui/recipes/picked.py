@@ -37,6 +37,7 @@ def generation() -> int:
 def take_link(session_id: str) -> None:
     """Select the recipe that the URL requests, unless this page wrote it there itself."""
     asked = st.query_params.get(RECIPE)
+    # A selection that is passed in counts for a new table only, so that the table gets another key.
     if asked in RECIPES and asked != st.session_state.get(_WRITTEN):
         pick(session_id, asked)
         st.session_state[_WRITTEN] = asked

@@ -25,6 +25,7 @@ class _Kept:
 def result(memory: Memory) -> Tried | None:
     """The last trial result; None before the first, and after a reset."""
     tried = _cache(memory).tried
+    # After a reset the session has fewer turns than were tried: the result is of another conversation.
     return tried if tried is not None and tried.turns <= memory.session.status().turns else None
 
 
@@ -42,12 +43,14 @@ def begin(session_id: str) -> None:
         return
     place = _place(session_id)
     last = engine().job(place)
+    # A job that succeeded is not run again under its id: a new number tries the same position once more.
     again = 0 if last is None else int(last.id.rpartition("/")[2]) + 1
     engine().start(place, f"{place}/{position}/{again}", lambda job: _try(job, memory))
 
 
 def _try(job: Job, memory: Memory) -> None:
     status, keys = memory.session.status(), list(RECIPES)
+    # The prompt to compare with, of the same moment as the trials. Looking must not leave an event in the log.
     now = memory.build_context(record=False)
     last_percent = -1
 
@@ -60,6 +63,7 @@ def _try(job: Job, memory: Memory) -> None:
             job.add_progress(f"Recipe {number} of {len(keys)}: {tokens(done)} of {tokens(of)} turns")
 
     trials = compare_recipes(memory, keys, progress=progress, cancelled=job.cancel.is_set)
+    # A cancel that came after the last trial has stopped nothing.
     stopped = job.cancel.is_set() and len(trials) < len(keys)
     if trials:
         _cache(memory).tried = Tried(status.position, status.turns, tuple(trials), now, stopped)
@@ -69,6 +73,7 @@ def _try(job: Job, memory: Memory) -> None:
 def follow(session_id: str) -> None:
     """Show the progress and refresh it; rerun the page when the job has ended."""
     job = engine().job(_place(session_id))
+    # The whole page is redrawn, since the table beside the progress changes with the result.
     if job is None or job.done:
         if job is not None and job.error is not None:
             state.say("error", job.error)
@@ -78,6 +83,7 @@ def follow(session_id: str) -> None:
 
 def _place(session_id: str) -> str:
     """Key of the trial job, separate from the session's own job because a trial does not change the session."""
+    # No session's id can hold this character.
     return f"\x00recipes-{session_id}"
 
 

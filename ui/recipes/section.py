@@ -54,12 +54,14 @@ ENTRY_CHARACTERS = 600
 def draw(view: View) -> None:
     """Draw the session's recipe, the ten recipes, and the selected one."""
     memory, session_id = view.memory, view.memory.session_id
+    # 1. The past is read from the log, and without trials: those are of the conversation as it is now.
     config = view.history.config_at(view.position) if view.past else memory.session.config
     blocks = view.history.blocks_at(view.position) if view.past else memory.blocks
     tried = None if view.past else recipe_trials.result(memory)
     current, changed = (config.recipe, False) if view.past else running_on(memory)
     unseen_heading("Recipes")
     st.markdown(opening(title_of(current, changed=changed), view.shown_turn, len(blocks), tried))
+    # 2. A link selects before the table is drawn, and the table's own selection is written back after it.
     take_link(session_id)
     job = None if view.past else recipe_trials.running(memory)
     in_words = _head(view, tried, job)
@@ -116,6 +118,7 @@ def _head(view: View, tried: Tried | None, job: Job | None) -> bool:
 def _table(session_id: str, tried: Tried | None, current: str | None, *, in_words: bool) -> str | None:
     """Draw one row per recipe; return the key of the selected one."""
     keys = list(RECIPES)
+    # From the state: a click has changed it in its callback, before this drawing.
     chosen = picked(session_id)
     key = f"recipes__rows_{'words' if in_words else 'numbers'}_{generation()}"
     rows: list[dict[str, Any]]
@@ -141,6 +144,7 @@ def _table(session_id: str, tried: Tried | None, current: str | None, *, in_word
 
 def _pick_row(session_id: str, table: str, keys: list[str]) -> None:
     cells = st.session_state[table]["selection"]["cells"]
+    # Rows are in the order of `RECIPES`, so that the row number leads to the key.
     pick(session_id, keys[cells[0][0]] if cells else None)
 
 
@@ -158,6 +162,7 @@ def _number_columns(scale: int) -> dict[str, Any]:
     whole = st.column_config.NumberColumn
     return {
         "Recipe": st.column_config.TextColumn(width=215, help=_MARKED),
+        # The columns would look alike if each line had a scale of its own.
         "Tokens by turn": st.column_config.LineChartColumn(
             width=180, y_min=0, y_max=scale, help="The prompt of each turn; one scale for all recipes"
         ),
@@ -189,6 +194,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
                 st.markdown(f":small[:gray[{plain(view.read_only.sentence)}]]")
             else:
                 parameters = _parameters(view, recipe)
+                # Planned by the engine that would switch, so that the sentences say what the button does.
                 plan, refused = plan_for(view.memory, recipe.key, **parameters)
                 _switch(view, recipe, plan, refused, parameters, current=current)
     trial = tried.of(recipe.key) if tried is not None else None
@@ -202,6 +208,7 @@ def _detail(view: View, recipe: Recipe, tried: Tried | None, *, current: str | N
         elif not view.past:
             st.markdown(":small[:gray[The session changed since. Try again to compare the next prompts.]]")
     elif tried is not None and refused is None:
+        # A recipe that `plan_for` refuses now has said why already, beside its title.
         why = tried.refused(recipe.key) or "Not tried: the trial was cancelled earlier."
         st.markdown(f":small[:gray[{plain(why)}]]")
 
@@ -211,6 +218,7 @@ def _parameters(view: View, recipe: Recipe) -> dict[str, Any]:
     if "overflow" not in recipe.parameters:
         return {}
     config = view.memory.session.config
+    # Parameters are those of the recipe in use; another recipe begins with its defaults.
     stored = config.recipe_parameters if config.recipe == recipe.key else {}
     chosen = st.segmented_control(
         "Turns that leave the queue are kept",
@@ -239,6 +247,7 @@ def _switch(
     if plan is None:
         st.warning(plain(refused or ""), icon=":material/person_off:")
         return
+    # An empty plan of the recipe in use: nothing was changed since it was chosen.
     if recipe.key == current and not plan:
         st.markdown(":material/check: **In use.** The session matches this recipe.")
         _filling(view)
@@ -262,6 +271,7 @@ def _switch(
 @error_inside
 def switch_dialog(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     """Show what is removed and kept once more before the session is switched."""
+    # Opened and planned again: the dialog may be drawn long after the page.
     memory = engine().open(session_id)
     plan, refused = plan_for(memory, key, **parameters)
     if plan is None:
@@ -290,6 +300,7 @@ _NO_WAY_BACK = (
 
 def _filling(view: View) -> None:
     """Show deliveries still due to blocks that a switch added; the page is redrawn as they proceed."""
+    # Parked deliveries are left out: they wait for a person, and fill nothing meanwhile.
     due = Counter(delivery.block for delivery in view.memory.session.deliveries(states=("pending",)))
     for name, deliveries in due.items():
         to_go = f"{count(deliveries, 'delivery')} to go"
@@ -298,6 +309,7 @@ def _filling(view: View) -> None:
 
 def _learning_calls(plan: SwitchPlan) -> str:
     """Announcement of the model calls needed to fill blocks; empty without a model."""
+    # Blocks that copy or embed what they get ask no chat model.
     fills = [block.fills for block in plan.added if block.fills and kind_of(block.kind).asks_model]
     try:
         chosen = chosen_model()
@@ -311,6 +323,7 @@ def _learning_calls(plan: SwitchPlan) -> str:
 def _do(session_id: str, key: str, parameters: dict[str, Any]) -> None:
     try:
         chosen = chosen_model()
+        # Without waiting: filling the new blocks can take a model minutes, and goes on in the background.
         plan = engine().open(session_id, services_for(chosen)).session.switch(key, wait=False, **parameters)
     except MemoryInspectorError as error:
         state.say("error", str(error))
@@ -325,6 +338,7 @@ def _numbers(view: View, recipe: Recipe, tried: Tried) -> None:
         return
     # A long session is tried on its last turns only.
     first = tried.first_turn
+    # Trials count their turns from 1, the session from `first` on.
     really = {turn - first + 1: sent for turn, sent in sent_by_turn(view.history).items() if turn >= first}
     heading("Tokens by turn", level=3)
     st.plotly_chart(

@@ -26,6 +26,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
     """Ask for the source and show the cost; nothing happens before the button is pressed."""
     chosen = chosen_model()
     memory = engine().open(session_id, services_for(chosen))
+    # The dialog is redrawn by itself, and the block can be gone by then.
     if name not in [attached.name for attached in memory.blocks]:
         st.warning("This block was removed elsewhere.")
         return
@@ -36,12 +37,14 @@ def rewrite_dialog(session_id: str, name: str) -> None:
     source = st.segmented_control(
         "Source",
         list(_SOURCES),
+        # Rules make the same of the same text; from the messages they begin anew.
         default="messages" if writer.offline else "text",
         key=f"blocks__rewrite_{session_id}_{name}_source",
         format_func=lambda value: _SOURCES[value],
         required=True,
     )
     from_messages = source == "messages"
+    # What would be read is said before anything is paid for.
     messages, size = desk.rewrite_cost(from_messages)
     possible = bool(messages) if from_messages else bool(now.text)
     if not possible:
@@ -51,6 +54,7 @@ def rewrite_dialog(session_id: str, name: str) -> None:
         st.markdown(cost_line(messages, size, model))
         if not from_messages and writer.offline and not now.over:
             st.markdown(":small[:gray[The rules write the same text again as long as it fits.]]")
+    # Only one job runs for a session: a second would be answered with the first, and do nothing.
     if engine().running(session_id) is not None:
         st.info("Other work is running for this session. Rewrite the summary when it has finished.")
         possible = False
@@ -84,12 +88,14 @@ def _rewrite(session_id: str, name: str, from_messages: bool) -> None:
     try:
         chosen = chosen_model()
         memory = engine().open(session_id, services_for(chosen))
+        # A removed block is reported now, and not by a job that fails.
         memory.blocks.summary(name)
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return
     engine().start(
         session_id,
+        # A new id each time, as a job that succeeded is not run again under its id.
         f"{_begin(name)}{uuid.uuid4().hex}",
         lambda job: rewrite(job, memory, name, from_messages),
         browser_model=chosen.pasted,
@@ -107,4 +113,5 @@ def rewrite(job: Job, memory: Memory, name: str, from_messages: bool) -> None:
 
 
 def _begin(name: str) -> str:
+    # Hashed, because names can begin alike, and the id is compared by its beginning.
     return f"rewrite-{content_hash(name)}-"
