@@ -57,6 +57,7 @@ class Heard:
 
 def code(database: Database, session_id: str) -> str:
     """Two lines of Python that join the session, without any password."""
+    # `json.dumps` writes the quotes and escapes of Python's strings too; `url` has stars in place of a password.
     url = database.url
     return (
         "from memory_core import ChatMessage, Memory\n"
@@ -76,6 +77,7 @@ def spans() -> str:
 
 def listened(before: Heard, now: Heard, new: Sequence[EventRecord]) -> Heard:
     """The state after counting arrivals in `new`, the records between `before` and `now`."""
+    # The new position counts even where the messages do not, so that they are never looked at again.
     after = replace(now, messages=before.messages, last=before.last)
     begun = any(
         isinstance(record.event, SessionCreated | SessionImported)
@@ -96,6 +98,7 @@ def sentence(heard: Heard, now: float) -> str:
     if heard.last is None:
         return "Listening. Nothing has arrived from another process yet."
     seconds = max(0, int(now - heard.last))
+    # To the second while a person waits for the dot; `ago` is coarser.
     when = f"{seconds} s ago" if seconds < 60 else ago(heard.last, now)
     return f"{count(heard.messages, 'message')} arrived, last {when}."
 
@@ -137,6 +140,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
     """Draw the lines to copy, and the dot; not `framed` where what surrounds it has a title."""
     with st.container(border=framed, gap="small", key="connect"):
         attachment = _attachment(session_id)
+        # 1. A file is followed on its own: there is nothing to set up, only its problems to tell.
         if attachment is not None and attachment.source == "file":
             heading(f"Opened from {plain(short(attachment.name))}")
             follows = f"This session follows that file, which is never changed. {BRANCH_IT}"
@@ -150,6 +154,7 @@ def draw_card(session_id: str, *, framed: bool = True) -> None:
             _draw_attached(session_id, attachment)
             _dot(session_id)
             return
+        # 2. Three ways to connect, from the closest to the loosest: the library, the recording proxy, spans.
         lines = code(engine().database, session_id)
         st.code(lines, language="python", wrap_lines=True)
         hidden = " The password is hidden: put yours in place of the stars." if "***" in lines else ""
@@ -206,6 +211,7 @@ def _live_elsewhere(session_id: str) -> dict[str, str]:
     """The names of the other sessions in which an agent works, by id."""
     database = engine().database
     live = live_sessions(database) - {session_id}
+    # The list is read only if some agent works: this runs every second.
     statuses = list_sessions(database) if live else ()
     return {
         status.session_id: session_name(status.title, status.session_id)
@@ -225,7 +231,9 @@ def listen(session_id: str) -> Heard:
     running = job is not None and not job.done  # read before the log is checked: it may end in between
     heard = Heard(session_id, last_position(shared.database, session_id), job.id if job is not None else None, running)
     before: Heard | None = st.session_state.get(_HEARD)
+    # Another session starts anew: what it holds already has not just arrived.
     if before is not None and before.session_id == session_id:
+        # Events are read only if the position moved, which a look-up in the index tells.
         moved = heard.position != before.position
         heard = listened(before, heard, shared.open(session_id).events(after=before.position) if moved else ())
     st.session_state[_HEARD] = heard

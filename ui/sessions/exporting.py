@@ -101,10 +101,12 @@ def graph_exports(session_id: str, stem: str) -> list[Export]:
     blocks = [attached.name for attached in shared.open(session_id).blocks if attached.kind == "graph"]
 
     def text(block: str, form: Form) -> bytes:
+        # Opened again on download: the session may have changed since the dialog was drawn.
         return write_graph(shared.open(session_id).blocks.graph(block).graph(), form).encode()
 
     return [
         Export(
+            # A single graph needs no name to be told apart.
             label if len(blocks) == 1 else f"{label}: {short(block)}",
             says,
             f"{stem}{'' if len(blocks) == 1 else f'.{file_stem(block)}'}.graph.{form}",
@@ -122,6 +124,7 @@ def export_dialog(session_id: str) -> None:
     """Offer a session for download, whole or in part."""
     title = named(one(session_id))
     st.markdown(f"**{plain(title)}**")
+    # The files are made only when they are downloaded.
     for number, export in enumerate(exports(session_id, title)):
         with st.container(horizontal=True, vertical_alignment="center", gap="small", key=f"export__row_{number}"):
             st.download_button(

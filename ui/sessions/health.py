@@ -93,6 +93,7 @@ class Watch:
     def look(self, key: str, check: Callable[[], Health], *, older_than: float = 0.0) -> None:
         """Start a check in the background, unless one is running or the result is younger than `older_than` seconds."""
         with self._lock:
+            # Under the lock, so that two tabs that look at once start one check between them.
             result = self._results.get(key)
             if key in self._looking or (result is not None and time.time() - result.at < older_than):
                 return
@@ -122,9 +123,11 @@ class Watch:
     def _look(self, key: str, check: Callable[[], Health]) -> None:
         try:
             result = check()
+            # The first check has loaded models and index for good: the garbage collector need not visit them any more.
             if self.latest(key) is None:
                 keep_loaded()  # models and index have just been loaded
             with self._lock:
+                # Taken out first: put in again, it is the newest, and the oldest result is dropped for it.
                 self._results.pop(key, None)
                 self._results[key] = result
                 while len(self._results) > MAX_KEPT:
@@ -148,6 +151,7 @@ def at_a_glance() -> tuple[str, str] | None:
     if not watch().settled:
         return None
     try:
+        # The sidebar asks on every page: a finished result is read, and never waited for.
         health = latest()
     except StoreError:
         return _GLANCE["database"]
@@ -180,6 +184,7 @@ def draw_health(*, follow: bool) -> None:
     page is then redrawn, which would close a dialog.
     """
     key, _ = _look()
+    # Before the first result somebody waits for it: followed until it is there.
     if watch().latest(key) is None:
         st.session_state[_WAITING] = True
     _running()
@@ -192,12 +197,15 @@ def _draw(follows: bool) -> None:
     key, _ = _look()
     health, looking = latest(), watch().looking(key)
     running, clicked = _running(), st.session_state.pop(_CLICKED, False)
+    # 1. All that was followed has ended.
     if follows and not looking and running is None:
         st.session_state[_WAITING] = False
         _tell_done()
         drawing.again()  # the whole page: the sidebar shows health too, and there is nothing left to follow
+    # 2. A click in this fragment has started something; only a run of the whole page changes `run_every`.
     if clicked:
         st.rerun()  # the whole page, so that the job started here is followed
+    # 3. Title and actions, a badge for each part, the problems below them, and what is running.
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         heading("Health", width="content")
         with st.container(horizontal=True, width="content", gap="small"):
@@ -267,6 +275,7 @@ def _explained(check: Check, running: Job | None) -> None:
 def _maintenance(running: Job | None) -> None:
     """Draw the size of the database, and the buttons that shrink it and rebuild the index."""
     opened = st.popover("Maintenance", type="tertiary", key=MAINTENANCE, on_change="rerun")
+    # Reading the size of a database can be slow: only when somebody opens this.
     if not opened.open:
         return
     with opened:
@@ -278,6 +287,7 @@ def _maintenance(running: Job | None) -> None:
         except MemoryInspectorError as error:
             st.error(plain(str(error)))
             return
+        # Shrinking rewrites the whole file while writers wait: a few bytes are not worth it.
         if free >= MIN_FREE_BYTES:
             sentence = f"{size(free)} of it were freed by erasing. Nothing can be written while they are reclaimed."
             st.markdown(f":small[:gray[{sentence}]]")
@@ -292,6 +302,7 @@ def _progress(job: Job) -> None:
     lines = job.progress
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f":shimmer[{plain(lines[-1] if lines else 'Making the file smaller')}]", width="content")
+        # Only rebuilding reports progress and can stop between two steps; shrinking is one statement.
         if lines:
             st.button("Cancel", key="sessions__upkeep_cancel", on_click=job.cancel.set, type="tertiary")
 
@@ -303,6 +314,7 @@ def _check_again() -> None:
         state.say("error", str(error))
         return
     watch().look(key, look(free=False))
+    # Most checks end within this wait, and their result is in the drawing that follows.
     watch().wait(key, FOLLOW_SECONDS)
     st.session_state[_WAITING] = watch().looking(key)
     st.session_state[_CLICKED] = True
@@ -328,6 +340,7 @@ def _compact() -> None:
     database = engine().database
 
     def work(job: Job) -> None:
+        # Measured, not computed: how much a database gives back is its own decision.
         before, _ = size_of(database)
         database.compact()
         after, _ = size_of(database)
@@ -338,10 +351,12 @@ def _compact() -> None:
 
 def _upkeep(what: str, work: Callable[[Job], None]) -> None:
     """Start a maintenance job, one at a time for all sessions; its text is the closing message."""
+    # If one is running already, this is that one: the tab follows it all the same.
     job = engine().start(INDEX, f"{what}-{uuid.uuid4().hex}", work)
     st.session_state[_UPKEEP] = job.id
     st.session_state[_CLICKED] = True
     st.session_state[MAINTENANCE] = False
+    # A short job ends before the next drawing, which then shows its result at once.
     job.wait(FOLLOW_SECONDS)
 
 
@@ -356,9 +371,11 @@ def _running() -> Job | None:
 def _tell_done() -> None:
     """Report once how the maintenance job seen by this tab ended."""
     job = engine().job(INDEX)
+    # Popped, so that it is told once; another tab has its own mark.
     if job is None or st.session_state.pop(_UPKEEP, None) != job.id:
         return
     key, look = _look()
+    # The result from before the maintenance is out of date.
     watch().look(key, look(free=True))
     if job.error is not None:
         state.say("error", f"{_NOT_DONE[job.id.partition('-')[0]]}: {job.error}")
@@ -374,6 +391,7 @@ def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
     wrong = ""
     try:
         chosen = model.chosen_model()
+        # The result depends on the key; a hash tells keys apart without keeping one in the server's memory.
         pasted = sha256(str(st.session_state.get(model.KEY) or "").encode()).hexdigest() if chosen.pasted else ""
         key = f"{chosen.model!r} {pasted}" if not chosen.offline else "offline"
     except ConfigError as error:
@@ -382,8 +400,10 @@ def _look() -> tuple[str, Callable[..., Callable[[], Health]]]:
     def look(*, free: bool) -> Callable[[], Health]:
         def check() -> Health:
             health = check_health(shared.database, shared.services, chosen.model if chosen else None, free=free)
+            # The client was made for this check, and would keep its connections open.
             if chosen and isinstance(chosen.model, OpenAIChat):
                 chosen.model.close()
+            # An address that is no address cannot be checked, but belongs among the failures.
             if wrong:
                 health = Health((*health.checks, Check("chat", "failed", "", None, wrong)), health.at)
             return health

@@ -85,6 +85,7 @@ def import_dialog() -> None:
             "`memory-inspector open` with its path, in a terminal of this machine.]]"
         )
         return
+    # Read as a job, since a large file takes seconds and the dialog must stay usable.
     name, data = upload.name, upload.getvalue()
     preview = _follow(_read(upload.file_id, name, data), f"Reading {short(name, 40)}")
     if preview is None:
@@ -109,12 +110,14 @@ def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
 
     def work(job: Job) -> Sized | None:
         conversation = _preview.conversation(pick)
+        # The tokenizer takes most of the time of a long file: turns are counted along for the progress line.
         counter, users = default_counter(), 0
         sizes: list[int] = []
         for message in conversation.messages:
             if job.cancel.is_set():
                 return None
             users += message.role == "user"
+            # Every line of progress is kept, so that there are few of them.
             if len(sizes) % 500 == 499:
                 job.add_progress(f"Reading {short(_preview.name, 40)}: {count(users, 'turn')} so far")
             sizes.append(counter.message(message).content)
@@ -129,6 +132,7 @@ def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
     reading: Reading[Found]
 
     def run(job: Job) -> None:
+        # The worker may start before `reading` is assigned here: the event lets it write its result there.
         ready.wait()
         reading.result = work(job)
 
@@ -140,9 +144,11 @@ def _begin(work: Callable[[Job], Found | None]) -> Reading[Found]:
 def _follow(reading: Reading[Found], says: str) -> Found | None:
     """The contents of a file; None if there are none, or not yet: the dialog is then redrawn when they are there."""
     job = reading.job
+    # 1. Small files are read within this wait, and are shown without a flicker of progress.
     if not (job.cancel.is_set() or job.wait(making.SHOWN_AFTER_SECONDS)):
         _watch(job, says)
         return None
+    # 2. It ended: with an error, which is drawn once more at each redraw, or with a result.
     if job.error is not None:
         st.error(plain(job.error))
     elif job.cancel.is_set():  # even if it was read completely meanwhile
@@ -153,6 +159,7 @@ def _follow(reading: Reading[Found], says: str) -> Found | None:
 
 def _watch(job: Job, says: str) -> None:
     """Show the reading progress and refresh it until it has ended."""
+    # Asked here, in the dialog: inside `look` it would be the id of the inner fragment.
     dialog = drawing.fragment()
 
     def look() -> None:
@@ -173,6 +180,7 @@ def _conversation(file_id: str, preview: Preview) -> None:
             f"The file holds {count(len(listed), 'conversation')}",
             range(len(listed)),
             format_func=lambda i: f"{i + 1}: {short(listed[i].title, 60)}, {count(listed[i].messages, 'message')}",
+            # The file is part of the key: another file starts at its first conversation.
             key=f"import__pick_{file_id}",
         )
     sized = _follow(_size(file_id, pick, preview), f"Reading {short(preview.name, 40)}")
@@ -182,10 +190,12 @@ def _conversation(file_id: str, preview: Preview) -> None:
     st.markdown(f"**{plain(conversation.title)}**")
     if sized.sizes or sized.conversation.skipped:
         st.markdown(plain(conversation_sentence(sized)))
+    # A store that comes with memory can be shown as it stands, which playing its messages would not give.
     if conversation.has_memory_state:
         _shown_state(conversation, preview.name)
         return
     _notes(conversation)
+    # Counted under the settings of a new session, by the planner that will play it; no model is asked.
     cost = play_cost(conversation.messages, sized.sizes, new_config())
     st.markdown(plain(_cost_sentence(cost)))
     shared, chosen = engine(), model.chosen_model()
@@ -242,6 +252,7 @@ def _shown_state(conversation: Conversation, source: str) -> None:
 
 def standing_sentence(conversation: Conversation) -> str:
     """The state that comes: `3 messages in the queue, 12 archived. 2 memory blocks: human, persona.`"""
+    # `messages` holds both: `archived` are the places of those that have left the queue.
     queued = len(conversation.messages) - len(conversation.archived)
     sentences = []
     if conversation.messages:
@@ -251,6 +262,7 @@ def standing_sentence(conversation: Conversation) -> str:
         more = f" and {len(names) - SHOWN_BLOCKS} more" if len(names) > SHOWN_BLOCKS else ""
         sentences.append(f"{count(len(names), 'memory block')}: {', '.join(names[:SHOWN_BLOCKS])}{more}.")
         versions = sum(len(block.versions) for block in conversation.blocks)
+        # One version a block is only its present text.
         if versions > len(names):
             sentences.append(f"{count(versions, 'version')} of their texts.")
     note = "" if conversation.token_limit is not None else ", the default"
@@ -272,9 +284,11 @@ def skipped_sentences(skipped: tuple[Skipped, ...]) -> list[str]:
     sentences = []
     for reason, number in Counter(entry.reason for entry in skipped).most_common():
         entries = [entry for entry in skipped if entry.reason == reason]
+        # 1. Places by line where the file has lines, otherwise by the number of the message, from 1.
         lines = [entry.line for entry in entries if entry.line is not None]
         noun = "line" if len(lines) == len(entries) else "message"
         numbers = lines if noun == "line" else [entry.index + 1 for entry in entries]
+        # 2. A few of them are enough to find the kind of fault in the file.
         places = [tokens(place) for place in numbers[:SHOWN_SKIPPED]]
         where = ", ".join(places) + (", …" if number > SHOWN_SKIPPED else "")
         verb = "has" if number == 1 else "have"
@@ -314,6 +328,7 @@ def _played(shared: Engine, conversation: Conversation, chosen: model.Chosen) ->
     memory = shared.open(session_id, model.services_for(chosen))
     shared.start(
         session_id,
+        # The session is new: no other job can have this id.
         f"play-{session_id}",
         lambda job: chat_turns.play(job, memory, turns=None, pace=0),
         browser_model=chosen.pasted,
@@ -325,6 +340,7 @@ def _stood(shared: Engine, conversation: Conversation, source: str, chosen: mode
     """Create a session as the conversation's store stands, and let its blocks learn in the session's own job."""
     services = model.services_for(chosen)
     memory = import_with_state(conversation, shared.database, services=services, source=source, learn=learn)
+    # Learning may ask a model for each delivery: a job of its own, which a person can watch and stop.
     if learn:
         session_id = memory.session_id
         shared.start(session_id, f"learn-{session_id}", lambda job: memory.deliver(), browser_model=chosen.pasted)
@@ -338,6 +354,7 @@ def _bundle(bundle: Bundle) -> None:
     for warning in bundle.warnings:
         st.warning(plain(warning), icon=":material/warning:")
     title = st.text_input("Title", value=bundle.title, max_chars=80, key="import__title")
+    # Only asked where the bundle has facts of a user, which other sessions here would read too.
     with_user_facts = True
     if bundle.user_id and bundle.user_facts:
         with_user_facts = st.checkbox(
@@ -351,6 +368,7 @@ def _bundle(bundle: Bundle) -> None:
 
     def work(job: Job) -> str:
         step = making.counted(job, "Importing", about=bundle.lines)
+        # An emptied title is no wish for none.
         named = title.strip() or bundle.title
         return import_bundle(database, bundle, title=named, user_facts=with_user_facts, step=step)
 

@@ -33,9 +33,11 @@ def begin(work: Callable[[Job], str], page: str = "chat") -> None:
 
     A job that `work` starts for the session is followed too, before the session is opened.
     """
+    # The mark stays until the dialog has taken the job's end, so that a double click makes one session.
     if engine().job(st.session_state.get(_JOB, "")) is not None:
         return
     key = f"\x00making-{uuid.uuid4().hex}"  # in place of the session's id, which does not exist yet
+    # The job's text is its result: the id of the session.
     engine().start(key, key, lambda job: job.add_text(work(job)))
     st.session_state[_JOB], st.session_state[_PAGE] = key, page
 
@@ -51,6 +53,7 @@ def counted(job: Job, says: str, about: int | None = None) -> Callable[[int], No
 
     def step(rows: int) -> None:
         nonlocal stored
+        # Raised inside the import or branch, which then removes what it has stored so far.
         if job.cancel.is_set():
             raise MemoryInspectorError(CANCELLED)
         stored += rows
@@ -69,6 +72,7 @@ def follow(says: str) -> bool:
     job = _job()
     if job is None:
         return False
+    # A session that is made quickly opens without any progress in between.
     if job.wait(SHOWN_AFTER_SECONDS) and (job.error is not None or _playing(job) is None):
         _end(job)
         return False
@@ -88,6 +92,7 @@ def _watch(says: str) -> None:
     if job is None:
         return
     playing = _playing(job)
+    # The session exists, and its own job plays it: closing the dialog does not stop that.
     if playing is not None:
         _progress(job.text, playing)
     elif not job.done:
@@ -133,6 +138,7 @@ def _end(job: Job) -> None:
     if job.error is not None:
         (st.info if job.error == CANCELLED else st.error)(plain(job.error))
         return
+    # The session is there even if its playing failed: it is opened, with the reason.
     played = engine().job(job.text)
     if played is not None and played.error is not None:
         state.say("error", played.error)

@@ -57,6 +57,7 @@ def one(session_id: str) -> Overview:
 @error_inside
 def new_dialog() -> None:
     """Ask for the title, the user, and the memory system of a new session."""
+    # The work goes on although the dialog was redrawn: its progress takes the place of the form.
     if making.follow("Starting the session"):
         return
     title = st.text_input("Title", value=NEW_TITLE, max_chars=TITLE_CHARACTERS, key="new__title").strip()
@@ -81,6 +82,7 @@ def new_dialog() -> None:
         )
     ]
     st.markdown(f":small[:gray[{plain(recipe.tagline)} {plain(recipe.limits)}]]")
+    # Such a recipe would have no scope to store in.
     nobody = recipe.of_user and not name
     if nobody:
         st.warning("This recipe keeps what it learns for a user: choose one, or type a name.", icon=":material/person:")
@@ -101,6 +103,7 @@ def new_dialog() -> None:
     too_long = len(name) > USER_CHARACTERS
     if too_long:
         st.error(f"A user's name may have at most {USER_CHARACTERS} characters; this one has {tokens(len(name))}.")
+    # Most recipes show what they are about only with a conversation made for them.
     example = EXAMPLES.get(recipe.key)
     played = example is not None and st.checkbox(
         f"With a short conversation to play: {plain(example.title)}",
@@ -112,6 +115,7 @@ def new_dialog() -> None:
 
     def work(job: object) -> str:
         facts_of: Literal["session", "user"] = "user" if shared_facts else "session"
+        # The example's own limit is small on purpose: with the usual one, nothing would be flushed or cut.
         limit = example.token_limit if example is not None and played else TOKEN_LIMIT
         made = new_memory(
             shared, title=title, user_id=name or None, facts_of=facts_of, recipe=recipe.key, token_limit=limit
@@ -172,6 +176,7 @@ def branch_dialog(session_id: str, turn: int | None = None) -> None:
             f"At the end of turn, 1 to {tokens(latest)}",
             min_value=1,
             max_value=latest,
+            # A page of the past asks for its turn, which a reset may have removed since.
             value=min(turn or latest, latest),
             key=f"branch__turn_{session_id}",
         )
@@ -197,6 +202,7 @@ def branch_effect(session_id: str, turn: int, latest: int) -> str:
     """Contents of a branch, in words."""
     memory = engine().open(session_id)
     messages = memory.session.messages()
+    # All messages, the archived ones too: a branch takes the whole past up to its turn.
     taken = [message for message in messages if message.turn <= turn]
     sentence = f"The branch begins with {count(turn, 'turn')}: {count(len(taken), 'message')}"
     remaining = len(messages) - len(taken)
@@ -247,6 +253,7 @@ def _reset(session_id: str) -> None:
     if not _stopped(session_id):
         return
     try:
+        # The demo is brought back as shipped, blocks and settings included; other sessions keep these.
         if session_id == DEMO_SESSION:
             reset_demo(shared)
             done = f"The demo is as shipped, at turn {RECORDED_TURNS} of {TURNS}."
@@ -258,6 +265,7 @@ def _reset(session_id: str) -> None:
         state.say("error", str(error))
     else:
         toasts.done(done, session_id=session_id)
+    # The turn that was shown may not exist any more.
     state.show_turn(None)
 
 
@@ -299,7 +307,9 @@ def _delete(session_id: str) -> None:
         return
     gone = f"{count(session.messages, 'message')} and {count(session.facts, 'fact')}"
     toasts.done(f'Deleted "{short(named(session), 60)}" with {gone}.', session_id=None)
+    # The button is not drawn again, so that it cannot close the dialog: this mark does.
     st.session_state[_DELETED] = session_id
+    # The demo is always there.
     if state.selected_session() == session_id:
         state.select_session(DEMO_SESSION)
 

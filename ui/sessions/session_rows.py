@@ -33,6 +33,7 @@ def rows(
     Columns that distinguish sessions come first: a phone shows two or three columns. `agents`: the sessions in which an
     agent works.
     """
+    # An empty column would take the width that a phone does not have.
     users = any(session.status.user_id for session in sessions)
     return [
         {
@@ -49,6 +50,7 @@ def rows(
 def _numbers(session: Overview) -> dict[str, int]:
     return {
         "Turns": session.status.turns,
+        # A user's facts count only where a block of this session reads them.
         "Facts": session.facts + (session.user_facts if session.reads_user_facts else 0),
         "All tokens": session.tokens,
         "Flushes": session.status.flushes,
@@ -115,10 +117,12 @@ def branch_title(title: str, taken: Collection[str]) -> str:
     """
     lettered = _LETTERED.match(title)
     name = lettered["name"] if lettered else title
+    # A branch of B is called C, not "B B".
     first = ord(lettered["letter"]) + 1 if lettered else ord("B")
     for letter in range(first, ord("Z") + 1):
         if (wanted := f"{name} {chr(letter)}") not in taken:
             return wanted
+    # All letters are taken: titles need not be unique, ids are.
     return f"{title} B"
 
 
@@ -136,6 +140,7 @@ def milliseconds(seconds: float) -> str:
     """Response time in words: `under 1 ms`, `7 ms`, `1.2 s`."""
     if seconds < 0.001:
         return "under 1 ms"
+    # From 0.9995 s on, it would be rounded to "1000 ms".
     return f"{seconds * 1000:.0f} ms" if seconds < 0.9995 else f"{seconds:.1f} s"
 
 

@@ -42,6 +42,7 @@ _PICKED = "sessions__picked"
 
 def draw() -> None:
     """Draw the list of sessions with their actions, and the health of the dependencies."""
+    # None after the error tells that there is not even an engine, of which health could be checked.
     shared = None
     try:
         shared = engine()
@@ -118,6 +119,7 @@ def _filter(sessions: Sequence[Overview]) -> str:
     names = users(sessions)
     if not names:
         return EVERYONE
+    # "nobody" is offered only where it would find something.
     options = [EVERYONE, *names, *([NOBODY] if any(session.status.user_id is None for session in sessions) else [])]
     with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
         st.markdown("User", width="content")
@@ -128,6 +130,7 @@ def _filter(sessions: Sequence[Overview]) -> str:
             key="sessions__user",
             label_visibility="collapsed",
             width=180,
+            # Kept when another page is drawn, where Streamlit would forget the widget.
             persist_state="session",
         )
     return user or EVERYONE
@@ -139,6 +142,7 @@ def _user(user: str) -> str:
 
 def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collection[str]) -> None:
     ids = [session.status.session_id for session in shown]
+    # The filter may hide the selected session: it stays selected, and no row is marked.
     at = ids.index(picked.status.session_id) if picked and picked.status.session_id in ids else None
     key = f"sessions__table_{crc32(chr(0).join(ids).encode()):x}"  # another order is another table: rows are numbers
     number: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized", width="small")
@@ -163,7 +167,9 @@ def _table(shown: Sequence[Overview], picked: Overview | None, agents: Collectio
 
 
 def _pick(ids: Sequence[str], selected: Sequence[int]) -> None:
+    # A click may come for a longer list than the one that is drawn now.
     chosen = ids[selected[0]] if selected and selected[0] < len(ids) else None
+    # With the session that was open at the click, to notice when another is opened later.
     st.session_state[_PICKED] = (state.selected_session(), chosen)
 
 
@@ -199,6 +205,7 @@ def _selected(picked: Overview, sessions: Sequence[Overview]) -> bool:
         ("Save as page", "ios_share", page_dialog),
         last,
     ]
+    # An agent that is running would go on writing into a session that was deleted or reset under it.
     waiting = left_to_agent(engine().database, session_id)
     with st.container(horizontal=True, gap="small", key="sessions__actions"):
         opens = st.button(
