@@ -36,6 +36,7 @@ def draw(
     probes: tuple[Probe, ...],
 ) -> None:
     """Draw the three kinds of tests."""
+    # Reading facts and texts for it is worth it only where something is still empty.
     example = _example(view) if not probes or not results[OWN].presences else ""
     _draw_watched(view, position, tried, variant, results, example)
     draw_probes(view, results, probes, example)
@@ -58,6 +59,7 @@ def draw_summary(result: Result) -> None:
 def _example(view: View) -> str:
     """Return words of this session to begin with: its oldest fact, or the beginning of its first message of a user."""
     for block in view.memory.blocks:
+        # A fact is a whole sentence, and so a better example than the beginning of a message.
         facts = view.memory.facts.read(block.name) if block.kind == "facts" else []
         if facts:
             return short(facts[0].text, EXAMPLE_CHARACTERS).rstrip("…").rstrip()
@@ -79,6 +81,7 @@ def _draw_watched(
     phrases = list(results[OWN].presences)
     for number, phrase in enumerate(phrases):
         st.markdown(f":small[“{plain(short(phrase, 100))}”]")
+        # One strip under the other: the same turn of two configurations stands in one column.
         for name, result in results.items():
             presence = result.presences.get(phrase)
             if presence is not None:
@@ -102,6 +105,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
     """Draw the smallest limit that keeps what is watched, searched for when somebody asks."""
     memory = view.memory
     job = playing.limit_job(memory, position, variant, phrases)
+    # 1. Not asked for, cancelled or failed: each limit that is tried is a whole play, so a person decides.
     if job is None or (job.done and job.error is not None):
         st.button(
             "Find the smallest limit that keeps it" if len(phrases) == 1 else "Find the smallest limit that keeps them",
@@ -113,6 +117,7 @@ def _draw_limit(view: View, position: int, tried: Tried, variant: Variant, phras
         )
     elif not job.done:
         progress.follow([job], holds=True)
+    # 2. Found nothing: even the limit of this configuration loses it.
     elif not job.text:
         st.markdown(
             f"Not even {tokens(variant.config.token_limit)} tokens keep it in every prompt since it was first said."
@@ -138,6 +143,7 @@ def _draw_findings(session_id: str, name: str, result: Result) -> None:
     for number, finding in enumerate(result.findings):
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":small[:{_SEVERITIES[finding.severity]} {plain(finding.sentence)}]", width="stretch")
+            # A missing or surplus block is no setting: it is mended on Blocks.
             if finding.changes and not any(isinstance(change.after, StoredBlock) for change in finding.changes):
                 st.button(
                     _try_label(finding),
@@ -152,6 +158,7 @@ def _try_label(finding: Finding) -> str:
     """Return what a click tries; blocks that get the same value of one setting are named once, together."""
     blocks: dict[tuple[str, object], list[str]] = {}
     for change in finding.changes:
+        # From the right, as a block's name may hold dots.
         place, _, setting = change.setting.rpartition(".")
         blocks.setdefault((setting, change.after), []).append(place)
     tried = [

@@ -16,6 +16,7 @@ _PYTHON = "text/x-python"
 def draw_taking(view: View, variant: Variant, changes: tuple[Change, ...], *, apply: Callable[[], None]) -> None:
     """Draw what can be done with a configuration that was tried."""
     memory, read_only = view.memory, view.read_only
+    # Whole blocks come or go with a recipe: only the switch on Blocks plans what becomes of what they hold.
     blocks = any(isinstance(value, StoredBlock) for change in changes for value in (change.before, change.after))
     if blocks:
         nav.link("blocks", "Switch the recipe on Blocks", icon=":material/arrow_forward:", view="recipes")

@@ -57,6 +57,7 @@ def draw(memory: Memory, tried: Tried) -> None:
     session_id = memory.session_id
     try:
         own_config = tried_variants.own_variant(memory)
+        # 1. What a field returns to when it is emptied: the session's own configuration, or that of the recipe.
         base = own_config if tried.recipe is None else tried_variants.variant(memory, Tried(tried.name, tried.recipe))
         now = tried_variants.variant(memory, tried)
     except ConfigError:  # the page says which value is impossible
@@ -68,6 +69,7 @@ def draw(memory: Memory, tried: Tried) -> None:
     _draw_chips(memory, tried)
     _draw_recipe(session_id, tried)
     _draw_memory(memory, tried, base.config, now.config)
+    # 2. Both have the same blocks: knobs change settings, and never add a block.
     for block, stored in zip(now.blocks, base.blocks, strict=True):
         _draw_block(session_id, tried, block, stored)
 
@@ -97,6 +99,7 @@ def _draw_chips(memory: Memory, tried: Tried) -> None:
 
 def struck_words(memory: Memory, position: int) -> str:
     """A struck event in a few words, plain text."""
+    # The position may be of an event that a reset has erased.
     record = next(iter(memory.log.history().after(position - 1)[:1]), None)
     unchanged = record is not None and record.position == position
     return words_of(record) if record is not None and unchanged else "an event that is not in the log any more"
@@ -110,6 +113,7 @@ def named(place: str, setting: str) -> str:
 
 def _draw_recipe(session_id: str, tried: Tried) -> None:
     key = f"lab__recipe_{tried.name}"
+    # Set at every drawing: a link or another configuration in sight changes it too.
     st.session_state[key] = tried.recipe or ""
     st.selectbox(
         "Begin with",
@@ -122,6 +126,7 @@ def _draw_recipe(session_id: str, tried: Tried) -> None:
 
 def effective_limit(memory: Memory, limit: int) -> int:
     """Return a token limit, or twice the queue for an attached agent's session, which has none."""
+    # `MAX_TOKENS` stands for no limit: sweeping around it would tell nothing.
     return limit if limit < MAX_TOKENS else max(2 * memory.session.status().queue_tokens, 2 * LEAST_LIMIT)
 
 
@@ -160,12 +165,15 @@ def _draw_number(
         value = st.session_state[key]
         if value == now:  # a browser may send the value it was given: that is no change
             return
+        # Percent on screen, a fraction in the configuration.
         taken = own_value if value is None else value / 100 if is_share else value
         tried_variants.turn_knob(session_id, name, setting, taken, own_value)
+        # A flush size above the limit would make the configuration impossible.
         if setting == "token_limit" and taken is not None:
             tried_variants.lower_flush_size(session_id, name, int(taken))
 
     limited = now < MAX_TOKENS
+    # Streamlit refuses a value outside the bounds of a field; a missing limit is an empty field.
     st.session_state[key] = max(within[0], min(within[1], now)) if limited else None
     st.number_input(
         label,
@@ -182,8 +190,10 @@ def _draw_number(
 
 def _draw_block(session_id: str, tried: Tried, block: StoredBlock, own_block: StoredBlock) -> None:
     made, before = block.make(), own_block.make()
+    # A block of a class that is not installed here: its settings are not known, and it stays as it is.
     if made is None or before is None:
         return
+    # The class's defaults first, for settings that the stored block may lack.
     now, base = {**made.settings(), **block.settings}, {**before.settings(), **own_block.settings}
     opened = st.expander(plain(short(block.name, 40)), key=f"lab__block_{tried.name}_{block.name}", type="compact")
     with opened:
@@ -218,6 +228,7 @@ def _draw_field(session_id: str, tried: Tried, block: StoredBlock, field: Field,
             on_change=keep,
         )
     else:
+        # Streamlit wants value, bounds and step of one number type.
         number, step = (float, 0.01) if field.sort == "share" else (int, 1)
         st.session_state[key] = None if now is None else number(now)
         st.number_input(

@@ -43,17 +43,20 @@ def draw(view: View) -> None:
             icon="science",
         )
         return
+    # 1. The address is taken before it is written, so that a reloaded tab gets back what it tried.
     tried_variants.take_address(memory.session_id)
     tried_variants.write_address(memory.session_id)
     # The moment is held while things are tried: all columns tell of the same conversation.
     now = tried_variants.hold(memory.session_id, latest_moment(view.history, view.running))
     try:
+        # 2. All configurations; an impossible value is said once, and its fields stay to be corrected.
         variants = {OWN: tried_variants.own_variant(memory)}
         for tried in now.tried:
             variants[tried.name] = tried_variants.variant(memory, tried)
         problem = None
     except ConfigError as error:
         problem = str(error)
+    # 3. The views; Compare has its fields at the left, the others take the whole width.
     probes = _probes(memory)
     chosen = choose_view(VIEWS, tried_variants.VIEW)
     area = st.container()
@@ -75,6 +78,7 @@ def draw(view: View) -> None:
             return
         if chosen == "compare" or now.current.struck or tried_variants.changes(memory, now.current):
             _draw_tried(memory, now)
+        # 4. What was played by rules, or what a model made of the same, if that is wanted.
         results = _played(view, now, variants, probes)
         if results is None:
             return
@@ -96,6 +100,7 @@ def _draw_news(view: View, now: Desk) -> None:
     newest = latest_moment(view.history, view.running)
     if newest == now.upto:
         return
+    # Other changes than turns count as news, too: an edited fact, say.
     turns = view.latest_turn - turn_at(view.history, _upto(now))
     change = f"{count(turns, 'new turn')} since." if turns > 0 else "The session has changed since."
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__news"):
@@ -164,6 +169,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
     done = {name: result for name, result in results.items() if result is not None and result.tells(phrases, probes)}
     if len(done) == len(variants):
         return done
+    # A plan is made of sizes in the log, and cannot take an event out.
     plannable = [name for name in (OWN, now.current.name) if not variants[name].struck]
     turns = len(view.history.turns)
     at_once = turns <= AUTOMATIC_TURNS
@@ -175,6 +181,7 @@ def _played(view: View, now: Desk, variants: dict[str, Variant], probes: tuple[P
         at_once=at_once,
         plays=now.asked or at_once,
     )
+    # A long conversation takes seconds to play: the estimate above is all until somebody asks.
     if not now.asked and not at_once:
         st.button(
             f"Play all {count(turns, 'turn')}",
@@ -213,6 +220,7 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
     _draw_numbers(results)
     same = _draw_divergence(view, current, results[OWN], results[current])
     checks.draw_summary(results[current])
+    # What a play cannot know is often the same under both: said once.
     for sentence in dict.fromkeys((*results[OWN].played.unknown, *results[current].played.unknown)):
         st.markdown(f":small[:gray[:material/info: {plain(sentence)}]]")
     with st.container(horizontal=True, gap="small", vertical_alignment="center", key="lab__use_row"):
@@ -222,6 +230,7 @@ def _draw_results(view: View, now: Desk, variants: dict[str, Variant], results: 
 
 
 def _draw_numbers(results: dict[str, Result]) -> None:
+    # One scale for all lines, or they could not be compared by eye.
     highest = max(turn.sent for result in results.values() for turn in result.outcome.turns)
     whole: Callable[..., Any] = partial(st.column_config.NumberColumn, format="localized")
     st.dataframe(
@@ -269,6 +278,7 @@ def _draw_divergence(view: View, name: str, own_result: Result, other: Result) -
         return True
     causes = "  \n".join(plain(cause) for cause in difference.causes[:4])
     st.markdown(f"**The prompts first differ in turn {tokens(difference.turn)}.**  \n{causes}")
+    # The last turn is shown as None, so that the page goes on following.
     if difference.turn != view.shown_turn and difference.turn <= view.latest_turn:
         st.button(
             f"Show turn {tokens(difference.turn)}",
@@ -286,6 +296,7 @@ def _draw_prompts(view: View, name: str, own_result: Result, other: Result) -> N
     before, after = own_result.played.prompt(turn), other.played.prompt(turn)
     heading(f"The prompt of turn {tokens(turn)}", f" :small[:gray[− only under A, + only under {plain(name)}]]")
     if before is None or after is None:
+        # Turns after the moment that is held were not played; others had no prompt in the session either.
         later = turn > max(own_result.played.turns(), default=0)
         reason = "came after all that was played" if later else "has no prompt"
         st.markdown(f":small[:gray[Turn {tokens(turn)} {reason}.]]")
@@ -317,13 +328,16 @@ def _set(session_id: str, changes: tuple[Change, ...]) -> Any:
     blocks: dict[str, dict[str, Any]] = {}
     opened: dict[str, dict[str, Any]] = {}
     for change in changes:
+        # Settings of the session have no dot, those of a block begin with its name.
         name, dot, setting = change.setting.rpartition(".")
         if dot and not isinstance(change.after, StoredBlock):
             blocks.setdefault(name, {})[setting] = change.after
             opened.setdefault(name, {})[setting] = change.before
+    # `opened` refuses the change if somebody else has set one of these since it was tried.
     if settings:
         memory.configure(opened=was, **settings)
     if blocks:
         memory.blocks.configure_all(blocks, opened=opened)
+    # Undo is the same change the other way round, with the same check.
     back = tuple(Change(change.setting, change.after, change.before) for change in changes)
     return partial(_set, session_id, back)

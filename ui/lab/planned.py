@@ -52,6 +52,7 @@ def planner_of(memory: Memory, position: int) -> Replanner:
     cache = _cache(memory)
     with cache.lock:
         if cache.planner is None or cache.position != position:
+            # All three belong to one position: carriers grow with the log, too.
             cache.planner, cache.position, cache.carriers = Replanner(sizes_of(memory, position)), position, {}
         return cache.planner
 
@@ -63,6 +64,7 @@ def carriers_of(memory: Memory, phrases: list[str]) -> list[frozenset[Ref]]:
         if phrase not in cache.carriers:
             try:
                 cache.carriers[phrase] = memory.trace.carriers(phrase)
+            # An empty phrase, or a thing that was erased: it is in no prompt, and no reason to plan nothing.
             except MemoryInspectorError:
                 cache.carriers[phrase] = frozenset()
     return [cache.carriers.get(phrase, frozenset()) for phrase in phrases]
@@ -75,6 +77,7 @@ def draw(
     phrase. Those of a long session take some seconds, and come after the rest of the page unless `at_once`. `plays`:
     they are being played meanwhile."""
     memory, cache = view.memory, _cache(view.memory)
+    # The watched phrases are part of the key, since a plan says of each prompt whether it holds them.
     keys = {name: json.dumps([playing.key_of(position, variant), phrases]) for name, variant in variants.items()}
 
     def work(_: object = None) -> None:
@@ -89,12 +92,14 @@ def draw(
         if at_once:
             work()
         else:
+            # A job that succeeded is not run again under its id: the count gives plans that were dropped another one.
             job = engine().read(
                 f"lab-plan/{json.dumps([memory.session_id, cache.plans.dropped, *keys.values()])}", work
             )
             job.wait(AT_ONCE_SECONDS)
             if job.error is not None:
                 st.warning(plain(job.error))
+        # All or none: one line alone would be compared with nothing.
         plans = {name: plan for name, key in keys.items() if (plan := cache.plans.get(key)) is not None}
         if len(plans) == len(variants):
             _draw_plans(view, plans, phrases, plays=plays)
@@ -127,6 +132,7 @@ def _draw_plans(view: View, plans: dict[str, Replanned], phrases: list[str], *, 
 
 
 def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
+    # One scale for all lines.
     sizes = [turn.sent for plan in plans.values() for turn in plan.turns() if turn is not None]
     whole = partial(st.column_config.NumberColumn, format="localized")
     st.dataframe(
@@ -149,6 +155,7 @@ def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
 
 def _row(name: str, plan: Replanned, watched: int) -> dict[str, Any]:
     turns = plan.turns()
+    # Unknown turns are left out of sums and averages; the last column says how many are known.
     planned_turns = [turn for turn in turns if turn is not None]
     last = list(plan.last.values())[-1:]
     return {

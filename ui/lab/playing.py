@@ -107,6 +107,7 @@ def job_of(
     """
     key = key_of(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
+    # What is measured is part of the id: another watched phrase is another job on the same play.
     request = PlayRequest(memory, position, {variant.name: variant}, phrases, probes)
     return engine().read(f"lab/{asked}", lambda job: _work(job, request, variant, model))
 
@@ -130,6 +131,7 @@ def count_calls(request: PlayRequest, model: str) -> None:
             )
             if played is None:
                 raise StoppedError(f"What a play with {model} would ask was not counted.")
+            # Only the counts matter: a played session holds the whole conversation in memory.
             played.close()
             results[name] = asdict(counted.counted())
         job.add_text(json.dumps(results))
@@ -138,6 +140,7 @@ def count_calls(request: PlayRequest, model: str) -> None:
 
 
 def _count_key(request: PlayRequest, model: str) -> str:
+    # Answers that were paid for are kept, and are no new calls: each paid play makes the old counts out of date.
     tried = [f"{name} {key_of(request.position, variant)}" for name, variant in request.variants.items()]
     return f"lab-count/{json.dumps([request.memory.session_id, model, _cache(request.memory).paid, *tried])}"
 
@@ -146,6 +149,7 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
     """Play configurations one after another with a model, in at most so many calls: equal stages are asked once."""
 
     def work(job: Job) -> None:
+        # One for all configurations, so that the agreed number of calls is for them together.
         by = PlayedModel(chat, KeptOutputs(request.memory), calls=calls)
         try:
             for variant in request.variants.values():
@@ -154,6 +158,7 @@ def play_with_model(job_key: str, request: PlayRequest, chat: ChatModel, calls: 
             by.close()
             if isinstance(chat, OpenAIChat):  # made for the drawing that offered the play: nobody else calls it
                 chat.close()
+            # Also after a failure: calls that were made were answered, and are kept.
             _cache(request.memory).paid += len(by.made)
 
     return engine().read(job_key, work)
@@ -164,6 +169,7 @@ def keeping(memory: Memory, phrases: Sequence[str]) -> list[Probe]:
     probes: list[Probe] = []
     for phrase in phrases:
         turns = [message.turn for message in memory.trace(phrase).said]
+        # 300 characters are the most that a probe's phrase may have.
         probes.append(InPrompt(phrase=phrase[:300], from_turn=max(1, min(turns, default=1))))
     return probes
 
@@ -188,6 +194,7 @@ def find_limit(memory: Memory, position: int, variant: Variant, phrases: Sequenc
         )
         if job.cancel.is_set():
             raise StoppedError("Cancelled: nothing was kept.")
+        # An empty text says that the search has ended and found none.
         job.add_text("" if smallest is None else str(smallest))
 
     engine().read(_limit_key(memory, position, variant, phrases), work)
@@ -205,6 +212,7 @@ def player_of(memory: Memory) -> Player:
     """The player that all plays of a session share."""
     cache = _cache(memory)
     with cache.lock:
+        # Shared, because it keeps the vectors of all texts that were embedded once.
         cache.player = cache.player or Player(memory.session.services, tokenizer_fn=memory.session.tokenizer_fn)
         return cache.player
 
@@ -212,11 +220,13 @@ def player_of(memory: Memory) -> Player:
 def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: PlayedModel | None = None) -> None:
     """Play a configuration unless its result is kept, by rules or `by` a model; look at its prompts."""
     memory, cache, key = request.memory, _cache(request.memory), key_of(request.position, variant, model)
+    # 1. Play, unless an equal configuration was played before, under whatever name.
     result = cache.results.get(key)
     if result is None:
         if model and by is None:
             raise StoppedError(f"What was played with {model} is kept no longer. Play it again: its answers are.")
         script, percent = _script(memory, request.position, variant), -1
+        # `by` counts over all configurations of the play: only the calls after this number are of this one.
         before = len(by.made) if by is not None else 0
 
         def progress(done: int, of: int) -> None:
@@ -237,14 +247,17 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
         )
         if played is None:
             raise StoppedError(_stopped(by))
+        # 2. What the play shows by itself; looking for phrases and probes is not part of its time.
         seconds = time.monotonic() - begun
         warnings = findings(variant, script, tokenizer_fn=memory.session.tokenizer_fn)
         result = Result(played, outcome_of(played.memory), seconds, findings=warnings)
         if by is not None:
             made = by.made[before:]
+            # A sum of some known prices would look like the whole.
             costs = [call.cost for call in made if call.cost is not None]
             result.calls_made, result.cost = len(made), sum(costs) if len(costs) == len(made) else None
             result.outcome = replace(result.outcome, calls=len(played.memory.events(kinds=(ModelCalled.kind,))))
+    # 3. What is watched and probed, as far as the kept result does not tell of it yet.
     for phrase in request.phrases:
         if phrase not in result.presences:
             job.add_progress(f"Looking for “{phrase[:40]}” in the prompts of {variant.name}")
@@ -253,6 +266,7 @@ def _work(job: Job, request: PlayRequest, variant: Variant, model: str, by: Play
             raise StoppedError("Cancelled: nothing was kept.")
     for verdict in evaluate(result.played.memory, [probe for probe in request.probes if probe not in result.verdicts]):
         result.verdicts[verdict.probe] = verdict
+    # Only now: a play that is cancelled while it is looked at counts as cancelled.
     cache.results.put(key, result)
 
 
@@ -270,9 +284,11 @@ def key_of(position: int, variant: Variant, model: str = "") -> str:
     """Return the cache key of a tried configuration: equal for equal settings, whatever its name."""
     blocks = [block.model_dump(mode="json") for block in variant.blocks]
     try:
+        # The recipe's name changes no prompt: equal settings are one play.
         settings = variant.config.model_dump(mode="json", exclude={"recipe", "recipe_parameters"})
     except ConfigError:
         settings = dict(variant.settings)
+    # `default=str`: a value of an impossible configuration may be anything.
     return json.dumps([position, settings, blocks, variant.struck, model], sort_keys=True, default=str)
 
 

@@ -49,6 +49,7 @@ def draw_probes(view: View, results: dict[str, Result], probes: tuple[Probe, ...
             _draw_failures(probe, results)
     with st.container(horizontal=True, gap="small", vertical_alignment="center"):
         if example and not probes:
+            # From the first prompt that has it, so that the example holds for a start.
             prompts = (at.turn for at in view.memory.trace.presence(example).turns if at.state == "prompt")
             probe = InPrompt(phrase=example, from_turn=next(prompts, 1))
             st.button(
@@ -96,6 +97,7 @@ def _draw_failures(probe: Probe, results: dict[str, Result]) -> None:
         where = f" in turn {verdict.turn}" if verdict.turn is not None else ""
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(f":small[**{plain(name)}**{where}: {plain(verdict.why)}]", width="stretch")
+            # Only the session itself can be followed: the others were played in memory.
             if name == OWN and isinstance(probe, InPrompt | NeverInPrompt):
                 nav.link(
                     "trace", ":small[Follow]", icon=":material/route:", turn=verdict.turn, **nav.followed(probe.phrase)
@@ -111,6 +113,7 @@ def _draw_form(view: View) -> None:
         st.selectbox("Block", [block.name for block in view.memory.blocks], key=f"{_FORM}block")
     if "at_least" in fields:
         st.number_input("Tokens", min_value=1, value=100, key=f"{_FORM}at_least")
+    # The form takes one message, also where a probe may name several.
     if "message" in fields or "messages" in fields:
         name = "message" if "message" in fields else "messages"
         st.number_input("Message", min_value=1, max_value=max(1, view.last_seq), key=f"{_FORM}{name}")
@@ -144,6 +147,7 @@ def _add(session_id: str) -> None:
         stored = kept_probes(memory)
         if probe not in stored:
             keep_probes(memory, (*stored, probe))
+    # Number fields keep to their bounds, so that it is the phrase that is missing.
     except ValidationError:
         state.say("error", "Type the phrase that the probe is about.")
     except MemoryInspectorError as error:

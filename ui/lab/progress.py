@@ -17,9 +17,11 @@ def follow(
     only when somebody asks."""
     if all(job.done for job in jobs):
         problem = next((job.error for job in jobs if job.error is not None), None)
+        # A job that failed and is begun again by the page itself would fail again, and again.
         if problem is None or not holds:
             st.rerun()
         st.warning(plain(problem))
+        # The click alone redraws the page, which begins the job once more.
         st.button("Play", key="lab__play_again", icon=":material/science:")
         return
     draw(jobs, key, stopped)

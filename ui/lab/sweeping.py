@@ -121,6 +121,7 @@ class _Swept:
 
 def _measures(phrases: Sequence[str], probes: Sequence[Probe], questions: Sequence[Question]) -> list[Measure]:
     """Return the measures that can be chosen, given what is watched."""
+    # Recall needs something that names its evidence.
     asked = bool(questions) or any(isinstance(probe, EvidenceInPrompt) for probe in probes)
     available = {"watched": bool(phrases), "probes": bool(probes), "recall": asked}
     return [measure for measure in _MEASURES if available.get(measure, True)]
@@ -139,11 +140,13 @@ class _Kept:
         """Do something for a sweep in the background, unless something is being done for it."""
         with self.lock:
             job = self.jobs.get(key)
+            # Checked and begun under one lock, so that two tabs do not play the same cells twice.
             if job is None or job.done:
                 self.jobs.put(key, engine().read(f"lab-sweep/{uuid.uuid4()}", work))
 
     def change(self, key: str, changed: Callable[[_Swept], _Swept]) -> None:
         with self.lock:
+            # Dropped meanwhile: there is nothing to change.
             swept = self.sweeps.get(key)
             if swept is not None:
                 self.sweeps.put(key, changed(swept))
@@ -160,6 +163,7 @@ def draw(
     if variant.struck:
         st.markdown(":small[:gray[A sweep is planned, not played: take back what is struck first.]]")
         return
+    # 1. The form. Its values lie around the settings before any change, and stay when a cell is tried.
     own_values = _values(memory, tried_variants.variant(memory, replace(tried, knobs=())))
     offered, present = _offered(memory, variant), _values(memory, variant)
     with st.expander("Settings and values", key="lab__sweep_form", icon=":material/tune:"):
@@ -170,6 +174,7 @@ def draw(
             y = _draw_axis(memory.session_id, "y", offered, own_values, "chat_history_token_ratio")
         questions = _draw_questions(memory.session_id)
     try:
+        # 2. What is swept; too many cells are refused before anything is planned.
         check_size((x, y))
     except ConfigError as error:
         st.error(plain(str(error)))
@@ -177,6 +182,7 @@ def draw(
     # A cell that is tried changes both settings: what is swept, and so the map, is the same with and without it.
     swept = (Change(axis.setting, None, own_values[axis.setting]) for axis in (x, y))
     variant = variant.with_changes(variant.name, swept)
+    # 3. Opening the view sweeps once; other values wait for the button, as a person still types them.
     asked = _Asked(memory, position, variant, x, y, phrases, probes, questions)
     ask = partial(_ask, asked, (present[x.setting], present[y.setting]))
     cache, key, before = _cache(memory), asked.key, _ASKED.at(memory.session_id)
@@ -184,6 +190,7 @@ def draw(
     if not before or (key == before and missing and job is None):  # the latter was dropped since
         ask()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
+        # 4. The measure is only how the result is looked at: choosing another plans nothing.
         measures = _measures(phrases, probes, questions)
         measure: Measure = _draw_choice(memory.session_id, "Measure", "measure", measures, _MEASURES.__getitem__)
         price = _draw_price(memory) if measure == "cost" else None
@@ -233,6 +240,7 @@ def _draw_questions(session_id: str) -> tuple[Question, ...]:
         upload = st.file_uploader("Or a file of such lines", type=["txt", "tsv", "md"], key="lab__sweep_file")
         text = _TYPED.at(session_id)
         if upload is not None:
+            # Bytes that are no UTF-8 become marks, and the line is still a question.
             text = f"{text}\n{upload.getvalue().decode('utf-8', errors='replace')}"
         try:
             questions = read_questions(text)
@@ -283,6 +291,7 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
     bounds = {"token_limit": (LEAST_LIMIT, MAX_TOKENS), "token_flush_size": (1, limit)}
 
     def around(setting: str, value: float) -> tuple[float, ...]:
+        # Half of the present value a step, so that a few cells reach from far below to far above it.
         step = max(1, value // 2)
         if setting == "chat_history_token_ratio":
             step, least, most = 0.15, 0.05, 1.0
@@ -290,6 +299,7 @@ def _offered(memory: Memory, variant: Variant) -> dict[str, tuple[float, ...]]:
             step, least, most = 1, 0, 5
         else:
             least, most = bounds.get(setting, (1, 4 * MOST_RESULTS))
+        # The present value is always among them, even where it lies outside the usual bounds.
         return values_around(value, step, min(least, value), max(most, value))
 
     return {setting: around(setting, value) for setting, value in present.items()}
@@ -306,6 +316,7 @@ def _draw_axis(
     setting: str = _draw_choice(session_id, label, key, list(offered), lambda name: named(*_place(name)), first)
     number: Any = float if setting == "chat_history_token_ratio" else int
     step, values = 0.05 if number is float else 1, offered[setting]
+    # The own value is part of the place: once it is changed, the form begins around the new one.
     place = (session_id, key, setting, own_values[setting])
     begin = _CHOSEN.at(place) or (values[0], values[-1], len(values))
     _CHOSEN.put(place, begin)
@@ -323,6 +334,7 @@ def _draw_axis(
         count = st.number_input("Steps", step=1, min_value=1, max_value=1_000, key=names[2], on_change=keep)
     spread = [low + (high - low) * n / max(1, count - 1) for n in range(count)]
     rounded = [round(value, 3) for value in spread] if number is float else [round(value) for value in spread]
+    # Rounding can make two values equal: each is one row or column.
     return Axis(setting, tuple(dict.fromkeys(rounded)))
 
 
@@ -380,6 +392,7 @@ def _play(memory: Memory, key: str, measure: Measure, seconds: float = math.inf)
             playing.player_of(memory), script_of(memory, asked.position), asked.variant, cells,
             phrases=asked.phrases, probes=asked.probes, questions=asked.questions, cancelled=job.cancel.is_set,
         )  # fmt: skip
+        # Cells come one by one, so that each is on the map when it is done, and stopping loses none.
         for done, cell in enumerate(played, 1):
             passed = time.monotonic() - begun
             # The first play loads models and embeds texts, and says little about the others.
@@ -438,12 +451,14 @@ def _draw_asked(view: View, tried: Tried, measure: Measure, price: float | None)
         elif job is not None and job.error is not None:
             st.warning(plain(job.error))
         return
+    # The shown sweep may be older than the form, and lack what is watched since.
     measure = swept.measured(measure)
     # Once for each measure: what a person cancelled must not begin again by itself.
     if (job is None or job.done) and measure not in swept.unasked and _unknown(swept.sweep, measure):
         cache.change(key, lambda swept: replace(swept, unasked=swept.unasked | {measure}))
         _play(memory, key, measure, PLAYED_UNASKED_SECONDS)
         job = cache.jobs.get(key)
+    # Only a map that is being filled redraws itself.
     running = job is not None and not job.done
     draw = st.fragment(_draw_found, run_every=FILLED_SECONDS if running else None)
     draw(view, key, running, tried_variants.desk(memory.session_id), tried, measure, price)
@@ -458,6 +473,7 @@ def _draw_found(
     swept, job = cache.sweeps.get(key), cache.jobs.get(key)
     if swept is None or running is (job is None or job.done) or tried_variants.desk(memory.session_id) != now:
         st.rerun()  # the rest of the page hangs on it
+    # Prices are applied when the map is drawn: another price needs no new sweep.
     result = swept.sweep if price is None else swept.sweep.priced(price)
     if running and job is not None:
         progress.draw([job], CANCEL)
@@ -484,11 +500,13 @@ def _draw_map(memory: Memory, tried: Tried, result: Sweep, measured: Measure) ->
     across, down = (named(*_place(axis.setting)) for axis in (result.x, result.y))
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         title, shown = st.container(width="stretch"), MAP
+        # A front is a measure against tokens; tokens against themselves are a straight line.
         if measured != "sent":
             shown = st.segmented_control(
                 "Shown as", [MAP, FRONT], default=MAP, required=True, key="lab__sweep_as", label_visibility="collapsed"
             )
     clicked = f"Click one to try it as {plain(tried.name)}."
+    # Points are selected by number: another figure must not inherit the selection.
     key = f"lab__sweep_{shown.lower()}_{measured}"
     if shown == FRONT:
         unknown = len(result.unknown(measured))
@@ -519,9 +537,11 @@ def _take(session_id: str, name: str, result: Sweep, key: str) -> None:
     selection: Any = st.session_state.get(key)
     points = list(selection["selection"]["points"]) if selection else []
     at = points[0].get("customdata") if points else None
+    # A point without data is no cell.
     cell = next((cell for cell in result.cells if at and (cell.x, cell.y) == (int(at[0]), int(at[1]))), None)
     if cell is not None:
         tried_variants.mend(session_id, name, cell.changes)
+        # A click is a request to play that configuration, however long the conversation is.
         tried_variants.ask(session_id)
         open_view(tried_variants.VIEW, "compare")
 

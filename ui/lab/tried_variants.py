@@ -72,6 +72,7 @@ def desk(session_id: str) -> Desk:
 def take_address(session_id: str) -> None:
     """Begin with what the address says was tried, in a tab that was reloaded or followed a link."""
     asked = st.query_params.get(TRYING)
+    # Only where nothing was tried yet in this tab: otherwise the tab's own state is newer than its address.
     if asked and _DESKS.at(session_id) is _BEGUN and (restored := _decoded(asked, session_id)) is not None:
         _DESKS.put(session_id, restored)
 
@@ -89,6 +90,7 @@ def write_address(session_id: str) -> None:
         separators=(",", ":"),
         default=str,
     )
+    # The held position is not in the address: a reloaded tab begins with the conversation as it is then.
     begun = replace(now, upto=None) == _BEGUN
     state.write_address(TRYING, encoded if not begun and len(encoded) <= MAX_ADDRESS else None)
 
@@ -118,6 +120,7 @@ def _decoded(asked: str, session_id: str) -> Desk | None:
             if name in NAMES
         )
         names = [variant.name for variant in tried]
+        # Two configurations under one name could not be told apart.
         if not names or len(set(names)) < len(names):
             return None
         return Desk(tried, decoded["shown"] if decoded["shown"] in names else names[0], bool(decoded["asked"]))
@@ -135,6 +138,7 @@ def variant(memory: Memory, tried: Tried) -> Variant:
     Raises:
         ConfigError: a value is impossible, or no longer: the session may have been changed meanwhile.
     """
+    # With a recipe: as the session would be after a switch to it, with the blocks that the switch keeps.
     base = own_variant(memory) if tried.recipe is None else variant_after_switch(memory, tried.recipe)
     made = base.with_changes(tried.name, [Change(knob, None, value) for knob, value in tried.knobs])
     return replace(made, struck=tried.struck)
@@ -173,6 +177,7 @@ def show(session_id: str, name: str) -> None:
 def add(session_id: str) -> None:
     """Another configuration, a copy of the one in sight."""
     now = desk(session_id)
+    # The first free name: after B was removed, it is given again.
     free = next((name for name in NAMES if name not in {variant.name for variant in now.tried}), None)
     if free is not None:
         _DESKS.change(session_id, tried=(*now.tried, replace(now.current, name=free)), shown=free)
@@ -189,6 +194,7 @@ def turn_knob(session_id: str, name: str, knob: str, value: Any, own_value: Any)
     now = desk(session_id)
     chosen = next(chosen for chosen in now.tried if chosen.name == name)
     knobs = dict(chosen.knobs)
+    # Taken out first, so that the knob turned last is the last chip.
     knobs.pop(knob, None)
     if value != own_value:
         knobs[knob] = value
@@ -211,6 +217,7 @@ def lower_flush_size(session_id: str, name: str, limit: int) -> None:
     """A flush size above the limit is none: it goes down with it, which is a change of its own."""
     chosen = next(chosen for chosen in desk(session_id).tried if chosen.name == name)
     try:
+        # Tried out, as the flush size can come from the session, from a recipe or from a knob.
         variant(memory_of(session_id), chosen)
     except MemoryInspectorError:
         _put(
@@ -220,6 +227,7 @@ def lower_flush_size(session_id: str, name: str, limit: int) -> None:
 
 def take_recipe(session_id: str, name: str, recipe: str | None) -> None:
     """Begin with a recipe, None: with the session's own configuration; changed settings are those of another design."""
+    # Without the former knobs: they may name blocks that the recipe does not have.
     _put(session_id, Tried(name, recipe))
 
 
@@ -229,12 +237,14 @@ def strike(session_id: str, position: int) -> None:
     current = now.current
     remaining = tuple(struck for struck in current.struck if struck != position)
     _put(session_id, replace(current, struck=remaining if position in current.struck else (*current.struck, position)))
+    # An event after the held moment would be struck from nothing.
     if now.upto is not None and position > now.upto:
         go_on(session_id)
 
 
 def is_struck(tried: Tried, record: EventRecord, before: Sequence[Change]) -> bool:
     """Tell whether an event is struck in a configuration. `before` is the change of settings that reverts it."""
+    # A setting made by a person is struck by setting it back, which is kept as a knob.
     taken_back = bool(before) and {(change.setting, change.after) for change in before} <= set(tried.knobs)
     return taken_back or record.position in tried.struck
 

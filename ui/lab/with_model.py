@@ -45,14 +45,17 @@ def draw(request: PlayRequest, *, at_once: bool) -> dict[str, Result] | None:
         chosen = chosen_model().model
     except ConfigError:  # the sidebar says so
         return None
+    # 1. A play that was started here comes first, whatever else has changed since.
     job = engine().reading(wanted.job) if wanted.job else None
     if job is not None and not job.done:
         progress.follow([job], "lab__model_cancel")
         return None
+    # 2. Its results, if they are wanted and cover all configurations that are shown.
     if wanted.model and (results := _stored_results(request, wanted.model)) is not None:
         return results
     if job is not None and job.error is not None:
         st.warning(plain(job.error))
+    # 3. Otherwise an offer. Counting asks no model, so that a short conversation is counted unasked.
     if not chosen.offline:
         if playing.count_job(request, chosen.name) is None and (at_once or wanted.model == chosen.name):
             playing.count_calls(request, chosen.name)
@@ -67,6 +70,7 @@ def _stored_results(request: PlayRequest, model: str) -> dict[str, Result] | Non
         for name, variant in request.variants.items()
     }
     done = {name: result for name, result in results.items() if result is not None}
+    # Rows learned by rules and rows learned by a model would not be comparable: all or none.
     if len(done) < len(results):
         return None
     jobs = [  # something is watched since: the prompts are read, and nothing is called
@@ -87,6 +91,7 @@ def _draw_shown(session_id: str, model: str, results: dict[str, Result]) -> None
     made = sum(result.calls_made for result in played)
     costs = [result.cost for result in played if result.calls_made]
     prices = [cost for cost in costs if cost is not None]
+    # A sum in which one price is missing would look too cheap.
     price = f", ${sum(prices):.4f}" if made and len(prices) == len(costs) else ""
     calls = f"{count(made, 'call')}{price}" if made else "no call was needed"
     with st.container(horizontal=True, vertical_alignment="center", gap="small", key="lab__by_model"):
@@ -100,6 +105,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
     if job is not None and not job.done:
         progress.follow([job], "lab__count_cancel")
         return
+    # Not counted, or cancelled: calls are never offered without their number.
     if job is None or job.error is not None:
         with st.container(horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(
@@ -113,6 +119,7 @@ def _draw_offer(request: PlayRequest, model: ChatModel, wanted: _Wanted, *, fail
     if not new and not any(values.kept for values in counted.values()):
         return  # nothing here is learned with a model
     if not new and wanted.model == model.name and not failed:  # a setting was changed that changes no question
+        # No call is agreed to: all answers are kept already.
         _play(request, model, 0)
         st.rerun()
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="lab__offer"):
