@@ -76,6 +76,7 @@ def _draw_words(view: View, search: Search, ranked: RankedTurn, unit: str, sough
     nav.follow_link(Ref.of("unit", ranked.number), ":small[Where did it go?]")
     if view.past:
         return
+    # Vectors are those of now; of an earlier moment only scores were recorded.
     near = view.memory.retrieval.neighbours(search.block, ranked.number, limit=NEIGHBOURS)
     if near:
         st.markdown(f":small[:gray[Nearest {stored_plural(unit)}]]")
@@ -106,12 +107,14 @@ def _draw_words(view: View, search: Search, ranked: RankedTurn, unit: str, sough
 
 def _draw_text(words: str, fits: Sequence[Span]) -> None:
     """Draw the whole text with matching words highlighted; for a long one, the matching passage first."""
+    # 1. Nothing to highlight: the text as it is, without markdown. A long one scrolls, to keep the page short.
     if not fits:
         with st.container(height=LONG_PIXELS if len(words) > LONG_TEXT else "content", border=False):
             st.text(words or "(erased)")
     elif len(words) <= LONG_TEXT:
         st.markdown(markdown_lines(words, fits))
     else:
+        # 2. In a long text the match would be out of sight, so that its passage stands first.
         st.markdown(markdown(source_pieces(words, fits, around=AROUND)))
         with st.expander("The whole text", type="compact"), st.container(height=LONG_PIXELS, border=False):
             st.text(words)
@@ -121,10 +124,12 @@ def _draw_fix(view: View, search: Search, ranked: RankedTurn, unit: str) -> None
     """Draw the smallest change of settings that would request the turn, with its effect, before anything is done."""
     if ranked.outcome == "cut":
         _draw_larger_limit(view, search, ranked)
+    # None where no setting of the block brings it in.
     changes = search.settings_to_ask_for(ranked.number)
     if not changes:
         return
     session_id = view.memory.session_id
+    # On top of what is tried already, since a click adds to it.
     whole: dict[str, Any] = {**search_state.asked(session_id).tried.get(search.block, {}), **changes}
     after = search_state.searched(view.memory, view.status.position, search.block, search.query or "", whole)
     st.button(
@@ -146,6 +151,7 @@ _LIMITS_TRIED = 4
 def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
     """Draw a token limit under which the turn would be in the next prompt for this question, with its effect."""
     limit = limit_to_keep(search, ranked.number)
+    # While a job runs, the next prompt is not the one that could be previewed here.
     if limit is None or search.context is None or view.running is not None or view.read_only:
         return
     asked = ChatMessage(role="user", content=search.query or "")
@@ -153,6 +159,7 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
         context = view.memory.preview.next_prompt({"token_limit": limit}, message=asked).context
         if in_prompt(context, ranked.number):
             break
+        # At least what the parts ask for, and always more than before, so that the loop makes headway.
         limit = max(limit + 1, context.plan.asked)
     else:
         return
@@ -188,6 +195,7 @@ def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:
 def _draw_score(search: Search, ranked: RankedTurn, unit: str) -> None:
     """Draw the terms of the score, and the resulting rank."""
     sentence = score_words(ranked, search)
+    # Without a question there is no score.
     if sentence is None or not search.candidates:
         return
     of = stored(search.stored, unit) if search.stored else count(search.candidates, "candidate")
@@ -212,8 +220,10 @@ def _draw_questions(view: View, search: Search, ranked: RankedTurn, unit: str) -
         title = f"**Found by {count(len(asked), 'question')}**"
         st.markdown(f":small[{title} :gray[newest first; pick one to see that search]]", width="content")
         all_ = len(asked) > QUESTIONS and st.toggle(f"Show all {tokens(len(asked))}", key="retrieval__all_questions")
+    # Rows are selected by number: another unit or moment needs another table.
     key = f"retrieval__questions_{ranked.number}_{view.position}"
     listed = asked if all_ else asked[:QUESTIONS]
+    # Only the questions that are listed are read.
     words = view.memory.log.texts({one.query for one in listed})
     st.dataframe(
         question_rows(listed, words),
@@ -243,16 +253,19 @@ def _pick_question(view: View, number: int, listed: tuple[FoundBy, ...], words: 
 def show_search(view: View, number: int, one: FoundBy, question: str | None) -> None:
     """Show a recorded search with a stored turn selected; the latest question is searched again. For callbacks."""
     session_id = view.memory.session_id
+    # 1. An earlier search is shown as it was recorded, on a page of the past.
     if one.turn < view.status.turns:
         search_state.ask(session_id, place=(one.turn, one.place), number=number)
         state.show_turn(one.turn)
     elif question is not None:
+        # 2. The latest is asked again, so that its settings can be changed. An erased question cannot be asked.
         search_state.ask(session_id, query=question.strip() or None, sent=True, number=number)
         state.show_turn(None)
 
 
 def delete_dialog(session_id: str, block: str, number: int, turn: int, words: str, unit: str) -> None:
     """Ask before a stored unit is deleted."""
+    # Made at the call, as the title names what this block stores: a decorator would fix it for all.
     drawn = st.dialog(f"Delete stored {unit}", icon=":material/delete:", on_dismiss="rerun")(_draw_delete)
     drawn(session_id, block, number, turn, words, unit)
 
@@ -279,6 +292,7 @@ def _delete(session_id: str, block: str, number: int, turn: int, unit: str) -> N
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
+        # The details would be of something that is not stored any more.
         search_state.ask(session_id, number=None)
         what = beginning(from_turn(unit, turn, "the"))
         toasts.done(f"Deleted. {what} is no longer found; {_stays(unit)} in the archive.")

@@ -27,6 +27,7 @@ def draw_elsewhere(search: Search, unit: str) -> None:
         return
     sent = sum(other.outcome == "granted" for other in units)
     heading("From other sessions", f" :small[:gray[{tokens(sent)} of {stored(len(units), unit)} in the prompt]]")
+    # What was found is kept in the prompt by its text: the session it came from may be gone.
     titles = {other.session_id: other.title for other in list_sessions(engine().database)}
     with st.container(gap="xsmall", key="retrieval__elsewhere"):
         for other in units[:SHOWN]:

@@ -18,10 +18,13 @@ FOLLOW_SECONDS = 0.5
 
 def draw_others(session_id: str, search: Search, unit: str, *, offline: bool, may_embed: bool) -> None:
     """Warn about stored units that can be found by keyword only, and draw the button that re-embeds them."""
+    # 1. Somebody embeds them already, in whichever tab.
     if engine().running(_key(session_id, search.block)) is not None:
         st.fragment(_follow, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
+    # 2. Words are stored first, and their vectors follow: no reason to warn.
     elif engine().open(session_id).retrieval.vectors_pending(search.block):
         st.fragment(_coming, run_every=FOLLOW_SECONDS)(session_id, search.block, unit)
+    # 3. Only a person can decide this, as it may cost something.
     elif search.other_embedder:
         costs = "" if offline or not may_embed else " Embedding them again calls the embedding model."
         st.warning(
@@ -48,6 +51,7 @@ def _embed(session_id: str, block: str, unit: str) -> None:
         job.add_text(str(shared.open(session_id).retrieval.reembed(block, progress=describe)))
 
     job = shared.start(_key(session_id, block), f"embed-{uuid.uuid4().hex}", work)
+    # Told here, because a job that has ended already is followed by nobody.
     if job.wait(FOLLOW_SECONDS):
         _tell(job, unit)
 

@@ -33,9 +33,11 @@ def draw(view: View) -> None:
         text = "What an attached agent looks up in its memory stands here once its spans tell of it."
         empty("No search was reported.", text, icon="manage_search")
         return
+    # The newest, and these first; the sentence above the table counts all.
     searches = every[-SHOWN:][::-1]
     omitted = view.memory.trace.omitted_results(searches, upto=view.position)
     st.markdown(sentence(every, searches, omitted))
+    # One query for questions and results of all rows. What was not captured has no key.
     texts = view.memory.log.texts(
         key
         for search in searches
@@ -65,6 +67,7 @@ def draw(view: View) -> None:
         selection_mode="single-row",
         alt="Searches, the newest first",
     )
+    # Found by its position in the log, which stays the same when new rows come.
     picked = next((search for search in searches if search.position == st.session_state.get(_PICKED)), None)
     if picked is not None:
         _draw_search(picked, omitted, texts)
@@ -130,6 +133,7 @@ def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], tex
         heading(f"“{plain(short(_words(event.query, texts), 120))}”")
         if event.error:
             st.markdown(f":orange[{plain(event.error)}]")
+        # Agents report different parts of a result: its id, its score or its words may be missing.
         for place, (id, key, size, score) in enumerate(event.results[:RESULTS]):
             gone = missing is not None and place in missing.missing
             parts = [plain(short(id, 40))] if id is not None else []
@@ -138,9 +142,11 @@ def _draw_search(search: EventRecord, omitted: Mapping[int, OmittedResults], tex
             quoted = plain(short(_words(key, texts), 300))
             mark = ":red[:material/cancel: not in the prompt that followed]" if gone else ""
             st.markdown(f"{quoted}  \n:small[:gray[{', '.join(parts)}] {mark}]")
+            # Followed by its words: what an agent's own store holds has no id here. Erased words cannot be followed.
             if gone and key in texts:
                 nav.follow_link(" ".join(texts[key].split()), ":small[Where did it go?]")
         if not event.results:
+            # A span may give the number of results without the results.
             st.markdown("It found nothing." if event.count == 0 else f"What it found is not known: {NOT_CAPTURED}.")
         if len(event.results) > RESULTS:
             st.markdown(f":small[:gray[and {tokens(len(event.results) - RESULTS)} more]]")

@@ -79,6 +79,7 @@ DETAIL_PIXELS, LOW_BESIDE_DETAIL = 300, 232
 def draw(view: View) -> None:
     """Draw the page, live or at an earlier moment."""
     names = _blocks(view)
+    # An attached agent searches a memory of its own, of which only its reports are known.
     if view.attached and not names:
         reported.draw(view)
         return
@@ -115,6 +116,7 @@ def _picked(view: View, names: list[str]) -> str:
     """The block to search; a picker is drawn only if there are several."""
     session_id = view.memory.session_id
     asked_block = search_state.asked(session_id).block
+    # The block that was picked may be removed, or not be there yet at an earlier moment.
     name = asked_block if asked_block in names else names[0]
     if len(names) > 1:
         chosen = st.segmented_control(
@@ -122,6 +124,7 @@ def _picked(view: View, names: list[str]) -> str:
         )
         name = chosen if chosen is not None else name
         if name != asked_block:
+            # Numbers of stored units are of one block.
             search_state.ask(session_id, block=name, number=None)
     return name
 
@@ -131,15 +134,18 @@ def _picked(view: View, names: list[str]) -> str:
 
 def _draw_live(view: View, name: str, unit: str) -> None:
     memory, session_id = view.memory, view.memory.session_id
+    # 1. The question: a link first, since it fills the box that is drawn next.
     search_state.take_link(session_id)
     top = st.container()
     offline = memory.session.services.embedder.offline
     query = _search_box(view, offline)
     search_state.write_link(session_id)
+    # 2. Where a search costs a call, none is made by merely opening the page.
     if not offline and not search_state.asked(session_id).sent:
         top.markdown("What would this question find? **Search** makes one embedding call to answer.")
         return
     block = next(attached for attached in memory.blocks if attached.name == name)
+    # 3. Search under the settings that are tried; the line above the box says that it is on its way.
     tried = tuning.tried(session_id, block)
     line = top.empty()
     line.markdown(f":shimmer[Searching the {stored_plural(unit)}]")
@@ -149,6 +155,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
         _nothing_stored(view, unit)
         draw_elsewhere(search, unit)
         return
+    # 4. What was found, what it lacks, and what is in the user's other sessions.
     line.markdown(
         headline(search, unit=unit) + also(search)
         if query
@@ -161,6 +168,7 @@ def _draw_live(view: View, name: str, unit: str) -> None:
             f":small[:gray[Pick a row to read the whole {unit}, see why it ended there, and what would change that.]]"
         )
     draw_elsewhere(search, unit)
+    # 5. The same question under the stored settings, to say what the tried ones change.
     before = search_state.searched(memory, view.status.position, name, query, {}) if tried else search
     tuning.draw(view, block, before, search, unit)
 
@@ -188,6 +196,7 @@ def _search_box(view: View, offline: bool) -> str:
 
 def _latest_question(memory: Memory) -> str:
     """The user's latest question, so that the page shows results at once."""
+    # A dozen messages reach back to the last user's, even if tools have answered in between.
     messages = [
         stored.message for stored in memory.session.messages(last=12) if stored.message.role is MessageRole.USER
     ]
@@ -197,6 +206,7 @@ def _latest_question(memory: Memory) -> str:
 def _nothing_stored(view: View, unit: str) -> None:
     status = view.status
     if status.in_transit_messages:
+        # A delivery is on its way: the next drawing may find something.
         more = f"{count(status.in_transit_messages, 'message')} left the queue and will be stored soon."
     else:
         more = f"The queue has room for {count(status.to_next_flush, 'token')} before the oldest leave."
@@ -234,6 +244,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
     st.markdown(headline(search, past=True, unit=unit) + also(search))
     st.text(search.query if search.query is not None else "(The question was erased.)")
     notes = ["As it was recorded. Questions can be tried on the latest turn."]
+    # The log keeps the best candidates only, or each prompt would record the whole store.
     if search.candidates > len(search.found):
         notes.append(f"The best {tokens(len(search.found))} are listed; of the rest only the counts were recorded.")
     st.markdown(f":small[:gray[{' '.join(notes)}]]")
@@ -245,6 +256,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
 def _recorded_place(session_id: str, turn: int, searches: int) -> int:
     """Index of the recorded search shown; a picker is drawn only if there are several."""
     shown = search_state.asked(session_id).place
+    # A place that was picked counts for its own turn; elsewhere the last search is the one behind the prompt.
     place = min(shown[1], searches - 1) if shown is not None and shown[0] == turn else searches - 1
     if searches == 1:
         return 0
@@ -280,6 +292,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             label_visibility="collapsed",
             width="content",
         )
+        # A map needs the vectors of then, which are not in the log.
         shown = "List"
         if not view.past:
             shown = (
@@ -309,6 +322,7 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
             each_term = st.toggle(
                 "Score details", key=EACH_TERM, help="The terms of each score, in columns of their own."
             )
+    # Sought words overrule the stage: they are looked for among all candidates.
     candidates = within(search, stage or "candidates")
     if words:
         candidates = holding(search, words)
@@ -318,8 +332,10 @@ def _draw_found(view: View, search: Search, unit: str) -> bool:
     picked = search_state.asked(session_id).number
     if words and candidates and picked not in candidates.numbers:
         picked = candidates[0].number  # details are about the turn that was looked up
+    # A recorded search may not hold the unit that is selected now.
     selected = picked is not None and (not view.past or search.one(picked) is not None)
     if words and candidates and picked is not None:
+        # Above the list, because the words ask about this one unit.
         draw_detail(view, search, picked, unit, sought=words)
     if shown == "Map":
         _draw_map(view, search, unit, picked)
@@ -359,6 +375,7 @@ def _draw_list(
         return
     page = 0
     if len(ranked) > ROWS:
+        # Division rounded up.
         pages = -(-len(ranked) // ROWS)
         page = (st.pagination(pages, key="retrieval__pages") or 1) - 1
         st.markdown(
@@ -369,6 +386,7 @@ def _draw_list(
     numbers = [one.number for one in part]
     key = table_key(numbers)
     beside = BESIDE_PIXELS + DETAIL_PIXELS * (picked is not None)
+    # With a row selected, the table gives room to its details.
     least = LOW_PIXELS if picked is None else LOW_BESIDE_DETAIL
     filled_rows("retrieval__rows", len(part), minus=beside, least=least).dataframe(
         greyed(rows(part, search, each_term=each_term, sought=sought), without_effect(part, search), "Outcome", "Text"),
@@ -403,6 +421,7 @@ def _pick_row(session_id: str, key: str, numbers: list[int]) -> None:
 
 def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None:
     session_id = view.memory.session_id
+    # The map leaves out units where there are too many, but none that the search found.
     candidates = [one.number for one in search.found.candidates]
     drawn = view.memory.retrieval.map(search.block, query=search.vector, keep=candidates)
     if not drawn.numbers:
@@ -434,6 +453,7 @@ def _draw_map(view: View, search: Search, unit: str, picked: int | None) -> None
 
 def _pick_mark(session_id: str) -> None:
     points: list[Mapping[str, Any]] = st.session_state["retrieval__map"]["selection"]["points"]
+    # Stored units carry their number; other points of the map mean nothing.
     marked = [point["customdata"][0] for point in points if point.get("customdata")]
     if marked:
         search_state.ask(session_id, number=int(marked[0]))

@@ -66,9 +66,11 @@ def take_link(session_id: str) -> None:
     """Ask what the URL requests, unless this page wrote it there itself."""
     linked = st.query_params.get(QUERY)
     if linked is not None and linked != st.session_state.get(_LINKED):
+        # Not sent: following a link must not cost a call.
         ask(session_id, query=linked.strip() or None, sent=False, number=None)
         st.session_state[_LINKED] = linked
     find = st.query_params.get(FIND)
+    # Streamlit forgets the field while another page is drawn: the address brings its words back.
     if find is not None and (find != st.session_state.get(_FIND_LINKED) or MISSED not in st.session_state):
         st.session_state[MISSED] = find.strip()[:LONGEST_ADDRESS]
         st.session_state[_FIND_LINKED] = find
@@ -77,6 +79,7 @@ def take_link(session_id: str) -> None:
 def write_link(session_id: str) -> None:
     """Put the question and the sought words in the URL, so that the page can be reloaded and linked to."""
     query = asked(session_id).query
+    # Browsers and proxies cut long addresses, and half a question is another question.
     if query is None or len(query) > LONGEST_ADDRESS:
         st.query_params.pop(QUERY, None)
         st.session_state.pop(_LINKED, None)
@@ -93,6 +96,7 @@ def write_link(session_id: str) -> None:
 
 def fill_box(session_id: str, query: str) -> None:
     """Put the question into the box, unless the box contains what was typed since."""
+    # Compared with what was put in last, so that words typed since survive a redraw.
     if BOX not in st.session_state or st.session_state.get(_BOXED) != (session_id, query):
         st.session_state[BOX] = query
         st.session_state[_BOXED] = (session_id, query)
@@ -105,10 +109,12 @@ def search_now(session_id: str) -> None:
 
 def searched(memory: Memory, position: int, block: str, query: str, settings: Mapping[str, Any]) -> Search:
     """The search result, cached while nothing happens in the session."""
+    # The position stands for all that could change the result in this session.
     key = (memory.session_id, position, block, query, tuple(sorted(settings.items())))
     results: dict[tuple[Any, ...], Search] = st.session_state.setdefault(_RESULTS, {})
     if key not in results:
         search = memory.retrieval.search(query, block=block, settings=settings)
+        # Dicts keep their order: the first is the oldest.
         while len(results) >= MAX_RESULTS:
             del results[next(iter(results))]
         results[key] = search
@@ -123,6 +129,7 @@ def said_elsewhere(memory: Memory, position: int, words: str) -> StoredMessage |
         wanted = words.casefold().split()
         holding = (
             stored
+            # Newest first, and lazily: most words are found after a few messages.
             for stored in reversed(memory.session.messages())
             if stored.message.role is not MessageRole.SYSTEM
             and all(word in message_text(stored.message).casefold() for word in wanted)

@@ -31,6 +31,7 @@ def tried(session_id: str, block: SessionBlock) -> dict[str, Any]:
     """The settings tried in this tab that differ from the stored ones."""
     stored = block.settings
     wanted = search_state.asked(session_id).tried.get(block.name, {})
+    # Compared at each drawing: once a tried value is stored, it is no change any more.
     return {name: value for name, value in wanted.items() if stored.get(name) != value}
 
 
@@ -46,11 +47,13 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
     stored = block.settings
     now = {**stored, **tried(session_id, block)}
     changes = tried(session_id, block)
+    # Before the widgets are drawn: afterwards their values cannot be set.
     _fill(now)
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="retrieval__knobs"):
         st.number_input(
             "Results",
             value=None,
+            # A stored number above the usual maximum would be refused by the field.
             **limits(VectorMemoryBlock, TOP_K) | {"max_value": max(MAX_RESULTS, int(now[TOP_K] or 0))},
             step=1,
             key=_key("top_k"),
@@ -73,6 +76,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             on_change=_moved,
             args=(session_id, name, THRESHOLD, "threshold"),
         )
+        # All settings of this drawer, so that a change of any of them elsewhere is a conflict.
         opened = {key: stored[key] for key in (TOP_K, THRESHOLD, *WEIGHTS)}
         st.button(
             "Apply from the next turn",
@@ -105,6 +109,7 @@ def draw(view: View, block: SessionBlock, before: Search, after: Search, unit: s
             ":small[:gray[These are the stored settings. Change them to see what this question would find then.]]"
         )
         return
+    # The sentence begins with the unit that is looked at.
     picked = search_state.asked(session_id).number
     st.markdown(f":small[With these: **{changed_sentence(before, after, first=picked, unit=unit)}**.]")
     if before.query:
@@ -130,6 +135,7 @@ def _moved(session_id: str, name: str, setting: str, knob: str) -> None:
 def _switched(session_id: str, name: str, stored: Mapping[str, float]) -> None:
     on = set(st.session_state[_key("signals")])
     if not on & set(SEARCHES):
+        # Nothing is changed, and the next drawing fills the pills from the settings again.
         state.say("info", "One of the two searches stays on: without a match there is nothing to add to.")
         return
     set_tried(session_id, name, **switched(on, stored))
@@ -153,6 +159,7 @@ def _apply(session_id: str, name: str, changes: dict[str, Any], opened: dict[str
         state.say("error", str(error))
     else:
         search_state.try_settings(session_id, name, {})
+        # Undo expects the changed settings only: others may have moved on.
         before = {setting: opened[setting] for setting in changes}
         toasts.done(
             f"Saved. “{short(name)}” searches with these settings from the next turn on.",
