@@ -5,4 +5,5 @@ from ui.tab.nav import require_shell
 
 require_shell()
 
+# Without `header.page`: this page shows all sessions, and no moment of one.
 draw()

@@ -76,6 +76,7 @@ def event_drawer(view: View, position: int) -> None:
         st.warning("This event is not in the log any more.")
         return
     event = record.event
+    # 1. The sentence, as the list has it.
     words = words_in_log(view.memory).words([record], view.memory)
     line = describe(event, words)
     who = ACTORS.get(record.actor, "Somebody")
@@ -84,6 +85,7 @@ def event_drawer(view: View, position: int) -> None:
     _sentence(line, f"{turn} · {who} · {when}", view.history.kinds(position))
     _draw_omitted(view, record)
     _in_full(event, words)
+    # 2. The numbers that the sentence leaves out, and what came of the event.
     if rows := number_rows(event, stored_as(event, words)):
         cells = [{"what": f":gray[{plain(what)}]", "value": plain(value)} for what, value in rows]
         st.table(cells, border=False, hide_header=True, hide_index=True)
@@ -96,6 +98,7 @@ def event_drawer(view: View, position: int) -> None:
             _flush(view.memory, outcome, log[-1])
     elif isinstance(event, ContextBuilt):
         _cuts(view, record, event, words)
+    # 3. Where to go from here.
     _follow_what_it_is_about(view, record)
     _strike(view.memory, record)
     _ways_on(view, record)
@@ -121,6 +124,7 @@ def _draw_omitted(view: View, record: EventRecord) -> None:
 def _listed(items: Sequence[str]) -> None:
     """List quoted texts, one per line."""
     if items:
+        # Each on one line: a text with line breaks would look like several.
         lines = [f":gray[–] {plain(short(' '.join(item.split()), 120))}" for item in items[:MAX_SHOWN]]
         more = [f"and {tokens(len(items) - MAX_SHOWN)} more"] if len(items) > MAX_SHOWN else []
         joined = "  \n".join([*lines, *more])
@@ -136,9 +140,11 @@ def _in_full(event: Event, words: Words) -> None:
     elif isinstance(event, Retrieved):
         asked = words.texts.get(event.query)
         quoted = ["The question was erased since." if asked is None else f"Asked with: {asked}"]
+    # These two name many facts, which the list under the sentence quotes already.
     elif not isinstance(event, ContextBuilt | FactsCondensed):
         quoted = list(words.facts.values())
     for text in quoted:
+        # A text that fitted into the sentence is not shown twice.
         if len(text) > (SAID if isinstance(event, MessageAdded) else QUOTED) or isinstance(event, Retrieved):
             st.text(short(text, MAX_CHARACTERS))
 
@@ -190,6 +196,7 @@ def _flush(memory: Memory, outcome: FlushOutcome, now: EventRecord) -> None:
 def _draw_outcome(outcome: Given, words: Words) -> None:
     effect = _outcome(outcome, words.units.get(outcome.block, TURN))
     st.markdown(f":material/outbox: **{plain(short(outcome.block))}**: {plain(effect)}")
+    # An error of an earlier try is history once a later one succeeded.
     if outcome.error and outcome.state != "done":
         st.text(outcome.error)
     _listed([words.facts.get(fact, "a fact that was erased since") for fact in outcome.learned])
@@ -262,6 +269,7 @@ def _strike(memory: Memory, record: EventRecord) -> None:
     if not may_be_struck(record):
         return
     session_id = memory.session_id
+    # Struck in the configuration that the Lab shows: what is struck and what is played are the same one.
     tried = tried_variants.desk(session_id).current
     before = changes_without(memory, record)
     struck = tried_variants.is_struck(tried, record, before)
@@ -303,6 +311,7 @@ def _ways_on(view: View, record: EventRecord) -> None:
     turn_record = turns.get(record.turn)
     if turn_record is None or record.position < turn_record.first_position:
         return  # from before a full reset: that turn no longer exists
+    # None is the latest turn, which pages then follow.
     turn = record.turn if record.turn < view.status.turns else None
     if turn != view.turn:
         says = "Back to the latest turn" if turn is None else f"Show turn {tokens(record.turn)} everywhere"
@@ -337,6 +346,7 @@ def _raw(record: EventRecord) -> None:
     if not box.open:
         return
     event = record.event
+    # An event of a newer version is shown as it is stored, under its own name.
     name, data = (event.name, event.data) if isinstance(event, UnknownEvent) else (record.kind, None)
     stored = data if data is not None else json.loads(event.to_json())
     whole = {"position": record.position, "kind": name, "turn": record.turn, "at": record.at, "actor": record.actor}

@@ -76,6 +76,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
     _table(view, timeline, on_page)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         total = count(len(matching), "event")
+        # Hidden events are counted, or the list would look incomplete.
         if wanted.decisions_only and (hidden := sum(record.event.bookkeeping for record in records)):
             total += f", {tokens(hidden)} routine ones hidden"
         which = f"{total}, newest first" if pages == 1 else f"Page {tokens(page)} of {tokens(pages)}, {total}"
@@ -87,6 +88,7 @@ def _list(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> Non
 def _table(view: View, timeline: Timeline, records: Sequence[EventRecord]) -> None:
     now, clock = time.time(), zone()
     lines = timeline.lines(records, view.memory)
+    # Only agents elsewhere report searches: without one there is nothing to compare.
     omitted = view.memory.trace.omitted_results(records, upto=view.position) if view.attached else {}
     struck = struck_in(view.memory, records)
     rows = [
@@ -138,6 +140,7 @@ def _filters(timeline: Timeline) -> Filter:
     index = timeline.index
     groups, blocks = index.options(), list(index.blocks)
     actors = [name for name in ACTORS if index.actors[name]]
+    # Streamlit fails on a stored value that is no option, as after a change of the session.
     for key, options in ((_GROUP, groups), (_ACTOR, actors), (_BLOCK, blocks)):
         _forget_missing(key, options)
     columns = st.columns([0.2, 0.15, 0.2, 0.27, 0.18], gap="small", vertical_alignment="center")

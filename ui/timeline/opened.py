@@ -20,11 +20,13 @@ _DRAWN = "timeline_drawn"
 def opened() -> int | None:
     """Position of the event whose drawer is open in the selected session."""
     value: tuple[str | None, int] | None = st.session_state.get(_OPENED)
+    # Positions are of one log: after a change of the session the drawer does not open.
     return value[1] if value and value[0] == state.selected_session() else None
 
 
 def take_link() -> None:
     """Open the event that the URL requests, once."""
+    # Taken out, or a drawer that was closed would open again with every redraw.
     asked = st.query_params.pop(EVENT, None)
     if asked is not None and asked.isdecimal() and len(asked) < 16:
         open_event(int(asked))
@@ -40,6 +42,7 @@ def close() -> None:
     st.session_state.pop(_OPENED, None)
     if LIST in st.session_state:
         st.session_state[LIST] = {"selection": {"rows": [], "columns": [], "cells": []}}
+    # A figure keeps its selection: under a new key it starts without, so that the same mark can be clicked again.
     if _points(figure_key()):
         st.session_state[_DRAWN] = st.session_state.get(_DRAWN, 0) + 1
 
@@ -60,6 +63,7 @@ def take_row(positions: Sequence[int]) -> None:
 def take_mark(key: str) -> None:
     """Handle a click on a mark of the figure, or on a turn's bar, which opens its prompt."""
     selected = [point.get("customdata") for point in _points(key)]
+    # Depending on the trace, Plotly reports a list or a plain value.
     positions = [value[0] if isinstance(value, list) else value for value in selected]
     if positions and positions[0]:
         open_event(int(positions[0]))

@@ -40,6 +40,7 @@ def draw_tokens(view: View, timeline: Timeline) -> None:
         drawn = course(turns, kinds)
         return drawn, tokens_figure(drawn, appearance, picked=view.turn)
 
+    # Kept until one of these three changes: most redraws change none.
     drawn, figure = timeline.figure((view.history.position, appearance, view.turn), make)
     with st.container(border=True, gap="xsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute"):
@@ -83,6 +84,7 @@ def draw_outcomes(view: View, timeline: Timeline) -> None:
     runs = outcomes.runs()
     if not runs:
         return
+    # Too many to be told apart, messages are counted by outcome.
     several = sum(run.messages for run in runs) > MAX_MESSAGES
     shown, appearance = counted(runs) if several else runs, mode()
     with st.container(border=True, gap="xsmall"):

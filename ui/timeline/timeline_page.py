@@ -27,6 +27,7 @@ def draw(view: View) -> None:
     """Draw the page of one session."""
     timeline = remembered(view.memory)
     timeline.catch_up(view.memory, view.history)
+    # A session begins with events of its own set-up, which are no life yet.
     lived = any(timeline.index.groups[GROUPS[family].name] for family in LIVED)
     if not (lived or view.attached or _came_from_elsewhere(view)):
         empty("Nothing has happened yet.", "Every decision memory makes will be listed here.", icon="timeline")
@@ -45,6 +46,7 @@ def draw(view: View) -> None:
         draw_outcomes(view, timeline)
     draw_events(view, timeline)
     draw_overlooked(view)
+    # After everything else: the drawer is drawn over the page, and a link opens it like a click.
     take_link()
     position = opened()
     if position is not None:
@@ -70,6 +72,7 @@ def _sentence(view: View, operations: int) -> str:
     sentence = f"{everything} in {count(len(turns), 'turn')}."
     if not view.past:
         return sentence
+    # The shown turn counts up to its step only.
     before = [turn for number, turn in turns.items() if number < view.shown_turn]
     until = [*before, view.then] if view.then is not None else before
     return f"{sentence} Up to turn {tokens(view.shown_turn)}: {_sums(until)}."

@@ -59,6 +59,7 @@ def write_link(session_id: str) -> None:
 def follow(session_id: str, target: str | Ref | None, *, words: str | None = None, word: str | None = None) -> None:
     """Follow something else. For callbacks, and before the field is drawn."""
     ask(session_id, target=target, words=words, word=word)
+    # A `Ref` is a string, too, but its id is no phrase to show in the field.
     st.session_state[BOX] = target if isinstance(target, str) and not isinstance(target, Ref) else ""
 
 

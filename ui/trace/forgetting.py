@@ -27,6 +27,7 @@ def forget() -> None:
 def forget_dialog(session_id: str, phrase: str) -> None:
     """Ask what is forgotten with a phrase; afterwards show what a search for it finds."""
     memory = engine().open(session_id)
+    # Kept until the dialog is closed: a second drawing must show the receipt, and not forget once more.
     done: tuple[str, Receipt | str] | None = st.session_state.get(_DONE)
     if done is not None:
         _draw_receipt(*done)
@@ -44,6 +45,7 @@ def forget_dialog(session_id: str, phrase: str) -> None:
     rows = impact.erased
     edited = st.data_editor(
         impact_rows(rows),
+        # The phrase is part of the key: ticks of another phrase's rows must not apply to these.
         key=f"forget__rows_{typed}",
         disabled=["What", "Why", "Turn", "Text"],
         height=min(TABLE_PIXELS, ROW_PIXELS * (len(rows) + 1) + 3),
@@ -56,6 +58,7 @@ def forget_dialog(session_id: str, phrase: str) -> None:
     for row in impact.rows:
         if row.stays:
             st.markdown(f":small[:orange[:material/warning:] Also in {plain(row.words)}. Forget it there, too.]")
+    # A second preview: it tells what goes once the unticked rows are kept.
     going = memory.session.forget(typed, keep=unticked, preview=True) if unticked else impact
     st.markdown(f":small[:gray[{plain(beside(going))}]]")
     number = len(going.erased)
@@ -72,6 +75,7 @@ def forget_dialog(session_id: str, phrase: str) -> None:
 
 def _forgotten(memory: Memory, phrase: str, unticked: list[Affected]) -> tuple[str, Receipt | str]:
     """Forget, then search; return what was done, and the receipt or why there is none."""
+    # A running turn could learn again from the words while they are forgotten.
     if not engine().stop(memory.session_id):
         return "Nothing was changed.", "A turn is still being written: try again when it has ended."
     with st.spinner("Forgetting"):

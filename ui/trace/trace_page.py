@@ -273,6 +273,7 @@ def _draw_fix(view: View, fixes: Fixes, fix: Fix, number: int, *, first: bool) -
 
 def _apply(session_id: str, fix: Fix) -> None:
     try:
+        # Not every fix can be taken back: then the toast has no Undo.
         undo: Callable[[], object] | None = memory_of(session_id).trace.fix(fix)
     except MemoryInspectorError as error:
         state.say("error", str(error))
@@ -285,6 +286,7 @@ def _apply(session_id: str, fix: Fix) -> None:
 
 def _draw_start(view: View) -> None:
     """Draw what could be followed from here: what the last prompt lost, and what was said last."""
+    # Without a prompt nothing can be lost in one.
     lost, newest = _lost(view)[:SUGGESTED] if view.contexts else [], _newest(view)
     if lost:
         heading("Lost in the last prompt")
@@ -308,6 +310,7 @@ def _draw_links(links: list[tuple[Ref, str, str]], place: str) -> None:
 
 def _newest(view: View) -> list[tuple[Ref, str, str]]:
     """The user's last messages."""
+    # The last 40 messages hold some of the user's, even with many of tools in between.
     messages = [message for message in view.memory.session.messages(last=40) if message.seq <= view.last_seq]
     users = [message for message in reversed(messages) if message.message.role is MessageRole.USER][:NEWEST]
     return [(Ref.of("message", m.seq), f"turn {tokens(m.turn)}", message_text(m.message)) for m in users]
