@@ -22,8 +22,8 @@ from ui.parts.components import draw_styles  # noqa: E402
 from ui.tab import drawing, state  # noqa: E402  (takes a second the first time; the frame is drawn by then)
 
 draw_styles()
-# The selection comes first: what is held back and sent together depends on the session that this run shows.
 state.begin_run()
+# The selection comes first: what is held back and sent together depends on the session that this run shows.
 sessions = select_session()
 with drawing.together((page.url_path, state.selected_session())):
     with st.sidebar:

@@ -92,7 +92,7 @@ def draw(
         if at_once:
             work()
         else:
-            # A job that succeeded is not run again under its id: the count gives plans that were dropped another one.
+            # A job that succeeded is not run again under its id: once plans were dropped, the count makes it a new id.
             job = engine().read(
                 f"lab-plan/{json.dumps([memory.session_id, cache.plans.dropped, *keys.values()])}", work
             )

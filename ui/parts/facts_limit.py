@@ -71,10 +71,10 @@ def announce(view: View) -> None:
         return
     memory, seen = view.memory, st.session_state.setdefault(_ANNOUNCED, {})
     newest = memory.events(kinds=["facts_condensed"], limit=1, newest_first=True)
-    # The first look at a session only notes what there is: old condensings are no news.
     position = newest[0].position if newest else 0
     before = seen.get(memory.session_id)
     seen[memory.session_id] = position
+    # The first look at a session only notes what there is: old condensings are no news.
     if before is None or position <= before or view.read_only:
         return
     # Events of this kind name their block; `getattr`, because a record's event is typed as any of them.

@@ -66,7 +66,7 @@ _SPEAKERS = {"user": "User", "assistant": "Assistant", "tool": "Tool", "system":
 
 def handed_to(memory: Memory) -> str:
     """The blocks that receive what leaves, as markdown."""
-    # Blocks that learn with every message have these already, and receive nothing at a flush.
+    # Blocks that are served at other times, such as after each turn, receive nothing at a flush.
     names = [plain(short(block.name)) for block in memory.blocks if block.learns and block.deliver_on == "flush"]
     if not names:
         return "No block receives them: they stay in the archive, and reach no prompt again."

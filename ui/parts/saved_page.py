@@ -124,12 +124,12 @@ def _draw_file(ready: _Ready, name: str) -> None:
     if seen := preview(words, ready.page.texts):
         st.markdown("\n".join(f"- {plain(line)}" for line in seen))
         st.markdown(":small[:gray[Which stood for which is not in the file.]]")
-    # The file's name is seen by others, too: the title goes through the same replacements.
     which = f"turn {turns[0]}" if len(turns) == 1 else f"turns {turns[0]}-{turns[-1]}"
     with st.container(horizontal=True, vertical_alignment="center"):
         st.download_button(
             "Download page",
             lambda: ready.page.to_html(words.words).encode(),
+            # The file's name is seen by others, too: the title goes through the same replacements.
             file_name=f"{file_stem(short(words.replace(name), 60))} {which}.html",
             mime="text/html",
             key="showing__download",

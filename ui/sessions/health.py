@@ -275,7 +275,7 @@ def _explained(check: Check, running: Job | None) -> None:
 def _maintenance(running: Job | None) -> None:
     """Draw the size of the database, and the buttons that shrink it and rebuild the index."""
     opened = st.popover("Maintenance", type="tertiary", key=MAINTENANCE, on_change="rerun")
-    # Reading the size of a database can be slow: only when somebody opens this.
+    # The sizes are read from the database: only for somebody who opens this.
     if not opened.open:
         return
     with opened:

@@ -110,7 +110,7 @@ def _size(file_id: str, pick: int, _preview: Preview) -> Reading[Sized]:
 
     def work(job: Job) -> Sized | None:
         conversation = _preview.conversation(pick)
-        # The tokenizer takes most of the time of a long file: turns are counted along for the progress line.
+        # Counting tokens takes its time in a long file: turns are counted along for the progress line.
         counter, users = default_counter(), 0
         sizes: list[int] = []
         for message in conversation.messages:

@@ -103,7 +103,7 @@ def new_dialog() -> None:
     too_long = len(name) > USER_CHARACTERS
     if too_long:
         st.error(f"A user's name may have at most {USER_CHARACTERS} characters; this one has {tokens(len(name))}.")
-    # Most recipes show what they are about only with a conversation made for them.
+    # A recipe without a conversation of its own starts with an empty session.
     example = EXAMPLES.get(recipe.key)
     played = example is not None and st.checkbox(
         f"With a short conversation to play: {plain(example.title)}",
