@@ -108,12 +108,14 @@ def boosts(
         # A long text is about many things: it lends less.
         lends[place] = one.episode, match * min(1.0, LONG / max(one.tokens, 1))
         best.setdefault(one.episode, []).append(match)
+    # Always over the full number: one good unit says less about its episode than several.
     means = {key: sum(sorted(several)[-BEST_OF_EPISODE:]) / BEST_OF_EPISODE for key, several in best.items()}
     result: dict[int, tuple[float, ...]] = {}
     for place, number in by_place:
         trait = traits[number]
         lent = 0.0
         for step in _STEPS:
+            # Nothing is lent across the edge of an episode, where the subject changes.
             other = lends.get(place + step)
             if other is not None and other[0] == trait.episode:
                 lent += other[1]
@@ -157,10 +159,13 @@ def episodes(times: Sequence[tuple[str | None, float | None, float]]) -> list[in
 
 def _begins_anew(before: tuple[str | None, float | None, float], now: tuple[str | None, float | None, float]) -> bool:
     gap = EPISODE_GAP_HOURS * 3600
+    # With both times known, the pause between them decides; it may also go back in time, as in an import.
     if before[1] is not None and now[1] is not None:
         return abs(now[1] - before[1]) > gap
+    # A time that cannot be read, such as "Session 2", still begins an episode where it changes.
     if before[0] != now[0] and now[0] is not None:
         return True
+    # Otherwise only the times of storing are left.
     return now[2] - before[2] > gap
 
 

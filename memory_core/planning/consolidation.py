@@ -159,6 +159,7 @@ def by_rule(text: str, slot: str | None, candidates: Sequence[Candidate]) -> Dec
     Decision(act='update', target=7, text='The user lives in Porto', rule='same_slot')
     """
     bearings = [(_bearing(text, slot, near), near) for near in candidates]
+    # Over all candidates for each relation in turn: the nearest fact need not be the one that the find is about.
     for how, (act, rule) in _RULES.items():
         for bears, near in bearings:
             if bears != how:
@@ -188,6 +189,7 @@ def settle(
     refused: Counter[str] = Counter()
     indexes = list(prepared.compared)
     checked: list[Decision | None] = []
+    # A model may answer with too few or too many decisions; what is left without one is taken by rule.
     for index, decided in zip(indexes, decisions, strict=False):
         problem = find_problem(decided, prepared.compared[index])
         refused.update([problem] if problem else ())
@@ -241,8 +243,10 @@ def category_among(category: str, text: str, categories: Sequence[str]) -> str:
     if not categories:
         return category
     by_folded_name = {name.casefold(): name for name in categories}
+    # A name that the block knows goes before any guess by words.
     if category.casefold() in by_folded_name:
         return by_folded_name[category.casefold()]
+    # Instructions before events: "always water the fern on Monday" names a day and is no event.
     if "procedural" in by_folded_name and _HOW_TO.search(text):
         return by_folded_name["procedural"]
     if "episodic" in by_folded_name and _DATED.search(text):
@@ -272,6 +276,7 @@ class _Settling:
     def take(self, index: int, compared: tuple[Candidate, ...], decision: Decision | None) -> None:
         new = self._found[index]
         present = self._as_they_are(compared)
+        # Valid by itself, but an earlier decision of the delivery has changed what it is about.
         if decision is not None and (problem := self._late_problem(decision, new)) is not None:
             self._refused.update([problem] if decision.rule == "model" else ())
             decision = None
@@ -281,6 +286,7 @@ class _Settling:
             if decision.target in self._changed and decision.act != "none":
                 decision = Decision("add", rule=decision.rule)
         act, rule, target = decision.act, decision.rule, None if decision.act == "add" else decision.target
+        # The words of a deletion are those of a fact to add beside it; without them nothing is added.
         text = decision.text if act == "delete" else None if act == "none" else decision.text or new.text
         conflicts = tuple(near.id for near in present if near.id != target and self._contradicts(text, new, near))
         # What waits for a person changes nothing before it is accepted.
@@ -302,6 +308,7 @@ class _Settling:
         """Record the effect of this decision."""
         if target is not None and act != "none":
             self._changed[target] = text if act == "update" else None
+            # Its former words are free again: a later find may bring them.
             self._owners = {words: owner for words, owner in self._owners.items() if owner != target}
         if text is not None:
             self._owners[same_words(text)] = target if act == "update" else None
@@ -312,11 +319,13 @@ class _Settling:
     def _late_problem(self, decision: Decision, new: FoundFact) -> str | None:
         """Return why a decision conflicts with those before it; None if it does not."""
         act, target = decision.act, decision.target
+        # Confirming a fact that was just deleted counts as a change as well.
         if target in self._changed and (act in ("update", "delete") or (act == "none" and not self._changed[target])):
             return TWICE
         key = same_words(decision.text or new.text)
         if act == "update" and self._owners.get(key, target) != target:
             return DOUBLED
+        # Without words of the decision's own, this is no mistake: `_twin` takes the find as a repetition.
         if act == "add" and decision.text is not None and key in self._owners:
             return DOUBLED
         return None
@@ -329,6 +338,7 @@ class _Settling:
         same = next((near for near in present if same_words(near.text) == key), None)
         if same is not None or key in self._owners:
             return "same", None if same is None else same.id, self._said.get(key) if same is None else None
+        # New words for a known fact resemble it anyway, so only equal words elsewhere make them a repetition.
         if target is not None:
             return None
         near = next((near for near in present if _bearing(text, slot, near) == "same"), None)
@@ -370,6 +380,7 @@ def find_problem(decision: Decision, candidates: Sequence[Candidate]) -> str | N
 
 def _spare_most(decisions: list[Decision | None], active: Collection[int], refused: Counter[str]) -> None:
     """Refuse decisions of a model that would delete most of the facts at once."""
+    # Rules delete only what was said to be over, so only a model's deletions are limited.
     deleting = [
         place
         for place, decision in enumerate(decisions)
@@ -393,6 +404,7 @@ def _overtaken(indexes: Sequence[int], found: Sequence[FoundFact]) -> dict[int, 
             overtaken[index] = repeated_by
             continue
         gone = {other for other, how in bearings.items() if how in _RULES}
+        # What a replaced find had overtaken passes on to its successor, so that each entry names one that stays.
         overtaken = {earlier: index if by in gone else by for earlier, by in overtaken.items()}
         overtaken.update(dict.fromkeys(gone, index))
         stays = [*(other for other in stays if other not in gone), index]

@@ -30,6 +30,7 @@ def append(label: str, text: str, content: str) -> str:
     new = [line for words, line in reversed(lines.items()) if words not in existing]
     if not new:
         raise ConfigError(f"{label} says that already. Nothing was changed.")
+    # A text may end without a line break; the appended lines must not run into its last one.
     joint = "" if not text or text.endswith("\n") else "\n"
     return text + joint + "\n".join(new)
 
@@ -49,6 +50,7 @@ def replace(label: str, text: str, old: str, new: str) -> str:
         raise ConfigError(
             f"“{short(old)}” is not in {label}. Nothing was changed. Copy the old content letter by letter."
         )
+    # From the next character, not from the end of the match: overlapping occurrences are ambiguous too.
     if text.find(old, first + 1) >= 0:
         raise ConfigError(
             f"“{short(old)}” is more than once in {label}. Nothing was changed. Give more of the text around it."
@@ -56,6 +58,7 @@ def replace(label: str, text: str, old: str, new: str) -> str:
     before, after = text[:first], text[first + len(old) :]
     if not new:
         begins, ends = not before or before.endswith("\n"), not after or after.startswith("\n")
+        # A whole line takes one line break along: the one behind it, or at the end of the text the one before it.
         if begins and ends:
             return before + after[1:] if after else before[:-1]
     return before + new + after
@@ -69,6 +72,7 @@ def insert(label: str, text: str, new: str, line: int) -> str:
     """
     if not new.strip():
         raise ConfigError("There is no text to insert. Nothing was changed.")
+    # An empty text has no lines; `split` would give one.
     lines = text.split("\n") if text else []
     if line != END and not 0 <= line <= len(lines):
         raise ConfigError(

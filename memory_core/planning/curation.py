@@ -172,6 +172,7 @@ def edit(fact: Fact, text: str, metadata: Mapping[str, Any] | None = None) -> Ch
         MessageError: there are no words, both are the same, or the metadata is no JSON object.
     """
     text = _words(text)
+    # Other words are an answer to whether the former ones still hold.
     metadata = without_ask(_reworded(fact, text)) if metadata is None else _checked(metadata)
     other = metadata if metadata_text(metadata) != metadata_text(fact.metadata) else None
     return _some("edit", [FactStep(fact, text=text, metadata=other)] if (text, other) != (fact.text, None) else [])
@@ -193,6 +194,7 @@ def put(key: str, kept: Kept, known: Fact | None) -> Step:
     Raises:
         MessageError: there are no words, the key cannot be stored, or the metadata is no JSON object.
     """
+    # A program cannot be asked to correct a text, so what no database stores is replaced in it.
     text, metadata, topics = _words(storable(kept.text)[0]), _checked(kept.metadata), each_topic(kept.topics)
     if known is None:
         return New(text, category=kept.category, topics=topics, key=_key(key), metadata=metadata)
@@ -366,6 +368,7 @@ def supersede(old: Fact, by: Fact) -> ChangeSet:
         raise MessageError("A fact cannot replace itself.")
     _of_states([old], ("active", "proposed"), "replaced")
     _of_states([by], ("active", "proposed"), "used instead of another")
+    # The winner may still wait for review: this decision accepts it as well.
     return ChangeSet("supersede", (FactStep(old, state="superseded", by=by.id), FactStep(by, state="active")))
 
 
@@ -396,6 +399,7 @@ def together(action: Action, *changes: ChangeSet, reason: str = "") -> ChangeSet
     """
     steps: list[Step] = []
     for change in changes:
+        # Each change set counts its own new facts from -1, so those of the earlier ones come in front.
         before = sum(isinstance(step, New) for step in steps)
         steps += [
             replace(step, by=step.by - before) if isinstance(step, FactStep) and step.by is not None and step.by < 0
@@ -427,6 +431,7 @@ def settle(change: ChangeSet) -> FactPlan:
             raise changed_elsewhere(fact)
         values = {name: getattr(step, name) for name in ("text", "state", "pinned", "category", "topics", "metadata")}
         values = {name: value for name, value in values.items() if value is not None}
+        # A later state replaces the earlier decision whole, with the fact that superseded it.
         if step.state is not None:
             values["by"] = step.by
         values["confirms"] = now.confirms or step.confirms
@@ -461,6 +466,7 @@ def find_clash(plan: FactPlan, known: Iterable[Fact]) -> Clash | None:
     after = {change.before.id: change for change in plan.changed}
     present: set[str] = set()
     fresh = [Clash(new.text, new.key) for new in plan.added if new.state == "active"]
+    # What an undo removes leaves its words and its key free.
     gone = {fact.id for fact in plan.removed}
     for fact in known:
         if fact.id in gone:
@@ -622,6 +628,7 @@ def _reworded(fact: Fact, text: str) -> Mapping[str, Any]:
 
 
 def _key(key: str | None) -> str | None:
+    # Refused, not repaired: the program looks the fact up by exactly this key.
     if key is not None and (not key or storable(key)[0] != key):
         raise MessageError(f"{key[:80]!r} cannot be the key of a fact: it is empty, or holds what no database stores.")
     return key
@@ -641,6 +648,7 @@ def _some(action: Action, steps: Sequence[Step], reason: str = "") -> ChangeSet:
 def _to_state(
     action: Action, state: str, facts: Sequence[Fact], come_from: tuple[str, ...], reason: str = ""
 ) -> ChangeSet:
+    # Facts in other states are passed over, as a selection may be mixed; it is an error only if none is left.
     return _some(action, [FactStep(fact, state=state) for fact in _each_once(facts) if fact.state in come_from], reason)
 
 

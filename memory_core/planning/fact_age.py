@@ -49,5 +49,6 @@ class Expiry:
 
     def covers(self, fact: Fact) -> bool:
         """Return whether a fact is older than this; a pinned one never is."""
+        # What the present delivery confirms has an infinite time until it is stored, and so is never old.
         old = fact.confirmed_at < self.now - self.days * DAY
         return old and not fact.pinned and (not self.categories or fact.category in self.categories)

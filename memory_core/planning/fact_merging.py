@@ -67,6 +67,7 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     Raises:
         MessageError: it is no JSON object, or nested too deeply.
     """
+    # Called for what it raises, such as too deep a nesting; its repaired copy would not be the caller's metadata.
     storable(metadata)
     try:
         text = json.dumps(metadata, allow_nan=False)
@@ -78,6 +79,7 @@ def metadata_text(metadata: Mapping[str, Any]) -> str:
     return text
 
 
+# Separator and escape sign, and the characters that no database stores.
 _IN_A_PART = re.compile(r"[%/\x00-\x1f\x7f\ud800-\udfff]")
 _ESCAPED = re.compile("%(u[0-9A-F]{4}|[0-9A-F]{2})")
 
@@ -236,6 +238,7 @@ def limit_for(facts: int) -> int:
     >>> limit_for(227)
     290
     """
+    # The inverse of `condense_target`, for one fact more, so that the next one does not make condensing due again.
     return math.ceil((facts + 1) / CONDENSED_SHARE / _LIMITS_END_IN) * _LIMITS_END_IN
 
 
@@ -259,6 +262,7 @@ class LimitEffect:
     @property
     def filled(self) -> bool:
         """True if the protected facts alone leave no room, so that nothing is condensed."""
+        # Protected facts stay in any condensed list; with so many of them it has room for nothing else.
         return self.exceeded and self.protected >= self.target
 
     @property
@@ -286,6 +290,7 @@ def plan_condensing(known: Sequence[KnownFact], shorter: Sequence[CondensedFact]
     merged: list[tuple[tuple[int, ...], int]] = []
     new: list[int] = []
     for index, (fact, twin) in enumerate(zip(shorter, same, strict=True)):
+        # A model may name indexes that the list does not have.
         named = (known[index].id for index in fact.stands_for if 0 <= index < len(known))
         # Each fact is traced once, or its sources would be counted twice.
         claimed = tuple(dict.fromkeys(id for id in named if id in free))
@@ -320,7 +325,9 @@ def _refusal(
     max_facts: int,
 ) -> str | None:
     target = condense_target(max_facts)
+    # A merge into a kept fact begins with that fact, so the set counts it once.
     remaining = len({*kept, *(sources[0] for sources, _ in merged)})
+    # Merged counts as lost here: protected means word for word.
     lost = [fact.text for fact in known if fact.protected and fact.id not in kept]
     if not shorter:
         return "it returned no fact at all"

@@ -97,8 +97,10 @@ def plan_flush(
     """
     if token_flush_size < 1:
         raise ConfigError(f"must be at least 1: {token_flush_size=}")
+    # 1. Nobody will answer in a closed session, so no turn has to stay whole.
     if trigger == "closed":
         return _plan(queue, list(oldest), ("everything",) if queue.messages else (), history_budget)
+    # 2. What is beyond the window leaves first, and is taken off the totals before the budget is looked at.
     messages = iter(oldest)
     beyond: list[SizedMessage] = []
     if turns_over > 0 and trigger == "over_budget":
@@ -108,13 +110,16 @@ def plan_flush(
     if trigger == "over_budget" and window.tokens <= history_budget:
         return _plan(queue, beyond, tuple(rules), history_budget)
 
+    # 3. Without a user message no cut between turns exists: whole steps are the best that can be kept together.
     target = _Target(window, history_budget, token_flush_size, once=trigger == "asked")
     if window.newest_turn is None:
         leave = _oldest_steps(messages, target, upto=window.messages)
         return _plan(queue, leave, ("no_user_message",) if leave else (), history_budget)
 
+    # 4. Whole turns up to the newest one.
     leave, rest = _whole_turns(messages, target, newest_turn=window.newest_turn)
     rules += ["whole_turns"] if leave else []
+    # 5. The newest turn is above the budget by itself. It is thinned only under pressure, not on request.
     still_over = window.tokens - target.flushed > history_budget
     if split_long_turns and still_over and trigger == "over_budget":
         steps = _thin(rest, target, upto=window.messages - len(leave))
@@ -159,6 +164,7 @@ class _Target:
         """At a place where a cut may fall: enough for this batch, and no other batch is needed?"""
         if not self.batch_full:
             return False
+        # The next batch counts from here: a further cut must again free at least the flush size.
         self._batch = 0
         return self._once or self._queue_tokens - self.flushed <= self._budget
 
@@ -181,7 +187,9 @@ def _whole_turns(
     """Everything before the first user message at which the target is met, at most up to the newest turn."""
     leave: list[SizedMessage] = []
     for message in messages:
+        # Not in front of the very first message, where nothing would leave.
         may_cut = message.role is MessageRole.USER and bool(leave)
+        # The message that was read ahead goes back in front, as thinning continues from it.
         if message.seq >= newest_turn or (may_cut and target.met()):
             return leave, chain([message], messages)
         leave.append(message)
@@ -191,7 +199,8 @@ def _whole_turns(
 
 def _thin(rest: Iterator[SizedMessage], target: _Target, *, upto: int) -> list[SizedMessage]:
     """Return the oldest complete steps of the newest turn; its user message and its newest step stay."""
-    next(rest, None)  # the user message
+    # The user message stays: the steps of the turn mean nothing without its request.
+    next(rest, None)
     return _oldest_steps(rest, target, upto=upto - 1)
 
 
@@ -205,6 +214,7 @@ def _oldest_steps(messages: Iterator[SizedMessage], target: _Target, *, upto: in
     step: list[SizedMessage] = []
     for read, message in enumerate(messages, start=1):
         if step and message.role is not MessageRole.TOOL:
+            # Later steps stay as well: the queue is cut at one place.
             if _open_calls(step):
                 return leave
             leave += step
@@ -231,5 +241,6 @@ def _plan(queue: Queue, leave: list[SizedMessage], rules: tuple[Rule, ...], hist
         rules=rules,
         tokens=tokens,
         tokens_left=remaining,
+        # The budget is a share of the token limit, and may be a fraction.
         over_by=max(0, math.ceil(remaining - history_budget)),
     )

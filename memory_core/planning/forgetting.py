@@ -8,6 +8,7 @@ from memory_core.text import stems
 MAX_FORGOTTEN = 25
 """A request that names more facts than this is too vague to follow: a person decides."""
 
+# The lookahead refuses words that name nothing by themselves ("forget it") unless a noun follows ("forget that trip").
 _REQUEST = re.compile(
     r"(?:\b(?:forget|remove|delete|erase|drop|scratch|discard)\b"
     r"|\bdon't (?:keep|store|track|need you to (?:keep|track))\b)"
@@ -21,9 +22,11 @@ _ASKS = re.compile(
     r"^(?:actually,? )?(?:forget|remove|delete|erase|scratch|don't keep)\b",
     re.IGNORECASE,
 )
+# "Don't forget the milk" asks for the opposite.
 _NOT = re.compile(
     r"\b(?:never|don't|do not|can't|won't|didn't) (?:ever )?(?:forget|remove|delete|drop)\b", re.IGNORECASE
 )
+# Reasons and circumstances behind the thing itself: as words of the request they would lower the share that a fact has.
 _END = re.compile(
     r" (?:from (?:your|my|the|what|anything|any)\b.*|at all.*|entirely.*|completely.*|anymore.*|because .*|since .*|"
     r"so .*|now.*|i mentioned.*|on file.*)$|[,—–] ?(?:i|it|that|because|since|so|my|all|just)\b.*$|[—–].*$",
@@ -42,6 +45,7 @@ def forget_requests(text: str) -> list[str]:
     []
     """
     requests = []
+    # Sentence by sentence, so that "please" in one does not turn another into a request.
     for sentence in re.split(r"(?<=[.?!])\s+|\n", text):
         if _ASKS.search(sentence) and not _NOT.search(sentence):
             match = _REQUEST.search(sentence)
@@ -61,10 +65,12 @@ def names_fact(request: str, fact: str) -> bool:
     wanted = set(stems(request)) - set(stems(_EMPTY))
     shared = wanted & set(stems(fact))
     share = len(shared) / len(wanted) if wanted else 0.0
+    # Names and numbers are in few facts, so fewer shared words suffice if one of them is among these.
     return share > 0.6 or (share >= 0.5 and not shared.isdisjoint(_exact(request)))
 
 
 def _exact(request: str) -> set[str]:
     """Stems of the names and numbers of a request."""
+    # The first word is left out: it may have its capital from the beginning of a sentence.
     words: Sequence[str] = re.findall(r"(?<!^)\b(?:[A-ZÀ-Þ][\w'-]+|\d[\w.,/]*)", request)
     return set(stems(" ".join(words)))

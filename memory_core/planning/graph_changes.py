@@ -73,6 +73,7 @@ def plan_same(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
         if one is not None and other is not None and one != other:
             _unite(draft, one, other)
             merged = True
+        # A later relation of the batch may use the other name, so it has to be known by then.
         elif (one is None) != (other is None):
             entity, name = (one, names[1]) if one is not None else (other, names[0])
             draft.add_aliases(entity or 0, [name])
@@ -99,6 +100,7 @@ def plan_relations(graph: Graph, found: Sequence[NamedRelation]) -> GraphPlan:
         problem = _problem(draft, subject, predicate, object)
         if problem:
             refused[problem] += 1
+            # What a person removed is held back on purpose; anything else is the extractor's mistake.
             fruitless.append((index, "suppressed" if problem == REMOVED else "refused"))
         elif predicate == SAME_AS:
             _same(draft, subject, object, relation)
@@ -117,6 +119,7 @@ def relation_outcomes(graph: Graph, found: Sequence[NamedRelation], plan: GraphP
     names = Names(graph)
     joined: set[frozenset[str]] = set()
     for index, relation in enumerate(found):
+        # Every other relation that was not refused has an effect: it is stored, or confirms one.
         if index in reasons or clean_predicate(relation.predicate) != SAME_AS:
             continue
         pair = frozenset(normal_name(clean_name(name)) for name in (relation.subject, relation.object))
@@ -143,8 +146,10 @@ def _problem(draft: Draft, subject: str, predicate: str, object: str) -> str | N
     if problem := find_problem(subject, predicate, object):
         return problem
     ends = draft.find(subject), draft.find(object)
+    # One name, or two names of one entity: saying so is fine, relating it to itself is not.
     if normal_name(subject) == normal_name(object) or (ends[0] is not None and ends[0] == ends[1]):
         return None if predicate == SAME_AS else TO_ITSELF
+    # A removal counts only as long as no active entity has the name: a person may have added it again.
     if (ends[0] is None and draft.was_removed(subject)) or (ends[1] is None and draft.was_removed(object)):
         return REMOVED
     if ends[0] is not None and ends[1] is not None and draft.is_rejected(ends[0], predicate, ends[1]):
@@ -161,6 +166,7 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tupl
             return False
         draft.add_relation(subject, predicate, object, sources=sources)
         return True
+    # It held until now, so it ends without a successor.
     if holding is not None:
         draft.change_relation(holding, state="ended", ended_turn=None, ended_by=None)
         return True
@@ -168,6 +174,7 @@ def _take(draft: Draft, subject: int, predicate: str, object: int, sources: tupl
     if past is not None:
         draft.confirm(past, sources)
         return False
+    # Known as past from the start, so it contradicts nothing that holds now.
     draft.add_relation(subject, predicate, object, sources=sources, state="ended")
     return True
 
@@ -181,6 +188,7 @@ def _same(draft: Draft, one: str, other: str, found: NamedRelation) -> None:
     elif second is not None:
         draft.add_aliases(second, [one])
     else:
+        # At most the first name is known: its entity, which is added if need be, gets the second one as an alias.
         type = found.subject_type if found.subject_type != "other" else found.object_type
         draft.add_aliases(draft.entity(one, type=type, origin="extracted"), [other])
 
@@ -221,7 +229,9 @@ def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[
     repeated = 0
     for new in relations:
         ends = clean_name(new.subject), clean_predicate(new.predicate), clean_name(new.object)
+        # Other names come as `aliases` here, so `same as` is no relation to import.
         problem = _problem(draft, *ends) if ends[1] != SAME_AS else WITHOUT_NAMES
+        # A person imports, and may bring back what a person removed.
         if problem not in (None, REMOVED):
             refused[problem or ""] += 1
         else:
@@ -229,6 +239,7 @@ def add_many(graph: Graph, relations: Sequence[NamedRelation], aliases: Mapping[
     for name, others in aliases.items():
         existing = draft.find(name)
         if existing is not None:
+            # A name that any entity has already stays with that one.
             free = [alias for alias in map(clean_name, others) if normal_name(alias) and draft.find(alias) is None]
             draft.add_aliases(existing, [alias for alias in free if len(alias) <= LONGEST])
     return replace(draft.plan(), refused=tuple(refused.items()), repeated=repeated)
@@ -257,6 +268,7 @@ def edit(graph: Graph, relation: Relation, subject: str | None, predicate: str |
     if now.state == "active" and draft.same(to, words, at, "active") not in (None, now.id):
         raise MessageError("Another relation says this already. Retire one of the two instead?")
     draft.change_relation(now.id, subject=to, predicate=words, object=at)
+    # With other words or ends it may contradict others than before.
     if now.state == "active":
         draft.end_contradicted(now.id)
     return draft.plan()
@@ -298,6 +310,7 @@ def reactivate(graph: Graph, relations: Sequence[Relation]) -> GraphPlan:
             raise MessageError(TWO_DIFFERENT)
         if draft.same(now.subject, now.predicate, now.object, "active") is not None:
             raise MessageError(f'Another relation says "{graph.sentence(now)}" already.')
+        # Removing an entity retires its relations, so taking one of these up again restores both ends.
         for end in (now.subject, now.object):
             entity = draft.entities[end]
             if entity.state == "retired" and draft.find(entity.name) is not None:
@@ -400,6 +413,7 @@ def _named(name: str) -> str:
 
 def _write(draft: Draft, new: NamedRelation, *, contradicts: bool = True) -> bool:
     """Add a written relation unless it is there; was it not?"""
+    # Brings back a removed entity: whoever writes about it wants it there.
     subject = draft.entity(clean_name(new.subject), type=new.subject_type)
     object = draft.entity(clean_name(new.object), type=new.object_type)
     predicate = clean_predicate(new.predicate)
@@ -442,6 +456,7 @@ def describe_change_set(
     """
     own_relations = [graph.relations[id] for id, _, _ in relations if id in graph.relations]
     if action in ("add", "import"):
+        # Relations that the new one ended belong to the change set too, but the sentence is about what was added.
         new = {id for id, before, _ in relations if before == 0}
         own_relations = [relation for relation in own_relations if relation.id in new]
         if action == "import" or len(own_relations) != 1:
@@ -449,6 +464,7 @@ def describe_change_set(
             joined += [_count(number, "entity") for number in [sum(not before for _, before, _ in entities)] if number]
             return f"{'Imported' if action == 'import' else 'Added'} {' and '.join(joined)}."
     if action == "merge" and entities:
+        # The event lists the merged entities first, and the one that stays last.
         *gone, into = (graph.name(id) for id, _, _ in entities)
         what = gone[0] if len(gone) == 1 else _count(len(gone), "entity")
         return f"Merged {what} into {into}." if gone else f"Merged others into {into}."
@@ -459,6 +475,7 @@ def describe_change_set(
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
         return f"Removed {what} with {_count(len(relations), 'relation')}."
     if action == "hold":
+        # Without those that had to end for it.
         own_relations = [relation for relation in own_relations if relation.state == "active"] or own_relations
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}
     several = _count(len(relations), "relation")

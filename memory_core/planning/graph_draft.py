@@ -64,6 +64,7 @@ class GraphPlan:
 
         New or repeated relations count as the latest: their `confirmed_at` is later than any time.
         """
+        # All new items get their ids first, as any of them may refer to any other by its negative one.
         entity_ids = {new.id: next(numbers) for new in self.added_entities}
         relation_ids = {new.id: next(numbers) for new in self.added_relations}
 
@@ -111,6 +112,7 @@ class Draft:
 
     def __post_init__(self) -> None:
         self.entities, self.relations = dict(self.graph.entities), dict(self.graph.relations)
+        # Oldest first: of items with one name or one meaning, the oldest is found.
         for entity in sorted(self.entities.values(), key=lambda entity: entity.id):
             self._note_names(entity)
         for relation in sorted(self.relations.values(), key=lambda relation: relation.id):
@@ -120,6 +122,7 @@ class Draft:
 
     def find(self, name: str) -> int | None:
         """Return the active entity of that name or alias."""
+        # The index is never cleaned, so it may still name an entity that was merged or removed.
         id = self._names.get(normal_name(name))
         return id if id is not None and self.entities[id].state == "active" else None
 
@@ -169,9 +172,11 @@ class Draft:
             )
             self.change_entity(id, state="active")
         if id is None:
+            # The next negative id: one below zero for each entity that the draft has added, and one more.
             id = len(self.graph.entities) - len(self.entities) - 1
             self.entities[id] = Entity(id, "", "", name, (), known_type(type), "active", None, origin, 0, 0.0, 0.0, 1)
             self._note_names(self.entities[id])
+        # A later mention may tell the type; what a person wrote keeps theirs.
         elif self.entities[id].type == "other" != known_type(type) and self.entities[id].origin == "extracted":
             self.change_entity(id, type=known_type(type))
         return id
@@ -217,6 +222,7 @@ class Draft:
         """The same was said again."""
         relation = self.relations[id]
         self.relations[id] = replace(relation, sources=united(relation.sources, sources))
+        # A new relation is stored with all of its sources; a known one needs a confirmation on record.
         if id >= 0:
             self._confirmed.setdefault(id, []).extend(sources)
 
@@ -226,9 +232,11 @@ class Draft:
         predicate = normal_predicate(new.predicate)
         if predicate not in SINGLE_VALUED:
             return
+        # Neither of two who are married may be married to another, so both ends are looked up.
         ends = (new.subject, new.object) if predicate in SYMMETRIC else (new.subject,)
         for id in dict.fromkeys(id for end in ends for id in self._single.get((end, predicate), ())):
             old = self.relations[id]
+            # The index has a relation under both of its ends; of a directed one only the subject is single.
             touches = {old.subject, old.object} & set(ends) if predicate in SYMMETRIC else old.subject == new.subject
             if id != by and touches and old.state == "active" and normal_predicate(old.predicate) == predicate:
                 self.change_relation(id, state="ended", ended_turn=None, ended_by=by)
@@ -242,11 +250,13 @@ class Draft:
             self.add_aliases(into, [entity.name, *entity.aliases])
             if self.entities[into].type == "other" != entity.type:
                 self.change_entity(into, type=entity.type)
+        # Oldest first, stored ones before new ones, so that of two that become the same the older one stays.
         for relation in sorted(self.relations.values(), key=lambda relation: (relation.id < 0, abs(relation.id))):
             if not gone & {relation.subject, relation.object}:
                 continue
             subject = into if relation.subject in gone else relation.subject
             object = into if relation.object in gone else relation.object
+            # Looked up before the ends are changed, or it would find itself.
             twin = None if subject == object else self.same(subject, relation.predicate, object, relation.state)
             self.change_relation(relation.id, subject=subject, object=object)
             if subject == object and relation.state != "retired":
@@ -261,6 +271,7 @@ class Draft:
 
     def plan(self) -> GraphPlan:
         """Return all differences from the graph; changes that were reverted are not included."""
+        # From -1 downwards, which is the order in which they were added.
         new_entities = [self.entities[id] for id in sorted((id for id in self.entities if id < 0), reverse=True)]
         new_relations = [self.relations[id] for id in sorted((id for id in self.relations if id < 0), reverse=True)]
         entities = [(old, self.entities[id]) for id, old in self.graph.entities.items() if self.entities[id] != old]
@@ -283,6 +294,7 @@ class Draft:
 
     def alike(self, subject: int, predicate: str, object: int) -> list[Relation]:
         normal = normal_predicate(predicate)
+        # The index is never cleaned: a changed relation is still under its former key, so the keys are compared again.
         relations = [self.relations[id] for id in self._keys.get(_key(subject, normal, object), ())]
         return [
             r
@@ -327,6 +339,7 @@ def _all_names(entity: Entity) -> list[str]:
 
 def other_names(name: str, others: Iterable[str]) -> tuple[str, ...]:
     """Return the names without that one and without repetition."""
+    # Reversed, so that of spellings that compare equal the first one stays.
     by_normal_name = {normal_name(other): other for other in reversed(list(others)) if normal_name(other)}
     by_normal_name.pop(normal_name(name), None)
     return tuple(reversed(by_normal_name.values()))
@@ -355,6 +368,7 @@ def check_whole(graph: Graph, entities: Iterable[int], relations: Iterable[int])
     for entity in graph.entities.values():
         for name in {normal_name(entity.name)} if entity.state == "active" else ():
             other = holders.setdefault(name, entity.id)
+            # Doubles that were there before are not this change's doing.
             if other != entity.id and {other, entity.id} & changed_entities:
                 raise ConflictError(f'Another entity is called "{entity.name}" by now. Nothing was changed.')
     for id in sorted(changed_relations & graph.relations.keys()):

@@ -180,6 +180,7 @@ class Names:
     def _longest_at(self, asked: list[str], place: int) -> tuple[int | None, int]:
         for length in self._lengths:
             id = self._by_words.get(tuple(asked[place : place + length]))
+            # Near the end a slice is shorter than asked for, and may match a shorter name, whose turn comes later.
             if id is not None and place + length <= len(asked):
                 return id, length
         return None, 1
@@ -193,6 +194,7 @@ class Names:
         for entity in active:  # a name goes before an alias
             for alias in entity.aliases:
                 result.setdefault(normal_name(alias), entity)
+        # Entities whose words were erased have no name.
         result.pop("", None)
         return result
 
@@ -201,6 +203,7 @@ class Names:
         result: dict[tuple[str, ...], int] = {}
         for name, entity in self._by_name.items():
             key = tuple(_bare(word) for word in words(name))
+            # An entity called "Will" would be mentioned in every other question.
             if key and not (len(key) == 1 and key[0] in STOP_WORDS):
                 result.setdefault(key, entity.id)
         return result
@@ -246,12 +249,14 @@ def find_paths(graph: Graph, start: int, end: int, *, hops: int, most: int) -> l
             return
         for relation in edges.get(entity, ()):
             other = _other_end(entity, relation)
+            # The end is reached with the last step only, and any other step must leave enough of them to get there.
             in_time = other == end if steps_left == 1 else other != end and away.get(other, steps_left) < steps_left
             if in_time and other not in visited:
                 step = Step(relation.id, forward=relation.subject == entity)
                 yield from ((step, *rest) for rest in walks(other, steps_left - 1, visited | {other}))
 
     paths: list[Path] = []
+    # Empty if the end is out of reach, and if it is the start itself, which is 0 steps away.
     for length in range(away.get(start, hops + 1) or hops + 1, hops + 1):
         some = islice(walks(start, length, frozenset((start,))), most - len(paths))
         paths += sorted((Path(start, steps) for steps in some), key=lambda path: [step.relation for step in path.steps])
@@ -337,6 +342,7 @@ def clean_predicate(predicate: str) -> str:
     >>> clean_predicate("WORKS_FOR"), clean_predicate("is allergic to"), clean_predicate("CEO of")
     ('works at', 'allergic to', 'CEO of')
     """
+    # Models write predicates as identifiers, in capitals or not: `WORKS_FOR`.
     text = _whole(predicate).replace("_", " ") if " " not in predicate.strip() else _whole(predicate)
     text = _SPACE.sub(" ", unicodedata.normalize("NFC", text)).lstrip(_ENDS).rstrip(_ENDS + ".")
     if "_" in predicate and text.isupper():
@@ -356,6 +362,7 @@ def normal_predicate(predicate: str) -> str:
         .casefold()
     )
     text = _without(_COPULA, text)
+    # "has the deadline" and "deadline is" are both "deadline".
     for shorter in (text, _HAS.sub("", text), _IS.sub("", text)):
         base = _BASE.get(shorter, shorter)
         if base in SINGLE_VALUED or base in SYMMETRIC or base == SAME_AS:

@@ -93,6 +93,7 @@ def texts_in(data: str) -> Iterator[str]:
 
 def json_in(data: str) -> Any:
     """Return the object or list that a text holds as JSON; None for any other text."""
+    # Only objects and lists: a text that is a number or in quotes is valid JSON too, but nobody meant it as such.
     if data[:1] not in ("{", "["):
         return None
     try:
@@ -105,6 +106,7 @@ def _texts(value: object, *, outer: bool = False) -> Iterator[str]:
     if isinstance(value, dict):
         for key, item in value.items():
             if key not in _NO_TEXT:
+                # Keys in a caller's own JSON may be words about a person; the program's names for fields never are.
                 yield from () if outer or key in _FIELDS else (key,)
                 yield from _texts(item)
     elif isinstance(value, list):
@@ -113,6 +115,7 @@ def _texts(value: object, *, outer: bool = False) -> Iterator[str]:
             yield from texts_in(item) if outer and isinstance(item, str) else _texts(item)
     elif isinstance(value, str):
         yield value
+    # A phrase may be a number; `bool` is a kind of `int` in Python.
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield str(value)
 
@@ -126,6 +129,7 @@ def without_sentences(text: str, goes: Callable[[str], bool]) -> str:
     lines = []
     for line in text.split("\n"):
         staying = [sentence for sentence in sentences(line) if not goes(sentence)]
+        # A line that loses nothing keeps its indentation and spaces, which joining its sentences would change.
         if len(staying) == len(sentences(line)):
             lines.append(line)
         elif staying:

@@ -10,6 +10,7 @@ MAX_TAGS = 50
 """Opening tags of a message that are paired: a page of HTML has no end of them."""
 
 _TAG = re.compile(r"<([A-Za-z][\w-]{0,40})(?:\s[^<>]{0,300})?>")
+# Quotes that are never closed count up to the end of the message.
 _QUOTED = re.compile(r"\"{3}.*?(?:\"{3}|\Z)|'{3}.*?(?:'{3}|\Z)", re.DOTALL)
 _DOCUMENT = (
     r"(?:(?<![^\W\d_])(?:articles?|e-?mails?|mails?|texts?|documents?|docs?|pages?|reviews?|messages?|letters?|posts?|logs?|chats?|"
@@ -22,6 +23,7 @@ _HANDLE = (
     r"analy[sz]e|classify|extract|shorten|improve|read|check|look at|here (?:is|are)|here's|this is|resume|traduce|lee|"
     r"fasse?|übersetze?|lies|korrigiere?)(?![^\W\d_])|总结|翻译|阅读|要約|翻訳)"
 )
+# The colon tells a request from talk: "I read an article about jazz" has the same words and pastes nothing.
 _INTRODUCED = re.compile(rf"^[^\n:：]{{0,80}}?{_HANDLE}[^\n:：]{{0,80}}?{_DOCUMENT}[^\n:：]{{0,60}}[:：]", re.I | re.M)
 _HEADER = re.compile(r"^(?:from|to|subject|date|sent|cc|von|an|betreff|de|para|asunto): \S", re.I | re.M)
 _LABEL = re.compile(
@@ -46,12 +48,15 @@ def own_words(text: str) -> str:
         begins.append(introduced.start() + max(sentence_ends, default=0))
     headers = list(_HEADER.finditer(text))
     labels = list(_LABEL.finditer(text))
+    # One such line may be the user's own words; two are the head of a mail.
     if len(headers) > 1:
         begins.append(headers[0].start())
+    # Likewise one label; two different ones are a transcript.
     if len({label[1].lower() for label in labels}) > 1:
         begins.append(labels[0].start())
     if forwarded := _FORWARDED.search(text):
         begins.append(forwarded.start())
+    # Nothing marks the end of what was pasted, so everything after its first sign counts as pasted.
     return text[: min(begins)]
 
 
@@ -64,5 +69,6 @@ def _without_tagged(text: str) -> str:
             break
         closing = text.find(f"</{opening[1]}>", opening.end())
         result.append(text[at : opening.start() if closing >= 0 else opening.end()])
+        # A tag without a closing one is markup in the user's own words, and stays.
         at = closing + len(opening[1]) + 3 if closing >= 0 else opening.end()
     return "".join([*result, text[at:]])

@@ -44,11 +44,13 @@ def plan_reasons(
     >>> plan_reasons([1, 2], [Outcome((1,))], {}, Reason("no_rule"))
     {2: Reason(code='no_rule', fact=None, said='')}
     """
+    # One find with an effect is enough: such a message needs no reason, whatever became of its other finds.
     fruitful = {seq for outcome in outcomes if outcome.reason is None for seq in outcome.sources}
     by_message: dict[int, Reason] = {}
     somewhere: dict[int, Reason] = {}
     for outcome in outcomes:
         if outcome.reason is not None:
+            # With several sources the learner could not tell which message says it, which is weak evidence about each.
             into = by_message if len(outcome.sources) == 1 else somewhere
             for seq in outcome.sources:
                 into.setdefault(seq, outcome.reason)
@@ -73,6 +75,7 @@ def fact_outcomes(
     outcomes = []
     for index, (text, sources) in enumerate(found):
         step = settled.get(index)
+        # "none" with a target says a known fact again.
         if step is not None and (step.act != "none" or step.target is not None):
             reason = None
         elif index in near:

@@ -47,6 +47,7 @@ def render_memory(sections: Sequence[Section]) -> tuple[Part, ...]:
             if isinstance(part, TextPart):
                 lines.append(part.text)
             else:
+                # An image is a part of its own, so the text before it ends there.
                 parts += [TextPart(text="\n".join(lines)), part]
                 lines = []
         lines.append(f"</{section.name}>")
@@ -65,6 +66,7 @@ def insert_memory(messages: Sequence[ChatMessage], memory: tuple[Part, ...], met
     if not places:
         new = ChatMessage(role=role, parts=memory)
         return [new, *result] if role is MessageRole.SYSTEM else [*result, new]
+    # Of user messages the latest one: the section was read for its question.
     index = places[0] if role is MessageRole.SYSTEM else places[-1]
     result[index] = result[index].with_parts((*memory, *result[index].parts))
     return result
@@ -78,6 +80,7 @@ def neutralise(text: str, names: Iterable[str]) -> str:
     """
     if "<" not in text:
         return text
+    # The elements inside of blocks too, or a text could close its fact and open another one.
     words = "|".join(re.escape(name) for name in {"memory", "fact", "relation", "message", "former", *names})
     # Not `\b`: a name may end in a character that is no letter, such as `C++`.
     return re.sub(rf"<(?=\s*/?\s*(?:{words})(?!\w))", "&lt;", text, flags=re.IGNORECASE)
@@ -92,6 +95,7 @@ def neutralise_message(message: ChatMessage, names: Iterable[str]) -> ChatMessag
         TextPart(text=_without_memory_tags(part.text, pattern_names)) if isinstance(part, TextPart) else part
         for part in message.parts
     ]
+    # The same object if nothing was escaped: callers count the changed messages by identity.
     return message if tuple(parts) == message.parts else message.with_parts(parts)
 
 
@@ -119,10 +123,13 @@ def strip_memory(message: ChatMessage, went_out: Callable[[str], bool]) -> ChatM
     last = next(ends, None)
     if last is None:
         return message
+    # Handed back as the parts it was sent as.
     if went_out(section_hash(parts[: last + 1])):
         return message.with_parts(parts[last + 1 :])
+    # Handed back as one text, joined with the message's own words behind it.
     words, _, rest = first.text.partition(_END)
     if last == 0 and went_out(section_hash((TextPart(text=words + _END),))):
         rest = rest.removeprefix("\n")
         return message.with_parts([TextPart(text=rest), *parts[1:]] if rest else parts[1:])
+    # It looks like a section, but none went out with these words: they are the user's own.
     return message

@@ -117,6 +117,7 @@ def plan_retrieval(
         outcome: GateOutcome
         if threshold is not None and score < threshold:
             outcome = "below_threshold"
+        # Before the limit is counted: what the prompt has anyway takes no place from others.
         elif signals_of.number in queued:
             outcome = "in_queue"
         elif signals_of.number in replaced:
@@ -145,6 +146,7 @@ def postprocessed(plan: RetrievalPlan, kept: Sequence[int]) -> RetrievalPlan:
         replace(c, outcome="postprocessed") if c.outcome == "granted" and c.number not in places else c
         for c in plan.candidates
     ]
+    # A stable sort: those that are not granted stay in the order of their scores, behind the granted ones.
     candidates.sort(key=lambda c: places[c.number] if c.outcome == "granted" else len(places))
     return RetrievalPlan(tuple(candidates), _gates(candidates))
 
@@ -168,8 +170,10 @@ def fill(
         if candidate.outcome == "granted":
             head = (heads or {}).get(candidate.number)
             size = sizes.get(candidate.number, token_budget + 1)
+            # The first unit under a date line pays for the line.
             if head is not None and head not in headings_used:
                 size += (head_sizes or {})[head]
+            # Left out, but the search goes on: a smaller one further down may still fit.
             if size > remaining:
                 c = candidate
                 candidate = Candidate(c.number, c.vector, c.keyword, c.score, "no_room", c.boosts)

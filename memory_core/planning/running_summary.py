@@ -22,6 +22,8 @@ _END = re.compile(r"(?:([.!?…]{1,9})[\"'”’»)\]]{0,3}(?=\s)|[。！？]{1,
 """The end of a sentence, with the white space after it."""
 _NO_END = frozenset(_listed("mr mrs ms dr prof st vs e.g i.e approx dept tel"))
 """Words whose full stop ends no sentence."""
+# In this order: an ISO date; a number with its separators and ordinal ending; digits that letters follow, as in
+# "3pm"; a word with its apostrophes.
 _TOKEN = re.compile(
     r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,:]\d+)*(?:st|nd|rd|th)?(?![^\W\d_])|\d+|[^\W\d_]+(?:['’][^\W\d_]+)*"
 )
@@ -87,6 +89,7 @@ def losses(before: str, after: str) -> tuple[str, ...]:
     for mark in gone:
         if shown and mark.start <= shown[-1][1]:  # a number inside of a date that is named already
             shown[-1] = (shown[-1][0], max(shown[-1][1], mark.end))
+        # The words of one name are shown as one loss; a date is a loss of its own.
         elif shown and before[shown[-1][1] : mark.start] in (" ", "-") and not mark.date:
             shown[-1] = (shown[-1][0], mark.end)
         else:
@@ -112,13 +115,16 @@ def fit(text: str, max_tokens: int, count: Callable[[str], int]) -> Fitted:
     keep = _without_repeats(pieces)
     fitting = _joined(pieces, keep)
     broken: set[int] = set()
+    # Most texts fit as they are: sentences are counted one by one only where something was or has to be dropped.
     if len(keep) < len(pieces) or count(fitting) > max_tokens:
         sizes = [count(piece) for piece in pieces]
         broken = {place for place in keep if sizes[place] > max_tokens}
+        # Alone, a sentence may fill the whole limit; otherwise its share leaves room for the others.
         share = max_tokens if len(keep) == 1 else min(max_tokens, max(MIN_BROKEN, max_tokens // BROKEN_SHARE))
         for place in broken:
             pieces[place] = _broken_off(pieces[place], share, count)
             sizes[place] = count(pieces[place])
+        # Broken off, two sentences may have become the same, and one of which nothing fits is empty.
         keep = [place for place in _without_repeats(pieces) if place in keep and pieces[place]]
         total = sum(sizes[place] for place in keep)
         for place in sorted(keep, key=lambda place: (density(pieces[place]), place)):
@@ -154,6 +160,7 @@ def _spans(text: str) -> Iterator[tuple[int, int]]:
             continue
         yield start, end.end()
         start = end.end()
+    # What follows the last end mark is a sentence as well: a model's text need not end with a full stop.
     if start < len(text):
         yield start, len(text)
 
@@ -162,10 +169,13 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
     """Return whether the full stop belongs to the word before it: `Dr.`, an initial, the number of a list."""
     if end[1] != ".":
         return False
+    # Abbreviations are short, so a few characters in front suffice, however long the sentence is.
     before = text[max(start, end.start() - 12) : end.start()].split()
     word = before[-1].lstrip("(\"'“‘") if before else ""
+    # An initial, as in "J. Smith"; "I" is the pronoun at the end of a sentence.
     if len(word) == 1 and word.isupper() and word != "I":
         return True
+    # The number of a list's item stands alone at the beginning of its sentence.
     if word.isdigit() and not text[start : end.start() - len(word)].strip():
         return True
     return word.lower() in _NO_END
@@ -173,12 +183,14 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
 
 def _without_repeats(pieces: Sequence[str]) -> list[int]:
     """Places of the sentences, each of those that say the same word for word only once."""
+    # From the end, so that of equal sentences the first place is the last one to be written, and stays.
     return sorted({same_words(piece): place for place, piece in reversed(list(enumerate(pieces)))}.values())
 
 
 def _broken_off(sentence: str, room: int, count: Callable[[str], int]) -> str:
     """Truncate a sentence to `room` tokens, at the end of a word if possible; empty if nothing fits."""
     words = [word.end() for word in re.finditer(r"\S+", sentence)]
+    # At the end of a word if one fits; else within the first word, which may be an address without spaces.
     for ends in (words, range(1, words[0] if words else 1)):
         fitting = bisect_right(ends, room, key=lambda end: count(f"{sentence[:end]}…"))
         while fitting and count(f"{sentence[: ends[fitting - 1]]}…") > room:  # counters are not quite monotonous
@@ -233,6 +245,7 @@ def _key(word: str) -> str:
     word = unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
     if word[:1].isdigit():
         word = re.sub(r"(?:st|nd|rd|th)$", "", word)
+        # "03" and "3" are one number, "1,500" and "1500" too; a comma before other than three digits stays.
         return re.sub(r"^0+(?=\d)", "", re.sub(r",(?=\d{3}(?:\D|$))", "", word))
     word = re.sub(r"'s$|'$", "", word)
     return _NUMBER_WORDS.get(word, word)
@@ -243,6 +256,7 @@ def _marks(text: str) -> list[_Mark]:
     tokens = _tokens(text)
     dates = _dates(tokens, text)
     in_date = {place for first, last, _ in dates for place in (first, last)}
+    # A word that the text also writes in lower case is no name, although it begins some sentence.
     lower = {token.key for token in tokens if token.text[0].islower()}
     marks = [_Mark(key, tokens[first].start, tokens[last].end, date=True) for first, last, key in dates]
     for place, token in enumerate(tokens):
@@ -254,17 +268,20 @@ def _marks(text: str) -> list[_Mark]:
 def _is_name(tokens: Sequence[_Token], place: int, text: str) -> bool:
     """Return whether a token is capitalised, and not only because it begins a sentence."""
     token = tokens[place]
+    # Short forms such as "Don't" and "It's" are grammar, whatever their capital.
     short_form = token.key.endswith("n't") or token.key.partition("'")[0] in STOP_WORDS
     if not token.text[0].isupper() or token.key in _NO_NAMES or short_form:
         return False
     begins = not place or _BEGINS.search(text[tokens[place - 1].end : token.start])
     following = tokens[place + 1].key if place + 1 < len(tokens) else ""
+    # Every first word has a capital: only the word after it, or the ending of an adverb, tells that it is no name.
     return not begins or not (following in _AFTER_COMMANDS or token.key.endswith("ly"))
 
 
 def _content_keys(text: str) -> set[tuple[str, ...]]:
     """Return the keys of everything in a text: each word, and each date."""
     tokens = _tokens(text)
+    # A full date contains its year: a text that has the date has not lost the year.
     years = {(token.key[:4],) for token in tokens if "-" in token.key}
     return {(token.key,) for token in tokens} | {key for _, _, key in _dates(tokens, text)} | years
 
@@ -272,13 +289,16 @@ def _content_keys(text: str) -> set[tuple[str, ...]]:
 def _dates(tokens: Sequence[_Token], text: str) -> list[tuple[int, int, tuple[str, ...]]]:
     """Return the dates of a text: places of their first and last word, and the day with the month."""
     result: list[tuple[int, int, tuple[str, ...]]] = []
+    # Without "of", day and month are neighbours in "the 14th of March" as in "14 March".
     counted = [(place, token) for place, token in enumerate(tokens) if token.key != "of"]
     for (first, one), (last, two) in pairwise(counted):
         day, month = (one, two.month) if one.number else (two, one.month)
         together = _BETWEEN.fullmatch(text[one.end : two.start])
+        # One or two digits are a day; four are a year, which is a mark of its own.
         if together and month is not None and re.fullmatch(r"\d{1,2}", day.key):
             result.append((first, last, (day.key, month)))
     for place, token in enumerate(tokens):
+        # An ISO date is one token, and gets the same key as the date in words.
         if "-" in token.key and 1 <= int(token.key[5:7]) <= 12:
             result.append((place, place, (token.key[8:].lstrip("0"), _IN_ORDER[int(token.key[5:7]) - 1])))
     return result

@@ -99,19 +99,24 @@ def bearing(new: str, known: str, *, same_slot: bool = False) -> Bearing:
     """
     a, b = _statement(new), _statement(known)
     how = _compared(a, b)
+    # 1. Both affirm, or both deny: what counts is how much of one the other says.
     if a.holds == b.holds:
         if how in ("same", "more", "less"):
             return how
+        # Close wordings are one statement only about one subject: Ana's sister is not Ana.
         alike = similarity(new, known) >= (DUPLICATE_IN_SLOT if same_slot else DUPLICATE)
         if alike and a.subject == b.subject and a.owners == b.owners:
             return "same"
+        # Only an affirmation replaces a value: not living in Porto does not say where else.
         if a.holds and same_slot:
             return "same_slot"
         if a.holds and _other_number(new, known):
             return "other_number"
         return "preference" if a.holds and _other_preference(new, known) else "apart"
+    # 2. The new one affirms what the known one denies, or has nothing to do with it.
     if a.holds:
         return "opposite" if how == "same" else "apart"
+    # 3. The new one denies. Denying the shorter statement denies the longer, unless it is one item of a list.
     if how == "same" or (how == "less" and not _in_list(b, a)):
         return "ended" if a.ended else "negation"
     return "partly" if how == "less" else "apart"
@@ -138,8 +143,10 @@ def _compared(a: _Statement, b: _Statement) -> Literal["same", "more", "less", "
 
 def _extends(longer: _Statement, shorter: _Statement) -> bool:
     """Does the longer one say all of the shorter, and then go on?"""
+    # One content word is a bare subject, which every statement about it would extend.
     if len(shorter.content) < 2:
         return False
+    # Each stem with the word behind it; "and" stands for the end, where anything may follow.
     after = zip(longer.matter, (*longer.words[1:], "and"), strict=True)
     return any(stem == shorter.last and word in _CONNECTING for stem, word in after)
 
@@ -153,6 +160,7 @@ def _other_number(new: str, known: str) -> bool:
     a, b = _COUNTED.fullmatch(new.strip(" .")), _COUNTED.fullmatch(known.strip(" ."))
     if not a or not b or not _NUMBER.fullmatch(a["number"]) or not _NUMBER.fullmatch(b["number"]):
         return False
+    # Stop words count here: all but the number has to be the same.
     return all(stems(a[part], stop=False) == stems(b[part], stop=False) for part in ("before", "after"))
 
 
@@ -161,6 +169,7 @@ def _other_preference(new: str, known: str) -> bool:
     if not a or not b or stems(a["who"], stop=False) != stems(b["who"], stop=False):
         return False
     (chosen, where), (before, _) = _phrase(a["what"]), _phrase(b["what"])
+    # Two of a kind share their last word ("green tea", "black tea"); a choice for one occasion replaces none.
     return bool(not where and len(chosen) > 1 and len(before) > 1 and chosen[-1] == before[-1])
 
 
@@ -175,6 +184,7 @@ def _phrase(text: str) -> tuple[list[str], list[str]]:
 def _statement(text: str) -> _Statement:
     ended = bool(_ENDED.search(text))
     denied = ended or bool(_DENIED.search(text))
+    # "No longer in Porto, but in Faro" denies one thing and states another: only the first part is compared.
     first_part, *rest = _CONTRAST.split(text) if denied else [text]
     remaining_words: list[str] = []
     matter: list[str] = []
@@ -182,10 +192,12 @@ def _statement(text: str) -> _Statement:
     disliked = False
     listed = words(first_part)
     for place, word in enumerate(listed):
+        # Negations are in `holds` alone, so that an affirmation and its denial have the same matter.
         if word in _TURNING or word.endswith("n't") or (word == "to" and place and listed[place - 1] == "used"):
             continue
         stem = word if word in STOP_WORDS or "'" in word else (stems(word, stop=False) or [word])[0]
         disliked = disliked or stem in _DISLIKING
+        # "Hates jazz" is compared as the denial of "likes jazz"; denied once more, it holds.
         stem = "like" if stem in _DISLIKING else _SAME_VERBS.get(stem, stem)
         remaining_words.append(word)
         matter.append(stem)
