@@ -276,7 +276,8 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     _shown: Mapping[str, str | None] = PrivateAttr(default_factory=dict)
     """Values the engine last set fields to, as JSON."""
 
-    if not TYPE_CHECKING:  # type checkers make the constructor of the fields, pydantic's way, and find a misspelt one
+    # Hidden from type checkers: they derive a constructor from the fields, and so find a misspelt argument.
+    if not TYPE_CHECKING:
 
         def __init__(self, **values):
             for name in self.outside.keys() & values.keys():
@@ -369,6 +370,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
         """Read the block's content for this context."""
+        # On a copy: what a get hook changes in its fields is not kept.
         block = self._with_state(state)
         content = block._call(
             "_aget",
@@ -382,12 +384,14 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def prepare_write(self, batch: Batch) -> PendingWrite:
         """Learn from a batch without storing anything. Slow; may raise any error."""
         block = self._with_state(batch.state)
+        # Copies, as a hook may change them. Blocks written for LlamaIndex read the session from this keyword.
         messages = [
             message.model_copy(
                 update={"additional_kwargs": {**message.additional_kwargs, "session_id": batch.session_id}}
             )
             for message in (independent(stored.message) for stored in batch.messages)
         ]
+        # Passed only to a hook that declares it: LlamaIndex's own takes the messages alone.
         takes_id = "delivery_id" in inspect.signature(block._hook("_aput", "_put")).parameters
         block._call("_aput", "_put", messages, **({"delivery_id": batch.delivery_id} if takes_id else {}))
         return _LearnedState(self, block)
@@ -484,12 +488,14 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
         """Set fields to stored values, and note them, so that later changes by the program are recognised."""
         for name, value in values.items():
             setattr(self, name, value)
+        # As read back: validation may have converted a value.
         self._shown = {**self._shown, **{name: _as_json(getattr(self, name)) for name in values}}
 
     def _made_now(self) -> dict[str, str]:
         """Values the program gave each field, as JSON: those the engine has not set."""
         now = {name: _as_json(getattr(self, name)) for name in type(self).model_fields if name != "name"}
         stored = {name: text for name, text in now.items() if text is not None}
+        # Still the value that the engine set. Any other was given by the program since, and counts as its own.
         by_engine = {
             name: self._made[name] for name in stored if name in self._made and self._shown.get(name) == now[name]
         }
@@ -513,6 +519,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
     def take_state(self, state: str | None) -> None:
         """Set the declared fields from stored values."""
         if state is not None:
+            # The state may be that of another version of the class, with fields that are gone.
             self.mirror({name: value for name, value in json.loads(state).items() if name in type(self).model_fields})
 
     def _declared(self) -> list[str]:
@@ -521,6 +528,7 @@ class BaseMemoryBlock(BaseModel, Generic[T]):
 
     def _with_state(self, state: str | None) -> "BaseMemoryBlock[T]":
         copy = self.model_copy()
+        # Set anew even from its own state: a shallow copy would share its lists with the live block.
         copy.take_state(state if state is not None else self.state_json())
         return copy
 
@@ -541,6 +549,7 @@ class _LearnedState:
         w.record(BlockStateSaved(block=self._original.name, content=content, unsaved_fields=self._unsaved))
 
     def committed(self) -> None:
+        # Only now: after a failed commit the live block must be as it was.
         self._original.take_state(self._state)
 
 
@@ -565,6 +574,7 @@ def as_content(value: Any, reading: ReadContext) -> Content:
         raise ConfigError(f"a block must return text, a list of parts or a list of messages, not {kinds}")
     if problem := unstorable(stored):
         raise MessageError(f"what the block returned {problem}")
+    # Named by its hash and kept: a past prompt can be laid out again although the block says something else by now.
     return Content(items=(stored_item(Ref.of("content", content_hash(stored)), stored, reading.safe),), keep=(stored,))
 
 
@@ -617,6 +627,7 @@ def _impossible(cls: type[BaseMemoryBlock[Any]], error: ValidationError, name: s
     first = error.errors(include_url=False)[0]
     where = ".".join(str(step) for step in first["loc"])
     if first["type"] == "extra_forbidden":
+        # An argument of LlamaIndex's has an answer of its own; else a misspelt one is assumed.
         hint = cls.instead.get(where) or nearest(where, cls.model_fields)
         return ConfigError(f'{cls.__name__} has no argument "{where}"{hint}')
     if first["type"] == "missing":
@@ -641,6 +652,7 @@ _ANYTHING = TypeAdapter[Any](Any)
 
 def _as_json(value: Any) -> str | None:
     try:
+        # Pydantic first: it also writes models and dates. It refuses half a character, which `json` below accepts.
         return _ANYTHING.dump_json(value).decode()
     except (ValueError, TypeError, MemoryInspectorError) as error:
         if "surrogates not allowed" not in str(error):

@@ -21,5 +21,6 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 @per_process
 def _loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
+    # A daemon: a hook that never ends must not keep the program from ending.
     threading.Thread(target=loop.run_forever, name="memory-blocks", daemon=True).start()
     return loop

@@ -67,6 +67,7 @@ class WordVectors:
         hashes = {text: content_hash(text) for text in texts}
         with self._lock:
             vectors = {key: self._known[key] for key in hashes.values() if key in self._known}
+        # Without the lock: an endpoint may take seconds, and computing a vector twice does no harm.
         if missing := set(hashes.values()) - vectors.keys():
             with database.read() as connection:
                 vectors |= read_word_vectors(connection, scope, missing, embedder.id)
@@ -91,6 +92,7 @@ class Keywords:
         """Score, 0 to 1, of each of these facts that shares a word with the query."""
         texts = {fact.id: fact.text for fact in facts}
         with self._lock:
+            # Only the difference to the last search is indexed anew.
             for id in self._texts.keys() - texts.keys():
                 self._index.remove(id)
             for id, text in texts.items():
@@ -132,12 +134,14 @@ def rank_facts(
         top_k=top_k,
         threshold=threshold,
         in_queue=(),
+        # Without vectors the keyword score alone is the match; its small weight would leave all below the threshold.
         vector_weight=0.0 if vector is None else VECTOR_WEIGHT,
         keyword_weight=KEYWORD_WEIGHT,
     )
     return [
         FactHit(by_id[c.number], c.score, c.vector, c.keyword or 0.0)
         for c in plan.candidates
+        # A threshold of 0 would also let through what has nothing in common with the question.
         if c.outcome == "granted" and c.score > 0
     ]
 
@@ -161,6 +165,7 @@ def search_facts(
     """
     wanted = dict(filters or {})
     _check(wanted)
+    # A filter by state replaces the usual restriction to active facts.
     states = None if "state" in wanted else ("active",)
     facts: list[Fact] = []
     with database.read() as connection:
@@ -171,6 +176,7 @@ def search_facts(
         for fact in facts
         if _any_among((fact.category,), categories) and _any_among(fact.topics, topics) and fits(fact, wanted)
     ]
+    # Goes on with none: impossible numbers are refused for an empty question as well.
     if not query.strip():
         facts = []
     return rank_facts(facts, query, database=database, services=services, top_k=top_k, threshold=threshold)
@@ -196,6 +202,7 @@ def _cosines(facts: Sequence[Fact], query: str, database: Database, services: Se
     """Cosine similarity by fact id; None if nothing could be embedded."""
     if not facts:
         return {}
+    # Vectors are stored by scope, so one query for each fetches them.
     scopes: dict[str, list[Fact]] = {}
     for fact in facts:
         scopes.setdefault(fact.scope, []).append(fact)

@@ -161,6 +161,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         return other
 
     def imagined(self, batch: Batch, numbers: Iterator[int]) -> Imagined | None:
+        # Where finds or questions are compared by meaning, an embedder behind an endpoint rules a preview out as well.
         services, searched = batch.services, self.on_change == "decide" or self.show == "relevant"
         if not self.extractor(services).offline or (searched and not services.embedder.offline):
             return None
@@ -225,6 +226,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def decider(self, services: Services) -> FactDecider:
         """Decider in use: the block's chat model wrapped as one, or the services' default."""
+        # An `llm` that only extracts cannot decide.
         if isinstance(self.llm, ChatModel):
             from memory_core.models.deciding import ModelDecider
 
@@ -250,6 +252,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def _fitting(self, facts: Sequence[Fact], reading: ReadContext, marks: Mapping[int, Mark]) -> Content:
         """Pinned facts and those that fit the question best; without a question, the last confirmed."""
+        # Pinned facts are shown in any case: they are not searched, and take none of the `top_k`.
         loose = [fact for fact in facts if not fact.pinned]
         if reading.question.strip():
             hits = rank_facts(
@@ -274,6 +277,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         text = prompt_words(fact.text, fact.metadata)
         if self.show_dates:
             text = f"{text} ({confirmed_on(fact.confirmed_at)})"
+        # With a question or a date behind the words, the size is counted anew.
         mark = marks[fact.id].text() if fact.id in marks else ""
         words = marked_text(text, mark)
         tokens = fact.tokens if words == fact.text else None
@@ -281,6 +285,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
 
     def prepare_write(self, batch: Batch) -> PendingWrite:
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
+        # 1. A user's facts are learned from user messages alone. A session's are learned from all but instructions and
+        #    recitals of what the memory said.
         heard = [
             message
             for message in batch.messages
@@ -290,6 +296,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         extractor = self.extractor(batch.services)
         if not heard:
             return NothingRead(self.name, extractor.name, batch.messages)
+        # 2. Everything that the finds are compared with is read at one revision: `save` refuses it if that has changed.
         with batch.database.read() as connection:
             before = scope_revision(connection, scope, self.name)
             stored = read_facts(connection, scope, self.name, states=COMPARED)
@@ -308,11 +315,13 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             )
             remembered = self._remembered(connection, batch, heard)
         ids = {fact.text: fact.id for fact in compared_with if fact.state != "rejected"}
+        # 3. Extract, set aside what is only repeated from memory, and mark what has to wait for a person.
         silent = self.not_to_repeat(compared_with, extractor)
         everything, reasons, calls = _extract(extractor, heard, known=silent, ids=ids)
         facts, repeats = _first_hand([self.labelled(fact) for fact in everything], heard, remembered)
         requests = _requests([message.message for message in heard])
         facts = with_doubts(facts, [message.message for message in heard])
+        # 4. Decide on each find, and give every message without effect its reason.
         finding = self.weigh(compared_with, facts, batch.database, batch.services, scope, protected)
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
@@ -343,9 +352,11 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             forgotten=frozenset(
                 id
                 for _, request in requests
+                # A request in a chat retires nothing that a person wrote or confirmed.
                 for id in named_facts(request, [(f.id, f.text) for f in compared_with if f.id not in protected])
             ),
         )
+        # 5. Last, as both work on the list as it will be.
         self._condense(learned, extractor, refused)
         self._embed(learned, batch)
         return learned
@@ -417,6 +428,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         repeated = [
             Settled(index, "none", None, None, "repeated", (), (), other) for index, other in prepared.repeated.items()
         ]
+        # An offline decider is the rules. Beside a model they are the fallback, and the log has to tell the two apart.
         rules = decider.name if decider.offline else BY_RULES
         return Finding(
             steps=(*done.settled, *repeated),
@@ -456,6 +468,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         Every wording of this block's and the user's facts, and the sentences of static blocks. Facts that other blocks
         learn at the same time are not known yet.
         """
+        # A user who repeats a fact confirms it, so there is nothing to compare with.
         if all(message.message.role is MessageRole.USER for message in heard):
             return set()
         scope = scope_of(self.scope, batch.session_id, batch.user_id, self.name)
@@ -474,6 +487,7 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
             return
         fixed = [index for index, fact in enumerate(known_facts) if fact.protected]
         if LimitEffect(len(known_facts), len(fixed), self.max_facts).filled:
+            # Recorded as a refusal without asking the model, which could merge nothing.
             learned.condense = CondensePlan.unchanged(known_facts, protected_fill(len(fixed)))
             return
         target = condense_target(self.max_facts)
@@ -563,6 +577,7 @@ def _may_be_of_others(fact: ExtractedFact, heard: Sequence[ChatMessage]) -> bool
         tool = message.role is MessageRole.TOOL
         others = others or tool or typed != text
         spoken.append("" if tool else typed)
+    # Only beside words of others: an extractor also rewords what the user typed, which lowers the share.
     return others and relevance(fact.text, frozenset(stems("\n".join(spoken)))) < SPOKEN_SHARE
 
 
@@ -571,6 +586,7 @@ def _first_hand(
 ) -> tuple[list[ExtractedFact], list[ExtractedFact]]:
     """Separate finds stated first-hand from those that a speaker other than the user only repeats from memory."""
     users = [message.message.role is MessageRole.USER for message in heard]
+    # A find without a source may be the user's if they spoke at all.
     by_user = [any(users) if f.source is None or f.source >= len(users) else users[f.source] for f in found]
     gone = set(recalled([fact.text for fact in found], by_user, remembered)) if remembered else set()
     kept_facts = [fact for index, fact in enumerate(found) if index not in gone]
@@ -591,8 +607,10 @@ def _extract(
     read = 0
     for piece in call_pieces(heard):
         messages = [message.message for message in piece]
+        # Finds of earlier pieces count as known, or later ones would bring them again.
         extraction = extractor.extract(messages, known=[*known, *(fact.text for fact in facts)])
         for fact in extraction.facts:
+            # The extractor counts within its piece.
             facts.append(fact if fact.source is None else replace(fact, source=fact.source + read))
         reasons |= reasons_given(extraction.nothing, piece, ids)
         calls += extraction.calls

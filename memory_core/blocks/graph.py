@@ -90,6 +90,7 @@ class GraphMemoryBlock(BaseMemoryBlock[str]):
         graph, names = self._graph(reading)
         chosen = recalled(graph, mentioned(names, reading.question, reading.queue), self.hops, self.most_relations)
         items = tuple(_item(graph, relation, reading) for relation in chosen)
+        # The nearest come first, so the last is cut first.
         return Content(items=items, cut_order=tuple(reversed(range(len(items)))))
 
     def _graph(self, reading: ReadContext) -> tuple[Graph, Names]:
@@ -193,6 +194,7 @@ class _LearnedRelations:
         # Planned outside of the transaction, as a model may take minutes.
         if graph_revision(w.connection, self.scope, self.block) != self.before:
             raise ConflictError("The graph was changed while relations were being found. They are compared again.")
+        # The extractor's own refusals never became finds, so they are added to both counts.
         refused = self.refused + Counter(dict(self.plan.refused))
         w.record(
             RelationsExtracted(
@@ -230,6 +232,7 @@ def mentioned(names: Names, question: str, queue: Sequence[ChatMessage]) -> tupl
         dict.fromkeys(
             id
             for message in reversed(lately)
+            # "I" is the user only in a user's message.
             for id in names.mentioned(message_text(message), first_person=message.role is MessageRole.USER)
         )
     )
@@ -262,6 +265,7 @@ def _known_names(graph: Graph) -> list[str]:
         for end in (relation.subject, relation.object):
             spoken[end] = max(spoken.get(end, 0.0), relation.confirmed_at)
     active = [entity for entity in graph.entities.values() if entity.state == "active"]
+    # An entity without relations counts as mentioned when it was last changed.
     ranked = sorted(active, key=lambda entity: (spoken.get(entity.id, entity.updated_at), entity.id))
     return [entity.name for entity in ranked[-MAX_KNOWN:]]
 

@@ -29,6 +29,7 @@ class GraphCache:
         """Return the present graph, with its revision and the names of its entities."""
         revision = graph_revision(connection, scope, block)
         with self._lock:
+            # Read under the lock, so that two threads that ask at once read the graph once.
             if self._known is None or self._known[0] != revision:
                 graph = read_graph(connection, scope, block)
                 self._known = revision, graph, Names(graph)

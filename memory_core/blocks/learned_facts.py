@@ -118,6 +118,7 @@ class LearnedFacts:
         """Return active facts after storing, oldest first; `numbers` yields ids for new ones."""
         facts, plan = self.active_before_condensing, self.condense
         if plan is not None and not plan.refused:
+            # A merge that begins with a kept fact adds to it; any other becomes a new sentence.
             into = {ids[0] for ids, _ in plan.merged if ids[0] in plan.kept}
             gone = {*plan.vanished, *(id for ids, _ in plan.merged for id in ids)} - into
             made = [*(index for ids, index in plan.merged if ids[0] not in into), *plan.new]
@@ -166,6 +167,7 @@ class LearnedFacts:
         if step.act == "none" and not self._confirms(step):
             return fact
         if step.act == "none":
+            # A confirmation answers the question behind the fact, and the question's tokens go with it.
             tokens = self.place.counter.text(fact.text) if to_ask(fact.metadata) else fact.tokens
             return replace(fact, tokens=tokens, metadata=without_ask(fact.metadata), confirmed_at=inf)
         text = step.text or self.found[step.index].text
@@ -192,6 +194,7 @@ class LearnedFacts:
             pinned=False,
             origin="extracted",
             turn=0,
+            # Not stored yet, and so later than anything that is.
             created_at=inf,
             confirmed_at=inf,
             updated_at=inf,
@@ -219,6 +222,7 @@ class LearnedFacts:
 
     @property
     def _added(self) -> list[Settled]:
+        # A deletion may bring a fact to add beside it, such as the user's new address.
         return [step for step in self.finding.steps if step.act in ("add", "delete") and step.text is not None]
 
     def save(self, w: Writing) -> None:
@@ -241,11 +245,13 @@ class LearnedFacts:
         refused = [ProposalRefused(place.block, "decision", *item) for item in self.finding.refused.items()]
         w.record(extracted, *refused)
         self._hold_back(w)
+        # In the order of the finds: a decision may refer to a fact that an earlier one has added.
         ids: dict[int, int] = {}
         for step in steps:
             id = self._take(w, step, by_id, ids)
             if id is not None:
                 ids[-1 - step.index] = id
+        # Before condensing, whose plan has no retired facts in its list.
         self._retire(w)
         if self.condense is not None:
             self._save_condensed(w, ids)
@@ -253,12 +259,14 @@ class LearnedFacts:
         if self.embedder is not None:
             vectors = {content_hash(text): vector for text, vector in self.vectors.items()}
             keep_word_vectors(w, place.scope, self.embedder, vectors)
+        # Taken inside the transaction: `committed` shows this delivery's outcome, whatever others change after it.
         self.texts = [fact.text for fact in _active(w, place)]
 
     def _why_retired(self, fact: Fact) -> str | None:
         """Return why a known fact is retired by this delivery; None if it stays."""
         if fact.id in self.forgotten:
             return FORGOTTEN
+        # What a person cares about does not expire. `forgotten` was made without such facts.
         if self.expiry is None or fact.id in self.place.protected or not self.expiry.covers(fact):
             return None
         return self.expiry.reason
@@ -327,6 +335,7 @@ class LearnedFacts:
             fact,
             text=text,
             tokens=self.place.counter.text(text),
+            # `other` means that none was found so far.
             category=found.category if fact.category == "other" else None,
             topics=tuple(dict.fromkeys((*fact.topics, *found.topics)))[:MAX_TOPICS],
             slot=found.slot,
@@ -374,6 +383,7 @@ class LearnedFacts:
         plan = self.condense
         assert plan is not None
         block = self.place.block
+        # Read again: the facts of this delivery have their real ids and versions by now.
         facts = {fact.id: fact for fact in _active(w, self.place)}
         if plan.refused:
             refused = CondensingRefused(

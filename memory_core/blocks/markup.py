@@ -13,6 +13,7 @@ Layout = Literal["lines", "messages"]
 UNDATED = "no date"
 """Date line of units without a time, where other units have one."""
 
+# Every character that may be shown as a line break, a vertical tab or U+2028 as well.
 _BREAK = re.compile(r"\r\n|[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SET_IN = "\n "
 
@@ -72,6 +73,7 @@ def line_parts(messages: Sequence[ChatMessage], safe: Safe, marks: Sequence[str]
     for message, mark in _with_marks(messages, marks):
         parsed = parse_message(message)
         if parsed.words:
+            # The name came with the message, so its markup is escaped like the words.
             label = safe(parsed.speaker) if parsed.speaker else str(message.role)
             lines.append(f"{label}: {_BREAK.sub(_SET_IN, safe(parsed.words))}{_former(mark, safe)}")
     return (TextPart(text="\n".join(lines)),)

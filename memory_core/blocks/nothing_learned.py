@@ -51,6 +51,7 @@ def reasons_given(
     """
     reasons = {}
     for index, why in nothing.items():
+        # A model may name messages that it was not given.
         if 0 <= index < len(read):
             beside = why.known is not None and why.known not in known
             fact = None if why.known is None else known.get(why.known)

@@ -163,10 +163,12 @@ def _problem(loaded: object) -> str | None:
     """Reason why an object cannot be a plug-in; None if it can."""
     if not isinstance(loaded, type) or not issubclass(loaded, BaseMemoryBlock):
         return "it is no subclass of BaseMemoryBlock"
+    # The kind decides how a block is stored and shown, so a plug-in of a built-in kind would pass for that one.
     if loaded.kind_is_built_in or loaded.kind != BaseMemoryBlock.kind:
         return "it is a built-in kind of block under another name"
     if renamed := _renamed(loaded):
         return f"it was written for an earlier version: {renamed}"
+    # `made` knows only the name; stored settings and state are applied to the block afterwards.
     needed = [name for name, field in loaded.model_fields.items() if field.is_required() and name != "name"]
     if needed:
         return f"it cannot be made from a name alone: {needed[0]!r} has no default"
@@ -175,9 +177,11 @@ def _problem(loaded: object) -> str | None:
 
 def _renamed(block: type[Block]) -> str:
     """Former names that a class defines, each with its present one; names of its own fields are not checked."""
+    # Up to the base class, whose own attributes may have any of these names.
     defined = {name for cls in block.__mro__[: block.__mro__.index(BaseMemoryBlock)] for name in vars(cls)}
     if defined & {"_put", "_aput"}:  # it learns by a current hook, so its `learn` may mean anything
         defined.discard("learn")
+    # A class that defines both names was written for either version.
     renamed = [
         f"{former} is now {name}" for former, name in FORMER_NAMES.items() if former in defined and name not in defined
     ]

@@ -36,6 +36,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
 
     @classmethod
     def make_empty(cls, **values: Any) -> "StaticMemoryBlock":
+        # The one field without a default.
         return cls(**{"static_content": "", **values})
 
     @property
@@ -50,6 +51,7 @@ class StaticMemoryBlock(BaseMemoryBlock[str]):
         return NoWrite()
 
     def _declared(self) -> list[str]:
+        # The text is versioned by itself, and the settings are stored as such: no field is left for a state.
         return []
 
 

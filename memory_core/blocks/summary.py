@@ -92,6 +92,7 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         return ModelSummariser(self.llm)
 
     def read(self, reading: ReadContext, state: str | None) -> Content:
+        # Pieces are named by the hash of their words, so two equal sentences would be one piece.
         shown = list(dict.fromkeys(sentences(state or "")))
         items = tuple(
             Item(Ref.of("text", content_hash(sentence)), sentence, static_parts(sentence, reading.safe))
@@ -109,11 +110,13 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         heard, summariser = _heard(batch), self.summariser(batch.services)
         with batch.database.read() as connection:
             before = read_summary(connection, batch.session_id, self.name)
+        # The block was removed meanwhile.
         if before is None:
             return NoWrite()
         if not heard:
             return NothingRead(self.name, summariser.name, batch.messages)
         written = self.write(before.text, heard, summariser, batch.counter)
+        # An unchanged text has taken nothing from any of them.
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
         reasons_given = {**unread_among(batch.messages, heard), **written.reasons}
@@ -136,16 +139,19 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
             proposed = summariser.summarise(text, chat, max_tokens=self.max_tokens, count=counter.text)
             calls += proposed.calls
             reasons |= reasons_given(proposed.nothing, piece, {})
+            # A model may write more than it was asked for: that is cut here, not refused.
             fitted = fit(_storable(proposed.text), self.max_tokens, counter.text)
             self._check(text, proposed.text, fitted.text, summariser)
             shortened += proposed.shortened + fitted.shortened
             broken += proposed.broken + fitted.broken
+            # Each piece is summarised into the result of the one before.
             text = fitted.text
         return Written(text, shortened, broken, reasons, tuple(calls))
 
     def _check(self, before: str, proposed: str, after: str, summariser: Summariser) -> None:
         if not after and (before.strip() or proposed.strip()):
             raise ModelAnswerError(f"{summariser.name} answered with an empty summary. The former summary stays.")
+        # All that could be lost. A text that keeps none of it is more likely a failed answer than a summary.
         had = losses(before, "")
         if not summariser.offline and len(had) >= FEW and losses(before, after) == had:
             raise ModelAnswerError(
@@ -177,6 +183,7 @@ class _LearnedSummary:
         """
         last = max(self.heard, key=lambda message: message.seq)
         before = self.before
+        # A block that is filled from the archive gets old messages after new ones: the mark never goes back.
         covered = (last.seq, last.turn) if last.seq > before.covers else (before.covers, before.turn_covered)
         write_summary(
             w,
@@ -199,6 +206,7 @@ class _LearnedSummary:
 
 def _heard(batch: Batch) -> list[StoredMessage]:
     """Return the messages to be summarised."""
+    # Pinned messages are instructions, and recited memory is summarised already.
     return [m for m in batch.messages if not m.pinned and not recites_memory(m.message)]
 
 

@@ -222,6 +222,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         return super().settings() | self.model_dump(mode="json", include=settings_of_kind)
 
     def apply(self, settings: dict[str, Any]) -> None:
+        # The constructor does not run for stored settings, so its check of all together is made here.
         super().apply(self.legacy_defaults(settings) | settings)
         self._check_together()
 
@@ -247,6 +248,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if not self.embedder(batch.services).offline:
             return None
         other = self.model_copy()
+        # Not strict: `numbers` has no end.
         other._imagined = dict(zip(numbers, searchable(batch.messages, self.unit), strict=False))
         return Imagined(other, batch.state)
 
@@ -255,6 +257,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         embedder = self.embedder(services)
         words = [parse_message(message).words for message in messages if message.role is not MessageRole.SYSTEM]
         words = [text for text in words if text]
+        # Other units are embedded as a whole, and their text is not known before all of it was said.
         if words and self.unit == "message" and embedder.offline:
             _ahead().submit(embedder.embed, words)  # a failure is seen again where the vector is needed
 
@@ -265,6 +268,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if recall is None:
             return Content()
         items, cut_order = recall.laid_out.content(recall.plan)
+        # The event numbers this session's units; those of other sessions are in `elsewhere`, by the hash of their text.
         own_candidates = [candidate for candidate in recall.plan.candidates if not recall.elsewhere(candidate.number)]
         listed, gates = own_candidates[:MAX_RECORDED], Counter(candidate.outcome for candidate in own_candidates)
         texts = recall.laid_out.borrowed(recall.plan.granted)
@@ -289,6 +293,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
             postprocessors=tuple(self.postprocessed_by if self.node_postprocessors else ()),
             elsewhere=tuple((content_hash(text), round(scores[number], 4)) for number, text in texts.items()),
         )
+        # A prompt recorded without a layout is read as `messages`, the only one of former versions.
         layout = None if self.layout == "messages" else self.layout
         # Marks of other sessions' units are in their texts, which are kept.
         marks = recall.laid_out.marks(n for n in recall.plan.granted if not recall.elsewhere(n))
@@ -305,6 +310,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if reading.patience and self.vector_weight > 0:
             follow = vectors_that_follow(reading.database, reading.services, reading.session_id, self.name)
             follow.wait(reading.patience)
+        # Read once: everything below is about the same units, whatever is stored meanwhile.
         stored = self.stored(reading)
         new: dict[int, _NotStored] = {}
         if unsaved:
@@ -316,6 +322,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         index: VectorIndex = self.vector_store or reading.services.index
         embedder = self.embedder(reading.services)
         weights = self.boost_weights
+        # Without its boost a speaker's name must stay among the words, or nothing would look for it.
         meant = parse_question(question, stored.names if weights.speaker else ())
         searched = self._searched(reading, index, embedder, stored, meant, new)
         # An index may know units that were stored since the others were read, or deleted.
@@ -326,6 +333,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         in_queue = {
             node.number
             for node in known_nodes
+            # Sequence numbers count within a session: the queue's say nothing about units of another one.
             if reading.queue_seqs and self._of(node, reading) and node.covers(reading.queue_seqs)
         }
 
@@ -345,6 +353,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         )
         plan, problem = self._postprocessed(plan, question, laid_out)
         degraded = " ".join(filter(None, (searched.degraded, problem))) or None
+        # Last of all gates: only what passed the others competes for room.
         if self.fills_budget and reading.token_budget is not None:
             plan = laid_out.filled(plan, reading.token_budget)
         return Recall(
@@ -373,6 +382,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         positions = {stored.said[number] for number, node in stored.nodes.items() if self._of(node, reading)}
         positions |= _queued(reading.queue, self.unit)
         found_signals = []
+        # By age, so that of equal texts in other sessions the one stored first stays.
         for signal in sorted(signals, key=lambda signal: signal.number):
             of_session, position = self._of(stored.nodes[signal.number], reading), stored.said[signal.number]
             if of_session or position not in positions:
@@ -436,6 +446,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         keywords = stored.keywords
         keyword: dict[int, float] = {}
         if self.keyword_weight > 0:
+            # All that share a word, though few become candidates: an explanation shows the score of every unit.
             hits = keywords.search(
                 meant.words, limit=len(keywords) + len(unsaved) + 1, also={n: one.stems for n, one in unsaved.items()}
             )
@@ -447,6 +458,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if self.vector_weight > 0:
             try:
                 query = self._query_vector(reading, embedder, meant.words)
+                # The best by keyword get their cosine too: a signal that was not computed would lower their match.
                 saved = [number for number in best if number not in unsaved]
                 vector, degraded = self._by_meaning(reading, index, query, also=saved)
                 vector |= self._unsaved_by_meaning(reading, embedder, query, unsaved) if unsaved else {}
@@ -485,6 +497,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         if isinstance(used, ExactIndex):
             scores.update((hit.number, hit.score) for hit in used.score(source, query, missing))
         elif missing:
+            # Other indexes cannot score chosen vectors, so these are read from the database.
             scores.update((vector.number, float(vector.vector @ query)) for vector in source.some(sorted(missing)))
         return scores, degraded
 
@@ -523,6 +536,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         asked = embedded(embedder, [question])[0]
         if self.retrieval_context_window > 1 and len(stems(question)) < SAYS_LITTLE:
             before = [message_text(message) for message in reading.queue if message.role is not MessageRole.TOOL]
+            # The question may be in the queue already; it has a weight of its own.
             if before and before[-1] == question:
                 before.pop()
             window = "\n".join(text for text in before[-(self.retrieval_context_window - 1) :] if text)
@@ -571,6 +585,7 @@ class VectorMemoryBlock(BaseMemoryBlock[str]):
         words = laid_out.words(list(granted))
         nodes = [FoundNode(number, words[number], score) for number, score in granted.items() if number in words]
         done = postprocess(self.node_postprocessors, question, nodes)
+        # Units without words are shown to no postprocessor, and stay behind the others.
         unseen = [number for number in granted if number not in words]
         return postprocessed(plan, [*done.kept, *unseen]), done.problem
 

@@ -47,6 +47,7 @@ class Following:
         self._wanted = threading.Event()
         self._again = False
         self._stored_at = 0.0
+        # A fork has no embedding thread, and may have copied the lock while it was held.
         renewed(self._after_fork)
 
     def _after_fork(self) -> None:
@@ -59,6 +60,7 @@ class Following:
         with self._lock:
             self._stored_at = time.monotonic()
             if not self._settled.is_set():
+                # One thread for each block: it looks once more before it ends.
                 self._again = True
                 return
             self._settled.clear()
@@ -90,6 +92,7 @@ class Following:
                 self._let_go_first()
                 more = work.some()
                 with self._lock:
+                    # Decided under the lock, or a unit stored just now would find a thread that no longer looks.
                     if not (more or self._again):
                         self._settled.set()
                         return
@@ -98,6 +101,7 @@ class Following:
             # By its type alone: the text of an exception may quote messages.
             _log.warning(_BY_KEYWORD, type(error).__name__)
         finally:
+            # After a failure as well: a reader must not wait for vectors that do not come.
             self._wanted.clear()
             self._settled.set()
 
@@ -115,6 +119,7 @@ class _Work:
         if not nodes:
             return 0
         with _turn():
+            # Between the two transactions: the database must not be held while a model computes.
             vectors = embedded(self._embedder, words)
         vector_of = dict(zip((node.number for node in nodes), vectors, strict=True))
         with writing(self._database, self._session_id, clock=time.time) as w:

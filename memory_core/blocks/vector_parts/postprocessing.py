@@ -57,6 +57,7 @@ def postprocess(postprocessors: Sequence[Any], question: str, nodes: Sequence[No
                 for one in passed
             )
         except Exception as error:  # foreign code, which may call a model
+            # As they were granted: a result of only some of the postprocessors is one that nobody asked for.
             return Postprocessed(
                 tuple(node.number for node in nodes), f"{NOT_APPLIED} {name} failed: {user_message(error)}"
             )

@@ -63,6 +63,7 @@ class LearnedUnits:
             w.record(VectorsReplaced(self.block, self.embedder, tuple(replaced)))
 
     def committed(self) -> None:
+        # After the commit only: searches of this process share the set.
         self.unusable.difference_update(self.earlier)
         if self.then is not None:
             self.then()
@@ -123,6 +124,7 @@ def _long(batch: Batch, block: str, units: Sequence[Sequence[StoredMessage]]) ->
     """Return whether these units, with earlier ones without a vector, are too long to embed at once."""
     with batch.database.read() as connection:
         before = read_nodes_without_vector(connection, batch.database, batch.session_id, block, limit=MAX_CAUGHT_UP)
+    # Units that wait count too: embedding the new ones would embed these along with them.
     tokens = sum(message.tokens.content for unit in units for message in unit) + sum(node.tokens for node in before)
     return tokens > AT_ONCE_TOKENS
 

@@ -103,6 +103,7 @@ class Stored:
         for node, one in new:
             if one.day:
                 days[node.number] = node.number, one.day
+            # What came without a time is under the date line before it, up to the end of the episode.
             elif before in days and traits[before].episode == traits[node.number].episode:
                 days[node.number] = days[before]
             before = node.number
@@ -115,6 +116,7 @@ class Stored:
             names=self.names.union(*(one.names for _, one in new)),
             last=new[-1][1] if new else self.last,
             sessions=self.sessions.union(node.session_id for node, _ in new),
+            # Python's own hash differs between processes; it is compared within this one only.
             said={**self.said, **{node.number: hash(one.stems) for node, one in new}},
             keywords=self.keywords,
             rendered=self.rendered,
@@ -127,6 +129,7 @@ class Stored:
         last = self.last
         for session, several in groupby(new, key=lambda pair: pair[0].session_id):
             heard = [one for _, one in several]
+            # The last known unit goes in front, so that the pause after it is judged; its own number is dropped again.
             previous = [last] if last is not None and session == before else []
             counted = episodes([(one.when, one.time, one.stored) for one in (*previous, *heard)])[len(previous) :]
             begun = (result[-1] if result else 0) + (0 if previous or before is None else 1)
@@ -136,6 +139,7 @@ class Stored:
 
     def imagining(self, new: Sequence[tuple[Node, UnitMetadata]]) -> "Stored":
         """Return a copy with unsaved units appended. For previews."""
+        # A preview's ids are given again to other units, so what it renders must not be found by them.
         return replace(self.with_units(new), rendered=Rendered())
 
 
@@ -155,6 +159,7 @@ class UnitCache:
     def catch_up(self, connection: Connection, sessions: tuple[str, ...], block: str, listen: Listen) -> Stored:
         """Return all stored units of these sessions, oldest session first, brought up to date with the database."""
         with self._lock, collector_paused():
+            # Other sessions make another order of all units: begin again.
             if sessions != self._sessions:
                 self._stored, self._sessions = Stored(), sessions
             count, last = count_nodes(connection, sessions, block)

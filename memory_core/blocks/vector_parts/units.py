@@ -46,6 +46,7 @@ class UnitMetadata:
     def to_json(self) -> str:
         """Serialise as JSON for storing."""
         names = sorted(self.names)
+        # Names are speakers too: written apart, each is stored once.
         others = sorted(self.speakers - self.names)
         fields = (names, others, self.person, self.when, self.time, self.stored, self.day, self.informativeness)
         return json.dumps((HEARD_VERSION, " ".join(self.stems), *fields), ensure_ascii=False, separators=(",", ":"))
@@ -107,6 +108,7 @@ def messages_of(
         of[node.session_id or session_id][node.number] = expand(node.seqs)
     turns: dict[int, list[StoredMessage]] = {}
     for session, spans in of.items():
+        # One query for each session, however many units.
         seqs = sorted({seq for several in spans.values() for seq in several})
         by_seq = {message.seq: message for message in read_messages(connection, session, cache, seqs=seqs)}
         turns |= {number: [by_seq[seq] for seq in several if seq in by_seq] for number, several in spans.items()}
@@ -139,6 +141,7 @@ def parse_unit(unit: Sequence[StoredMessage]) -> UnitMetadata:
     """Parse the metadata of a unit of at least one message."""
     parsed = [(parse_message(message.message), message.message.role) for message in unit]
     dated = next((one for one, _ in parsed if one.when), None)
+    # The same words as `search_words` gives, from messages that are parsed already.
     words = "\n".join(one.words for one, _ in parsed if one.words)
     stemmed = tuple(stems(words))
     return UnitMetadata(
