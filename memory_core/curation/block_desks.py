@@ -83,6 +83,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         attached = self._session.block(name)
         with self._session.writing() as w:
             fill(self._session, w, attached)
+        # After the commit, as learning may take minutes.
         return delivery.serve_put(self._session, wait)
 
     def remove(self, name: str, *, actor: Actor = "user") -> None:
@@ -125,6 +126,7 @@ class SessionBlocks(Sequence[SessionBlock]):
             changed = [editing.write_settings(session, w, name, settings, actor) for name, settings in changes.items()]
             if order is not None:
                 changed.append(editing.write_order(session, w, order, actor))
+            # Once for all changes: every process loads the blocks again at each new revision.
             if any(changed):
                 editing.take_over(session, w)
 
@@ -166,7 +168,8 @@ class SessionBlocks(Sequence[SessionBlock]):
         with suppress(OnlyTriedError), self._session.changing() as w:
             attached = editing.with_text(self._session, w, name, revision)
             saved = editing.write_block_text(self._session, w, attached, text, actor)
-            if preview:  # refused for what would refuse the edit
+            # Raised only now, so that a preview is refused for whatever would refuse the edit.
+            if preview:
                 raise OnlyTriedError
             return saved
         self._session.open()
@@ -182,6 +185,7 @@ class SessionBlocks(Sequence[SessionBlock]):
         revisions = self.revisions(name)
         if len(revisions) < 2:
             raise NotFoundError(f'"{name}" has no earlier text.')
+        # With the newest revision as read here, so that an edit in between is not undone unseen.
         return self.restore(name, revisions[-2].revision, revision=revisions[-1].revision)
 
     def restore(self, name: str, earlier: int, *, revision: int | None = None, actor: Actor = "user") -> int:

@@ -176,6 +176,7 @@ class ChangeSetDesk(ABC, Generic[Transaction]):
         with suppress(OnlyTriedError), self._session.writing() as w:
             self._session.refresh(w)
             yield self._transaction(w, actor)
+            # Raised after everything was written: a preview fails where the change would, and is rolled back.
             if preview:
                 raise OnlyTriedError
 

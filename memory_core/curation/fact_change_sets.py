@@ -57,6 +57,7 @@ Written = tuple[list[tuple[int, int, int]], list[tuple[int, str, Ranges]]]
 def read_fact_log(connection: Connection, scope: str, block: str, known: Known) -> ChangeLog:
     """Return all change sets on a block's facts in one scope; `known` are all existing facts."""
     records = read_scope_events(connection, scope, block, (FactsCurated.kind,))
+    # A block's scope can be changed, and its events then are about facts of either scope.
     whose = scope.partition(":")[0]
     return ChangeLog(
         [r for r in records if isinstance(r.event, FactsCurated) and r.event.scope == whose],
@@ -133,6 +134,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
         added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
+        # Sources in this session are stored by `add_fact`.
         given_sources = [
             (id, [s for s in new.sources if s[0] != here]) for id, new in zip(added, plan.added, strict=True)
         ]
@@ -142,6 +144,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             if after.confirms or after.restores is not None:
                 confirm_fact(self.w, fact, actor=self.actor, restores=after.restores)
             rows.append((fact.id, fact.version, version))
+            # Only new ones are named in the event, so that an undo takes away no source that was there before.
             given_sources.append((fact.id, [source for source in after.sources if source not in fact.sources]))
             remove_support(self.w, fact.id, after.lost)
         for id, sources in given_sources:
@@ -179,6 +182,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             gained.setdefault(id, []).extend((session, seq) for seq in present)
         stays = [(held[id], after if again else before) for id, before, after in event.facts]
         changed = tuple(self._then(fact, version, gained.get(fact.id, ()), again) for fact, version in stays if version)
+        # A confirmation changes a date, which no version holds.
         if event.action == "confirm":
             changed = tuple(self._confirmed(after, again) for after in changed)
         plan = FactPlan(
@@ -230,6 +234,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
                 values.setdefault(fact.slot, []).append((fact.id, fact.text))
         ids = []
         for new in added:
+            # People name no slot: it is found by the rules, so that a contradiction shows.
             if new.origin == "written" and new.slot is None and new.key is None:
                 new = replace(new, slot=slot_in(new.text))
             same_slot_facts = values.setdefault(new.slot, []) if new.slot is not None else []
@@ -237,6 +242,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             tokens = self.count_tokens(new.text)
             shown = tuple(conflicts) if new.state in ("active", "proposed") else ()
             ids.append(add_fact(self.w, self.scope, self.block, new, tokens, conflicts_with=shown, actor=self.actor))
+            # Facts added together may contradict each other, too.
             if new.state in ("active", "proposed"):
                 same_slot_facts.append((ids[-1], new.text))
         return ids
@@ -249,6 +255,7 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             text=after.text,
             tokens=fact.tokens if after.worded_as_before else self.count_tokens(after.prompt_words),
             state=after.state,
+            # A negative number is the place of a new fact: -1 is the first one.
             by=added[-1 - after.by] if after.by is not None and after.by < 0 else after.by,
             pinned=after.pinned,
             category=after.category,

@@ -102,6 +102,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     def limit_effect(self, added: Sequence[New] = ()) -> LimitEffect:
         """Return what `max_facts` does to the active facts, with these added by a person."""
         self._session.open()  # another process, or another tab, may have changed the limit
+        # Facts with a key are a program's: they are never condensed, and do not count.
         facts, protected = [fact for fact in self.facts() if fact.key is None], self.protected()
         more = sum(new.state == "active" and new.key is None for new in added)
         protected_count = sum(fact.id in protected for fact in facts)
@@ -189,6 +190,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         block = self._facts_block
         compared = self.facts(COMPARED)
         protected = self.protected()
+        # The steps of a delivery from here on, without its writes, so that the outcomes are those to come.
         extractor = block.extractor(services or self._session.services)
         message = ChatMessage(role=MessageRole.USER, content=text)
         everything = extractor.extract([message], known=block.not_to_repeat(compared, extractor)).facts
@@ -196,6 +198,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         services = services or self._session.services
         finding = block.weigh(compared, facts, self._session.database, services, self.scope, protected)
         by_id = {fact.id: fact for fact in compared}
+        # Finds that no step below names repeat another find.
         tried = {index: Tried(fact.text, fact.category, "repeated") for index, fact in enumerate(facts)}
         for held in finding.held_back:
             fact = by_id[held.fact]
@@ -257,6 +260,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
     def rewrites(self) -> list[Rewrite]:
         """Return all condensings as loss diffs, newest first."""
         with self._session.database.read() as connection:
+            # Most blocks never condensed anything; for them no other event is read.
             if not self._events(connection, FactsCondensed.kind):
                 return []
             facts = {fact.id: fact for fact in read_facts(connection, self.scope, self.block, states=None)}
@@ -269,6 +273,7 @@ class Curation(ChangeSetDesk[FactChangeSetTransaction]):
         with self._session.database.read() as connection:
             facts = read_facts(connection, self.scope, self.block, states=("active", "proposed"))
             records = self._events(connection, *contradictions.KINDS)
+            # A contradiction is about the words of its time, so former wordings are needed too.
             reworded = {r.event.before for r in records if isinstance(r.event, FactChanged)}
             texts = read_texts(connection, self.scope, reworded)
             log = read_fact_log(connection, self.scope, self.block, {fact.id: fact for fact in facts})

@@ -52,12 +52,14 @@ class GraphAndFacts:
             MessageError: something cannot be kept; also whatever `wish` raises. Nothing was changed.
         """
         count = self._session.counter.text
+        # Both are read in the transaction that changes them, so that `wish` decides on what it finds there.
         with self._session.writing() as w:
             self._session.refresh(w)
             graphs = GraphChangeSetTransaction(w, self._graph.scope, self._graph.block, actor)
             facts = FactChangeSetTransaction(w, self._facts.scope, self._facts.block, actor, count)
             held = graphs.read()
             wished = wish(held, facts.read())
+            # An empty plan makes no change set: there would be nothing to undo.
             if wished.plan:
                 graphs.store(held, wished.plan, wished.action)
             if wished.kept:

@@ -32,6 +32,7 @@ def read_graph_log(connection: Connection, scope: str, block: str, graph: Graph)
     records = read_scope_events(connection, scope, block, KINDS)
     past = GraphVersions(records)
     sets = [record for record in records if isinstance(record.event, GraphCurated)]
+    # A sentence about a past change set says names of that time, which the entities may have lost since.
     former = {e.number: past.former_names(e) for change in sets if isinstance(e := change.event, GraphCurated)}
     words = read_texts(connection, scope, {key for names in former.values() for key in names.values()})
 
@@ -60,6 +61,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
     """Versions by the last call of `log`."""
 
     def read(self) -> Graph:
+        # Texts of this transaction are written late, and have to be there to be read.
         self.w.flush_contents()
         return read_graph(self.w.connection, self.scope, self.block)
 
@@ -86,6 +88,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
 
     def plan_back(self, held: Graph, back: AppliedChangeSet) -> GraphPlan:
         event, again = back.event, back.undone
+        # Version 0 stands for "not there": an undo removes what the change set added, and its redo what the undo did.
         staying = [(thing, old, new) for thing, old, new in event.rows if (new if again else old)]
         was = {thing: self.past.values(thing, old, new, again=again) for thing, old, new in staying}
         words = read_texts(self.w.connection, self.scope, _hashes(was.values()))
@@ -98,6 +101,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
             removed_entities=tuple(held.entities[id] for kind, id in sorted(going) if kind == "entity"),
             removed_relations=tuple(held.relations[id] for kind, id in sorted(going) if kind == "relation"),
         )
+        # What was learned since may depend on what would go, or have taken a name that would come back.
         check_whole(plan.applied_to(held), (now.id for now, _ in entities), (now.id for now, _ in relations))
         return plan
 
@@ -108,6 +112,7 @@ class GraphChangeSetTransaction(ChangeSetTransaction[Graph, GraphPlan, Stored]):
             values["aliases"] = tuple(words[key] for key in was["aliases"] if key in words)
         if "sources" in was and isinstance(now, Relation):
             here = self.w.session.id
+            # The event knows this session's messages alone. Those erased since do not come back as sources.
             others = {source for source in now.sources if source[0] != here}
             of_session = {(here, seq) for seq in expand(was["sources"]) if still_there(self.w.connection, here, [seq])}
             values["sources"] = tuple(sorted(others | of_session))

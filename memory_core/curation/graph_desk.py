@@ -50,6 +50,7 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         if block is None and not graphs:
             raise NotFoundError("This session has no graph block. Add one to relate what is said in it.")
         name = graphs[0] if block is None else block
+        # An unknown name raises here, before the kind of the block is asked.
         if session.block(name).name not in graphs:
             raise ConfigError(f'the block "{name}" holds no graph')
         super().__init__(session, name)
@@ -243,9 +244,11 @@ class GraphDesk(ChangeSetDesk[GraphChangeSetTransaction]):
         with self._changing(actor, preview=preview) as transaction:
             before = transaction.read()
             plan = wish(before)
+            # Leaving now ends a transaction in which nothing was written.
             if not plan:
                 return None
             done = transaction.store(before, plan, action)
+        # In the order of the event, entities before relations, as `applied_to` takes them.
         added = (id for (_, id), old, _ in done.event.rows if not old)
         sentence = tell(done.event, plan.applied_to(before, added), before.name)
         return Change(done.record, done.event, sentence, prompt=self.preview(plan) if preview else None)

@@ -208,6 +208,7 @@ class SessionFacts:
     def _chosen(self, facts: Sequence[Fact | int], block: str | None) -> tuple[Curation, list[Fact]]:
         """Return the desk of some facts, and the facts; those named by id as they are now."""
         desk = self.desk(block or next((fact.block for fact in facts if isinstance(fact, Fact)), None))
+        # A passed fact keeps the version that its caller saw, so that a change in between is noticed.
         by_id = {fact.id: fact for fact in desk.facts()} if any(isinstance(fact, int) for fact in facts) else {}
         for fact in facts:
             if isinstance(fact, int) and fact not in by_id:
@@ -217,5 +218,6 @@ class SessionFacts:
 
 def _recorded(w: Writing, scope: str, block: str, asked: FactsAsked) -> FactsRead:
     key, query = (None if text is None else w.store_text(text, scope=scope) for text in (asked.key, asked.query))
+    # The event has to stay small, however many facts the program got; `found` has their number.
     named = tuple(fact.id for fact in asked.facts[:RECORDED])
     return FactsRead(block=block, key=key, query=query, facts=named, found=len(asked.facts))

@@ -29,6 +29,7 @@ def configure(session: Session, changes: Mapping[str, Any], opened: Mapping[str,
     """See `Memory.configure`."""
     with session.changing() as w:
         stored = session.config.model_dump(mode="json")
+        # Compared inside the writing transaction, so that no other change comes between the check and the write.
         if any(stored[name] != value for name, value in opened.items()):
             raise changed_elsewhere("The settings were")
         write_configuration(session, w, changes, actor)
@@ -40,6 +41,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
     old, new = before.model_dump(mode="json"), after.model_dump(mode="json")
     changed = {name: value for name, value in new.items() if old[name] != value}
     if changed:
+        # Written over what is stored, so that settings of a newer version stay as they are.
         w.session.config = json.dumps({**json.loads(w.session.config), **changed})
         w.session.revision += 1
         w.record(
@@ -47,6 +49,7 @@ def write_configuration(session: Session, w: Writing, changes: Mapping[str, Any]
             actor=actor,
         )
         session.load(w.connection, w.session)
+        # The tokenizer is one of the settings: with another one the queue has other sizes.
         session.recount(w)
 
 
@@ -70,6 +73,7 @@ def remove_block(session: Session, w: Writing, name: str, actor: Actor) -> None:
     w.session.revision += 1
     w.record(BlockRemoved(block=name), actor=actor)
     session.load(w.connection, w.session)
+    # A later block of this name must not wait for the program that learned for this one.
     reconcile.free_learners(session, w, [name])
 
 
@@ -102,6 +106,7 @@ def with_text(session: Session, w: Writing, name: str, revision: int | None) -> 
     if attached.kind not in WITH_TEXT:
         raise ConfigError(f'the text of "{name}" is learned, not written: only static blocks and summaries are edited')
     if revision is not None and attached.record.revision != revision:
+        # Read only to say who changed it.
         newest = read_revisions(w.connection, session.id, name)[-1]
         raise ConflictError(f'"{name}" {changed_since(newest.actor, newest.turn)}. Nothing was saved.')
     return attached
@@ -116,6 +121,7 @@ def write_block_text(
     restored: int | None = None,
     written: Written | None = None,
 ) -> int:
+    # Limits for agents alone: a person may write what an agent may not.
     if actor == "agent":
         rules = attached.settings
         before = attached.state or ""
@@ -123,8 +129,10 @@ def write_block_text(
     if attached.kind == "summary":
         _check_size(session, attached, text)
     saved = write_text(w, attached.record, text, actor=actor, restored=restored, written=written)
+    # Other processes notice by this number that they have to load the blocks again.
     if saved != attached.record.revision:
         w.session.revision += 1
+    # Texts are written late, and loading the session reads this one.
     w.flush_contents()
     session.load(w.connection, w.session)
     return saved
@@ -154,6 +162,7 @@ def changed_elsewhere(what: str) -> ConflictError:
 def write_order(session: Session, w: Writing, names: Sequence[str], actor: Actor) -> bool:
     """Store an order of blocks, in an open transaction; return whether it changed."""
     current = [attached.name for attached in session.blocks]
+    # A list that lacks a block would leave its position open.
     if sorted(names) != sorted(current):
         raise ConfigError(f"name every block once to order them: {', '.join(current)}")
     if list(names) == current:
@@ -182,6 +191,7 @@ def write_settings(session: Session, w: Writing, name: str, settings: Mapping[st
         raise ConfigError(f'the block "{name}" would belong to the user: give the memory a user_id')
     changed = {key: value for key, value in after.items() if before[key] != value}
     if changed:
+        # Turns that are complete by now are scheduled here, once; from now on each is when it is completed.
         if changed.get("deliver_on") == "turn":
             queue.begin_turns(session, w, attached)
         update_block(w, name, settings=after)
@@ -195,4 +205,5 @@ def _check_settings(attached: SessionBlock, settings: dict[str, Any]) -> None:
     if attached.kind in BUILT_IN:
         BUILT_IN[attached.kind].make_empty(**settings)
     else:
+        # The class of a custom block may be missing here, so only the settings that every block has are checked.
         BaseMemoryBlock[Any](**settings)

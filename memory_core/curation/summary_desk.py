@@ -116,6 +116,7 @@ class SummaryDesk:
             }
         found_revisions: list[SummaryRevision] = []
         for logged in self._logged():
+            # Forgetting a message deletes all versions of the summary; the log still lists them.
             if logged.revision not in texts:
                 continue
             text = texts[logged.revision].text
@@ -154,6 +155,7 @@ class SummaryDesk:
             ConflictError: it was changed repeatedly meanwhile; nothing was saved.
             ModelError: the summariser failed; the former text stays.
         """
+        # Each attempt starts from the newest text, as a delivery may have changed it while the model wrote.
         for attempt in range(MAX_CONFLICTS):
             try:
                 self._rewrite(from_messages, actor)
@@ -179,13 +181,16 @@ class SummaryDesk:
         except ModelError as error:
             took = round(time.monotonic() - started, 3)
             failed = ModelCalled("summarise", summariser.name, None, None, took, None, self.block, user_message(error))
+            # In a transaction of its own: nothing else of a failed rewriting is stored.
             with self._session.writing() as w:
                 w.record(failed, actor=actor)
             raise
+        # Written from its own text, it covers what it covered before.
         covers, turn = (messages[-1].seq, messages[-1].turn) if messages else (before.covers, before.turn_covered)
         calls = call_events(written.calls, self.block)
         try:
             with self._session.writing() as w:
+                # What was forgotten meanwhile must not stay in a summary of it.
                 if not still_there(w.connection, self._session.id, [message.seq for message in messages]):
                     raise ConflictError("Messages were removed while the summary was being rewritten.")
                 w.record(*calls)
@@ -236,6 +241,7 @@ class SummaryDesk:
                 connection, self._session.id, self._session.services.messages, status=MessageStatus.ARCHIVED
             )
             delivered = given_seqs(connection, self._session.id, self.block)
+            # Messages that wait are left out, as their delivery would add them a second time, and so are skipped ones.
             held = undelivered_seqs(connection, self._session.id, self.block)
             seqs = sorted(({message.seq for message in archived} | delivered) - held)
             messages = read_messages(connection, self._session.id, self._session.services.messages, seqs=seqs)
