@@ -131,7 +131,9 @@ class Search:
             return {}
         changes: dict[str, Any] = {}
         if turn.outcome == "below_threshold":
+            # Rounded down to the setting's two decimals; first to six, as 0.29 times 100 is a little below 29.
             changes["similarity_threshold"] = floor(round(turn.score * 100, 6)) / 100
+        # Turns in the queue take no place. Equal scores go to the older turn, as in the plan.
         ahead = sum(
             (-other.score, other.number) < (-turn.score, turn.number)
             for other in self.found.candidates
@@ -199,6 +201,7 @@ def search(
     reading = replace(reading_of(imagined, query), token_budget=token_budget)
     recall = found_in.recall(reading)
     used = SearchSettings(**{field.name: getattr(found_in, field.name) for field in fields(SearchSettings)})
+    # No question, or nothing stored: all turns are listed without a score.
     if recall is None:
         nodes = _of_this_session(session, found_in.stored(reading).nodes)
         listed = _ranked(reading, nodes, (), _unasked(nodes))
@@ -374,6 +377,7 @@ def _ranked(
         with reading.database.read() as connection:
             seqs = messages_that_hold(connection, reading.session_id, words)
         near = [node for node in nodes.values() if any(seq in seqs for seq in expand(node.seqs))]
+        # The database names more messages than hold the words, so the text of each turn is compared again.
         texts = _texts(reading, near)
         return [number for number, (_, text) in texts.items() if all(word in text.casefold() for word in words)]
 
@@ -414,6 +418,7 @@ def neighbours(session: Session, name: str, number: int, *, limit: int) -> tuple
     own_vectors = source.some([number])
     if not own_vectors:  # another embedding model made its vector
         return ()
+    # One more, as the turn itself is its own nearest.
     hits = reading.services.exact.search(source, own_vectors[0].vector, limit=limit + 1)
     near = [hit for hit in hits if hit.number != number and hit.number in nodes][:limit]
     texts = _texts(reading, [nodes[hit.number] for hit in near])
@@ -441,6 +446,7 @@ class _Map:
                 self._projection, self._points = None, {}
                 if stored:
                     rows = np.stack([vector.vector for vector in stored])
+                    # Fitted to as many as can be drawn; all others are placed by the same axes.
                     places = thin(range(len(rows)), MAX_DRAWN)
                     self._projection = fit(rows[places])
                     points = self._projection.points(rows).tolist()
@@ -459,6 +465,7 @@ def turn_map(session: Session, name: str, query: Vector | None, keep: Collection
     drawn = thin(list(points), most, keep=keep)
     placed = np.array([points[number] for number in drawn]).reshape(-1, 2)
     asked = None
+    # A vector of another length is another model's, and has no place on this map.
     if projection is not None and query is not None and query.shape == projection.centre.shape:
         x, y = projection.points(query[None, :])[0]
         asked = (float(x), float(y))

@@ -36,11 +36,13 @@ def found_by(records: Sequence[EventRecord], block: str, number: int) -> tuple[F
     questions: list[FoundBy] = []
     built: tuple[int, ContextBuilt] | None = None
     searches = Counter(r.turn for r in records if (search := search_of(r)) is not None and search.block == block)
+    # Backwards, so that the prompt a search was made for is met before the search.
     for record in reversed(records):
         event = record.event
         if is_context(event):
             built = record.turn, event
         elif (search := search_of(record)) is not None and search.block == block:
+            # Counted down from all searches of the turn: what is left is the index of this one.
             searches[record.turn] -= 1
             prompt = built[1] if built is not None and built[0] == record.turn else None
             found_here = _found_by(record.turn, searches[record.turn], search, prompt, number)

@@ -56,8 +56,10 @@ def fit(rows: Rows) -> Projection:
     variance = 0.0
     for place in range(min(2, len(values))):
         value, vector = float(values[-1 - place]), vectors[:, -1 - place]
+        # Rounding leaves tiny eigenvalues where there is no variance, and their directions mean nothing.
         if value <= 1e-9 * total or total <= 0:
             break
+        # From an eigenvector of the smaller product to that of the covariance.
         axis = centred.T @ vector if wide else vector
         axis = axis / np.linalg.norm(axis)
         axes[place] = axis * np.sign(axis[np.argmax(np.abs(axis))])
@@ -79,6 +81,7 @@ def thin(numbers: Sequence[int], most: int, *, keep: Collection[int] = ()) -> li
     if len(numbers) <= most:
         return list(numbers)
     wanted = set(keep)
+    # These first, however many there are; the rest shares the room that is left.
     drawn = [number for number in numbers if number in wanted][:most]
     rest = [number for number in numbers if number not in wanted]
     room = most - len(drawn)

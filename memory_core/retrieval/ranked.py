@@ -99,6 +99,7 @@ class Ranked(Sequence[RankedTurn]):
         scores = np.array([one.score for one in turns], dtype=np.float64)
         if rest is not None:
             numbers, scores = np.append(numbers, rest.numbers), np.append(scores, rest.score)
+        # Recorded candidates keep their order and their ranks.
         order = np.arange(len(numbers)) if texts is None else np.lexsort((numbers, -scores))
         self._numbers = numbers[order]
         self._rows = order - len(turns)
@@ -134,6 +135,7 @@ class Ranked(Sequence[RankedTurn]):
         """Return the stored turns with one of these outcomes."""
         wanted = {number for number, one in self._found.items() if one.outcome in outcomes}
         picked = np.isin(self._numbers[self._places], list(wanted))
+        # Turns that are no candidates are rows in `rest`, without an outcome of their own.
         if "not_proposed" in outcomes:
             picked |= self._rows[self._places] >= 0
         return self._part(picked)
@@ -141,6 +143,7 @@ class Ranked(Sequence[RankedTurn]):
     def holding(self, words: Sequence[str]) -> "Ranked":
         """Return the stored turns whose text contains each of these words or word beginnings, ignoring case."""
         wanted = [word.casefold() for word in words]
+        # For all stored turns the database finds the words; recorded candidates have theirs at hand.
         if self._holding is not None:
             numbers = self._holding(wanted)
         else:
@@ -164,12 +167,14 @@ class Ranked(Sequence[RankedTurn]):
         return result
 
     def _part(self, picked: NDArray[np.bool_]) -> "Ranked":
+        # Without the constructor, which would sort everything again: a part only selects places, so ranks stay.
         part = Ranked.__new__(Ranked)
         part.__dict__.update(self.__dict__, _places=self._places[picked])
         return part
 
     def _made(self, places: NDArray[np.intp]) -> list[RankedTurn]:
         numbers = self._numbers[places].tolist()
+        # The words of all these turns with one query.
         texts = self._texts(numbers) if self._texts is not None and numbers else {}
         turns = []
         for place, number in zip(places.tolist(), numbers, strict=True):

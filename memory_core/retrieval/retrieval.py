@@ -104,6 +104,7 @@ class SessionRetrieval:
         turns = []
         for node in nodes:
             messages = tuple(by_seq[seq] for seq in expand(node.seqs) if seq in by_seq)
+            # A unit whose messages were erased has nothing to show.
             if messages:
                 turns.append(StoredTurn(node.number, messages[0].turn, node.tokens, messages))
         return turns
