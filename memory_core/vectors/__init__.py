@@ -28,6 +28,7 @@ def open_index(url_or_path: str | Path | None) -> VectorIndex:
     if isinstance(url_or_path, Path):
         return ChromaIndex(path=url_or_path)
     scheme, separator, _ = url_or_path.strip().partition("://")
+    # Without `://` it is a path; one of Windows, with a drive and a colon, as well.
     if not separator and url_or_path.strip():
         return ChromaIndex(path=url_or_path.strip())
     if scheme.lower() in ("http", "https"):

@@ -53,6 +53,7 @@ class ExactIndex:
         if not len(numbers):
             return []
         check_dimension(query, rows.shape[1])
+        # The fast scan names all that may be among the nearest, and only these are ranked exactly.
         near = _nearest(rows, lengths, query, limit)
         return rank(numbers[near], rows[near], query)[:limit]
 
@@ -70,6 +71,7 @@ class ExactIndex:
         check_dimension(query, rows.shape[1])
         wanted = np.array(sorted(numbers), dtype=np.int64)
         order = np.argsort(stored_numbers)
+        # Numbers beyond the last one are clipped to it, and dropped by the comparison below.
         places = np.minimum(np.searchsorted(stored_numbers, wanted, sorter=order), len(stored_numbers) - 1)
         positions = order[places][stored_numbers[order[places]] == wanted]
         return rank(stored_numbers[positions], rows[positions], query)
@@ -166,6 +168,7 @@ class _Copy:
             numbers, rows = stack(batch, self._rows.shape[1] if self._count else None)
             end = self._count + len(batch)
             if end > len(self._numbers):
+                # At least doubled, so that growing batch by batch copies each vector only a few times.
                 self._grow(max(end, 2 * self._count), rows.shape[1])
             self._numbers[self._count : end] = numbers
             self._rows[self._count : end] = rows

@@ -48,6 +48,7 @@ class _Posting:
     """Live texts with the term: its document frequency."""
 
 
+# The posting of a term that no text has; nothing is ever added to it.
 _NOWHERE = _Posting()
 
 
@@ -116,8 +117,10 @@ class KeywordIndex:
             if not terms or not (self._slot_of or more):
                 return []
             scores = self._scores(terms, list(more.values()))
+            # Copied under the lock, so that sorting needs none.
             numbers = np.append(np.array(self._numbers, dtype=np.int64), np.array(list(more), dtype=np.int64))
         slots = np.flatnonzero(scores)
+        # Only the best and their ties are sorted: a frequent word may be in every text.
         if len(slots) > limit:
             least = np.partition(scores[slots], -limit)[-limit]
             slots = slots[scores[slots] >= least]
@@ -130,7 +133,8 @@ class KeywordIndex:
         texts = len(self._slot_of) + len(more)
         average = (self._total_length + sum(len(words) for words in more)) / texts
         held_back = K1 * (1 - B + B * lengths / average) if average else np.full_like(lengths, K1)
-        held_back[lengths < 0] = np.inf  # removed
+        # Removed texts: a count over infinity is a score of 0.
+        held_back[lengths < 0] = np.inf
         scores = np.zeros(len(lengths))
         reachable = 0.0
         for term in terms:
@@ -143,6 +147,7 @@ class KeywordIndex:
             if added:
                 slots = np.append(slots, [slot for slot, _ in added])
                 counts = np.append(counts, [float(n) for _, n in added])
+            # A posting has each slot once, or adding by index would lose all but one of its values.
             scores[slots] += idf * counts * (K1 + 1) / (counts + held_back[slots])
         return scores / reachable
 
@@ -175,6 +180,7 @@ class KeywordIndex:
     def _add_all(self, texts: Mapping[int, Sequence[str]]) -> None:
         first = len(self._numbers)
         ids: defaultdict[str, int] = defaultdict()
+        # A term gets the next free id when it is first looked up.
         ids.default_factory = ids.__len__
         lengths = np.fromiter(map(len, texts.values()), np.int32, len(texts))
         total = int(lengths.sum())
