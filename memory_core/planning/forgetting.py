@@ -8,7 +8,7 @@ from memory_core.text import stems
 MAX_FORGOTTEN = 25
 """A request that names more facts than this is too vague to follow: a person decides."""
 
-# The lookahead refuses words that name nothing by themselves ("forget it") unless a noun follows ("forget that trip").
+# The lookahead refuses words that name nothing ("forget it"), unless a further word follows ("forget that trip").
 _REQUEST = re.compile(
     r"(?:\b(?:forget|remove|delete|erase|drop|scratch|discard)\b"
     r"|\bdon't (?:keep|store|track|need you to (?:keep|track))\b)"
