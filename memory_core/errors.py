@@ -35,15 +35,18 @@ class MemoryInspectorError(Exception):
     """Base of every error raised on purpose by `memory_core`."""
 
 
-def user_message(error: BaseException) -> str:
+def user_message(error: BaseException, *, secret: str = "") -> str:
     """Return the text to show for an error: our own message, or type and text of another exception.
 
     Always storable and of bounded length, and never raises: other people's exceptions may hold any text, or none.
+    `secret` is a key that the text may repeat, and is replaced.
     """
     try:
         text = str(error)
     except BaseException as unreadable:  # other people's `__str__` may raise anything
         text = f"(its text cannot be read: {type(unreadable).__name__})"
+    # Before the text is cut: half a key would not be found any more.
+    text = text.replace(secret, "[key]") if secret else text
     ours = isinstance(error, MemoryInspectorError)
     text = text[:MAX_OWN_CHARACTERS] if ours else f"{type(error).__name__}: {text}"[:MAX_CHARACTERS]
     return UNSTORABLE.sub("\ufffd", text)

@@ -58,3 +58,14 @@ def test_words_of_the_assistant_forget_nothing(memory):
     memory.put(ChatMessage(role="assistant", content="Please forget the hazelnuts detail."))
     memory.flush(all=True)
     assert states(memory)["The user is allergic to hazelnuts"] == "active"
+
+
+@pytest.mark.parametrize(
+    "said", ["Please forget it and go on.", "Please forget that and go to the next one.", "Can you drop it, please?"]
+)
+def test_a_turn_of_phrase_that_names_nothing_forgets_nothing(memory, said):
+    told(memory, "I like to go to the gym.", "I was pleased with the new office.")
+    before = states(memory)
+    told(memory, said)
+    assert states(memory) == before
+    assert set(before.values()) == {"active"}

@@ -14,6 +14,7 @@ from memory_core import (
     VectorMemoryBlock,
 )
 from memory_core.events import Ref, Retrieved
+from memory_core.models.offline.responder import OfflineResponder
 from memory_core.planning import curation
 from memory_core.planning.former_values import Statement, former_values, mark_for, overlaid
 from memory_core.text import stems
@@ -323,3 +324,10 @@ def test_a_value_that_came_back_within_one_delivery_holds_now():
     assert not any("former" in text for text in lines(memory) if "I live in Porto." in text)
     assert "otherwise" in line(memory, f"<fact>{LISBON}")
     assert f"<fact>{PORTO}</fact>" in lines(memory)
+
+
+def test_the_offline_replies_answer_with_the_present_value():
+    memory = memory_of("I live in Porto.", "I like figs.", "I live in Lisbon.")
+    answer = "".join(OfflineResponder().stream([*memory.get("Where do I live?"), ChatMessage("Where do I live?")]))
+    assert "Lisbon" in answer
+    assert "Porto" not in answer

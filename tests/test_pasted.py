@@ -138,3 +138,15 @@ def test_own_words_are_the_texts_own_in_order(text):
 @given(st.lists(st.sampled_from(["I live in Porto.", "We like tea.", "Thanks!"]), max_size=8))
 def test_a_message_without_anything_pasted_is_all_own(parts):
     assert own_words(" ".join(parts)) == " ".join(parts)
+
+
+def test_a_pasted_text_that_says_what_is_known_has_that_as_its_reason():
+    memory = Memory.from_recipe("blocks", "s")
+    memory.put(user("I live in Porto."))
+    memory.flush(all=True)
+    memory.put(user(f"Summarise this article:\n\nI live in Porto.{FILLING}"))
+    memory.flush(all=True)
+    [event] = [record.event for record in memory.events(kinds=["nothing_learned"]) if record.event.block == "Facts"][
+        -1:
+    ]
+    assert event.reason_for(2)[:2] == ("known", 1)

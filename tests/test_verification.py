@@ -5,6 +5,7 @@ import json
 import sqlite3
 import zipfile
 import zlib
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from memory_core import Memory
 from memory_core.errors import ConfigError, FormatError, NotFoundError
 from memory_core.messages import ChatMessage
 from memory_core.sessions.overview import delete_session
+from memory_core.verification import searching
 from memory_core.verification.fingerprints import CHUNK_BYTES, count, forms, wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
 from memory_inspector.__main__ import main as command
@@ -183,3 +185,26 @@ def test_of_200_erased_facts_and_200_deleted_sessions_no_byte_is_left(tmp_path):
     assert receipt.clean, receipt.page()
     left = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
     assert (b"Quincewood" in left, b"Vantongeren" in left) == (False, False)
+
+
+def test_a_broken_member_of_an_archive_costs_that_archive_alone(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("notes.txt", "words " * 200)
+    broken = bytearray((tmp_path / "a.zip").read_bytes())
+    broken[50:70] = b"\xff" * 20
+    (tmp_path / "a.zip").write_bytes(broken)
+    (tmp_path / "b.txt").write_text(SECRET)
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert [part.file for part in receipt.searched if part.problem] == ["a.zip"]
+    assert found_in(tmp_path) == {("b.txt", "bytes")}
+
+
+def test_a_compressed_value_that_is_too_large_is_named_as_not_searched(tmp_path, monkeypatch):
+    monkeypatch.setattr(searching, "MAX_UNPACKED_BYTES", 1_000)
+    with closing(sqlite3.connect(tmp_path / "m.db")) as connection:
+        connection.execute("CREATE TABLE t (v BLOB)")
+        connection.execute("INSERT INTO t VALUES (?)", (zlib.compress(b"x" * 2_000),))
+        connection.commit()
+    receipt = receipt_of(tmp_path, wanted([SECRET]))
+    assert [part.part for part in receipt.searched if part.problem] == ["t.v"]
+    assert not receipt.clean

@@ -326,7 +326,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         seqs = tuple(message.seq for message in heard)
         outcomes = [Outcome(sources_of(fact, seqs), Reason("repeats_memory")) for fact in repeats]
         statements = [(fact.text, sources_of(fact, seqs)) for fact in facts]
-        outcomes += fact_outcomes(statements, finding.steps, finding.held_back, compared_with)
+        doubtful = [index for index, fact in enumerate(facts) if fact.doubtful]
+        outcomes += fact_outcomes(statements, finding.steps, finding.held_back, compared_with, doubtful)
         reasons |= unread_among(batch.messages, heard)
         learned = LearnedFacts(
             place=WriteTarget(
@@ -378,8 +379,8 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
     def not_to_repeat(self, known: Sequence[Fact], extractor: FactExtractor) -> list[str]:
         """Texts an extractor need not find again.
 
-        None where repetitions count: if each find is decided on, and for rules, which repeat at no cost what was said
-        again, so that it is confirmed.
+        Empty where repetitions matter: when each find is decided on, and for offline rules, which repeat at no cost
+        what was said again, so that it is confirmed.
         """
         if self.on_change == "decide" or isinstance(extractor, RuleBased):
             return []

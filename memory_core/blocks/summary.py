@@ -119,8 +119,8 @@ class SummaryMemoryBlock(BaseMemoryBlock[str]):
         # An unchanged text has taken nothing from any of them.
         taken = [message.seq for message in heard if message.seq not in written.reasons]
         outcomes = [Outcome(tuple(taken))] if written.text != before.text else []
-        reasons_given = {**unread_among(batch.messages, heard), **written.reasons}
-        reasons = plan_reasons([m.seq for m in batch.messages], outcomes, reasons_given, without_reason(summariser))
+        unread = {**unread_among(batch.messages, heard), **written.reasons}
+        reasons = plan_reasons([m.seq for m in batch.messages], outcomes, unread, without_reason(summariser))
         return _LearnedSummary(self, before, heard, summariser.name, written, reasons, batch.counter)
 
     def write(

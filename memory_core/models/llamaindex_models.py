@@ -171,10 +171,9 @@ def _their_errors(model: Any, name: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as error:
-        words = " ".join(user_message(error).split())[:300]
         key = getattr(model, "api_key", None)
         key = getattr(key, "get_secret_value", lambda: key)()
-        words = words.replace(key, "[key]") if isinstance(key, str) and key else words
+        words = " ".join(user_message(error, secret=key if isinstance(key, str) else "").split())[:300]
         raise ModelUnreachableError(f'"{name}" failed: {words}') from error
 
 

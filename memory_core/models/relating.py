@@ -24,8 +24,8 @@ from memory_core.planning.pasted import own_words
 
 MAX_RELATIONS = 200
 """Maximum relations of one answer; a model that gives more repeats itself."""
-UNKNOWN_TYPE = "a type that there is not"
-NO_MESSAGE = "a relation from a message that there is not"
+UNKNOWN_TYPE = "an unknown entity type"
+NO_MESSAGE = "a relation that names a message outside the batch"
 REPEATED = "a relation given more than once"
 TOO_MANY = f"a relation beyond the {MAX_RELATIONS} that one answer may hold"
 

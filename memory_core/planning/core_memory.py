@@ -23,11 +23,14 @@ def append(label: str, text: str, content: str) -> str:
     Raises:
         ConfigError: there is nothing to add, or nothing new.
     """
-    lines = {line.strip(): line.rstrip() for line in reversed(content.splitlines()) if line.strip()}
+    lines: dict[str, str] = {}
+    for line in content.splitlines():
+        if line.strip():
+            lines.setdefault(line.strip(), line.rstrip())
     if not lines:
         raise ConfigError("There is no content to append. Nothing was changed.")
     existing = {line.strip() for line in text.splitlines()}
-    new = [line for words, line in reversed(lines.items()) if words not in existing]
+    new = [line for words, line in lines.items() if words not in existing]
     if not new:
         raise ConfigError(f"{label} says that already. Nothing was changed.")
     # A text may end without a line break; the appended lines must not run into its last one.

@@ -8,11 +8,13 @@ from memory_core.text import stems
 MAX_FORGOTTEN = 25
 """A request that names more facts than this is too vague to follow: a person decides."""
 
-# The lookahead refuses words that name nothing ("forget it"), unless a further word follows ("forget that trip").
+# The lookaheads refuse words that name nothing: "forget it and go on", and "forget that, please", but not "forget that
+# trip". What was named by mistake is retired, so a request that is not understood is the better mistake.
 _REQUEST = re.compile(
     r"(?:\b(?:forget|remove|delete|erase|drop|scratch|discard)\b"
     r"|\bdon't (?:keep|store|track|need you to (?:keep|track))\b)"
-    r"(?! (?:it|that|this|them|all|to|by|off|out|in|on|me)\b(?! [a-z]))"
+    r"(?! (?:it|them|me)\b)"
+    r"(?! (?:that|this|all|to|by|off|out|in|on)\b(?! (?!(?:and|but|or|for|please|then|too|okay|ok)\b)[a-z]))"
     r"(?: (?:about|anything about|everything about|anything related to|everything related to|the information about|"
     r"any record of|track of|what))* (?P<what>[^.?!;\n]{3,160})",
     re.IGNORECASE,

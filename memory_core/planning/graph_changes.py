@@ -207,7 +207,7 @@ def _unite(draft: Draft, one: int, other: int) -> None:
 
 
 def add(graph: Graph, new: NamedRelation) -> GraphPlan:
-    """Return a relation in a person's own words.
+    """Plan to add a relation in a person's own words.
 
     Raises:
         MessageError: it is no relation, or there already.
@@ -474,7 +474,7 @@ def describe_change_set(
     if action == "retire" and entities:
         what = graph.name(entities[0][0]) if len(entities) == 1 else _count(len(entities), "entity")
         return f"Removed {what} with {_count(len(relations), 'relation')}."
-    if action == "hold":
+    if action in ("hold", "edit"):
         # Without those that had to end for it.
         own_relations = [relation for relation in own_relations if relation.state == "active"] or own_relations
     verbs = {"add": "Added", "edit": "Changed", "end": "Ended", "hold": "Took up again", "retire": "Retired"}

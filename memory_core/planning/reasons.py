@@ -3,7 +3,7 @@
 Pure. A learner gives reasons for finding nothing in a message; its finds may still have no effect.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_core.events import NothingReason, Ranges, ranges
@@ -67,8 +67,12 @@ def fact_outcomes(
     steps: Iterable[Settled],
     held_back: Iterable[Confirmation],
     known: Iterable[Fact],
+    doubtful: Collection[int] = (),
 ) -> list[Outcome]:
-    """Return the outcome of each found fact, which is passed as its words and the messages that state it."""
+    """Return the outcome of each found fact, which is passed as its words and the messages that state it.
+
+    `doubtful`: indexes of finds that confirm no known fact, as others may have said them.
+    """
     settled = {step.index: step for step in steps}
     near = {alike.index: alike.fact for alike in held_back}
     ids = {same_words(fact.text): fact.id for fact in known if fact.state != "rejected"}
@@ -76,7 +80,9 @@ def fact_outcomes(
     for index, (text, sources) in enumerate(found):
         step = settled.get(index)
         # "none" with a target says a known fact again.
-        if step is not None and (step.act != "none" or step.target is not None):
+        if step is not None and step.target is not None and step.act == "none" and index in doubtful:
+            reason = Reason("known", step.target)  # it confirms nothing
+        elif step is not None and (step.act != "none" or step.target is not None):
             reason = None
         elif index in near:
             reason = Reason("suppressed", near[index])

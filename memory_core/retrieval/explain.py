@@ -375,7 +375,8 @@ def _ranked(
 
     def holding(words: Sequence[str]) -> list[int]:
         with reading.database.read() as connection:
-            seqs = messages_that_hold(connection, reading.session_id, words)
+            # By one word alone: the others may stand in another message of the same unit.
+            seqs = messages_that_hold(connection, reading.session_id, words[:1])
         near = [node for node in nodes.values() if any(seq in seqs for seq in expand(node.seqs))]
         # The database names more messages than hold the words, so the text of each turn is compared again.
         texts = _texts(reading, near)

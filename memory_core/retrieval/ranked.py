@@ -92,7 +92,7 @@ class Ranked(Sequence[RankedTurn]):
         texts: Texts | None = None,
         holding: Holding | None = None,
     ) -> None:
-        """With `texts`, turns, words and ranks are filled in on access; without, `found` is kept unchanged."""
+        """With `texts`, turns, words and ranks are filled in on access; without, they are kept unchanged."""
         self._found = {one.number: one for one in turns}
         self._rest, self._tokens, self._texts, self._holding = rest, tokens, texts, holding
         numbers = np.array([one.number for one in turns], dtype=np.int64)
@@ -103,7 +103,7 @@ class Ranked(Sequence[RankedTurn]):
         order = np.arange(len(numbers)) if texts is None else np.lexsort((numbers, -scores))
         self._numbers = numbers[order]
         self._rows = order - len(turns)
-        """Row in `rest` of each turn; negative for those in `found`."""
+        """Row in `rest` of each turn; negative for those in `turns`."""
         self._places = np.arange(len(numbers))
 
     def __len__(self) -> int:

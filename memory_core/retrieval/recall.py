@@ -29,7 +29,7 @@ class RecalledTurn:
 
     messages: tuple[StoredMessage, ...]
     score: float
-    """Match, 0 to 1; larger is better."""
+    """Match plus boosts; larger is better; larger is better."""
 
 
 def recall_turns(session: Session, query: str, *, block: str | None = None) -> tuple[RecalledTurn, ...]:

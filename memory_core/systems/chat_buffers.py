@@ -37,7 +37,7 @@ class ChatMemoryBuffer(NamedMemory):
         tokenizer_fn: Tokenizer | None = None,
         **settings: Any,
     ) -> Self:
-        """Make the memory, or join it: `chat_store_key` is the session's id. `given` is for `Memory.from_recipe`.
+        """Make the memory, or join it: `chat_store_key` is the session's id. `settings` are for `Memory.from_recipe`.
 
         Raises:
             ConfigError: a setting is impossible, or a chat store is given.

@@ -109,7 +109,7 @@ class KnowledgeGraph:
                 observed = state.observed(name)
                 if observed is None:
                     raise NotFoundError(f"Entity with name {name} not found")
-                added = [content for content in observation["contents"] if content not in observed]
+                added = [content for content in dict.fromkeys(observation["contents"]) if content not in observed]
                 state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
             return RequestedChange(results, kept=state.kept)

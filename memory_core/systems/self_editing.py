@@ -29,7 +29,7 @@ class SelfEditingMemory:
     Args:
         chat: the model that answers and calls the tools; None: the one that `OPENAI_...` names in the environment,
             else the offline rules, which are no language model and edit by fixed patterns.
-        given: parameters of the recipe (`human`, `persona`, `limit` in characters) and what
+        settings: parameters of the recipe (`human`, `persona`, `limit` in characters) and what
             `Memory.from_recipe` takes.
     """
 

@@ -215,7 +215,7 @@ class UserMemories:
         """
         self._check_on()
         fact = self._memory(id)
-        changes = [curation.edit(fact, text)] if text.strip() != fact.text else []
+        changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
         # Words and topics in one change, so that one undo takes both back.
         wished = fact.topics if topics is None else tuple(topics)
         if wished != fact.topics:

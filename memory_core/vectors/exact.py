@@ -58,7 +58,7 @@ class ExactIndex:
         return rank(numbers[near], rows[near], query)[:limit]
 
     def score(self, source: VectorSource, query: Vector, numbers: Collection[int]) -> list[Hit]:
-        """Return the score these vectors by cosine similarity, in no order; unknown numbers are omitted.
+        """Return the cosine similarity of these vectors, in no order; unknown numbers are omitted.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.
@@ -82,7 +82,7 @@ class ExactIndex:
         self._make_room()
 
     def scores(self, source: VectorSource, query: Vector) -> tuple[Numbers, NDArray[np.float64]]:
-        """Return the score all vectors: numbers `(n,)` and cosine similarities `(n,)`, in no order.
+        """Return the numbers `(n,)` and cosine similarities `(n,)` of all vectors, in no order.
 
         Raises:
             VectorIndexError: the query has another dimension than the stored vectors.

@@ -1,6 +1,7 @@
 """Search a data folder: the bytes of every file, free pages included, and what databases and archives hold in them."""
 
 import gzip
+import lzma
 import sqlite3
 import zipfile
 import zlib
@@ -64,7 +65,7 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
         elif beginning.startswith(_GZIP):
             with gzip.open(file) as stream:
                 yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
-    except (OSError, EOFError, zlib.error, sqlite3.Error, zipfile.BadZipFile, RuntimeError) as error:
+    except (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
         # The text of an error may hold the file's name, and so the words.
         why = getattr(error, "strerror", None) or type(error).__name__
         yield Searched(name, "contents", 0, 0, f"cannot be read: {why}")
@@ -116,22 +117,25 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
 
 
 def _column(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Searched:
-    read, hits, joined = 0, 0, bytearray()
+    read, hits, joined, problem = 0, 0, bytearray(), None
     for value in values:
         # The break between two values is no part of any text.
-        joined += value + b"\x00\x00" + _inflated(value)
+        unpacked = _inflated(value)
+        if len(unpacked) > MAX_UNPACKED_BYTES:
+            problem = f"a value unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
+        joined += value + b"\x00\x00" + unpacked + b"\x00\x00"
         read += len(value)
         if len(joined) >= CHUNK_BYTES:
             hits += sum(count([bytes(joined)], wanted))
             joined.clear()
-    return Searched(name, part, read, hits + sum(count([bytes(joined)], wanted)))
+    return Searched(name, part, read, hits + sum(count([bytes(joined)], wanted)), problem)
 
 
 def _inflated(value: bytes) -> bytes:
-    """Return what a compressed value holds, with a break after it; empty for every other value."""
+    """Return what a compressed value holds, at most a byte above the limit; empty for every other value."""
     if value[:1] != b"\x78":
         return b""
     try:
-        return zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES) + b"\x00\x00"
+        return zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES + 1)
     except zlib.error:
         return b""

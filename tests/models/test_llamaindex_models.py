@@ -9,7 +9,7 @@ from llama_index.core.llms.callbacks import llm_completion_callback
 
 from memory_core import ChatMessage, FactExtractionMemoryBlock, Memory, ModelError, Services, VectorMemoryBlock
 from memory_core.errors import EmbedderError
-from memory_core.models.llamaindex_models import wrapped
+from memory_core.models.llamaindex_models import _their_errors, wrapped
 from memory_core.models.protocols import ChatModel, Embedder, ToolSpec
 
 
@@ -88,6 +88,10 @@ def test_what_goes_wrong_there_is_an_error_of_ours_without_the_key():
     with pytest.raises(ModelError, match="401") as failed:
         wrapped(Scripted()).ask([ChatMessage("Hi")], type(Scripted()), purpose="extract")
     assert "sk-secret" not in str(failed.value)
+    # A long error is cut, and half a key would no longer be recognised.
+    with pytest.raises(ModelError) as cut, _their_errors(Scripted(), "scripted"):
+        raise RuntimeError("word " * 54 + "sk-secret")
+    assert "sk-" not in str(cut.value)
     with pytest.raises(EmbedderError, match="out of order"):
         wrapped(Counting(broken=True)).embed(["a"])
 

@@ -227,9 +227,9 @@ def test_the_user_is_called_the_user_whatever_the_model_calls_them():
         (relation("she", "likes", "jazz"), "a pronoun in place of a name"),
         (relation("Ana", "likes", "x" * 81), "a name or predicate of more than 80 characters"),
         (relation("Ana", "l" * 81, "jazz"), "a name or predicate of more than 80 characters"),
-        (relation(message=7), "a relation from a message that there is not"),
-        (relation(message=0), "a relation from a message that there is not"),
-        (relation(message=-1), "a relation from a message that there is not"),
+        (relation(message=7), "a relation that names a message outside the batch"),
+        (relation(message=0), "a relation that names a message outside the batch"),
+        (relation(message=-1), "a relation that names a message outside the batch"),
     ],
 )
 def test_what_cannot_be_a_relation_is_refused_and_the_rest_stays(wrong, why):
@@ -241,7 +241,7 @@ def test_what_cannot_be_a_relation_is_refused_and_the_rest_stays(wrong, why):
 def test_a_type_that_there_is_not_is_other_and_told():
     found = related(relation(subject_type="wizard"))
     assert found.relations[0].subject_type == "other"
-    assert found.refused == ("a type that there is not",)
+    assert found.refused == ("an unknown entity type",)
 
 
 def test_the_same_forty_times_is_one_relation():

@@ -510,7 +510,7 @@ def test_fresh_facts_are_not_asked_about_until_a_shorter_time_is_chosen(demo_hom
     app.run()
     show(app, "check")
     app.segmented_control[1].set_value("90 days").run()
-    assert "Nothing to ask." in words(app)
+    assert "Nothing to check." in words(app)
 
 
 def proposing(*texts):

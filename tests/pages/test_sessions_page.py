@@ -304,6 +304,15 @@ def test_deleting_asks_with_numbers_and_keeps_what_is_the_users(demo_home):
     assert drawn.session_state["session"] == "demo"
 
 
+def test_a_session_that_is_deleted_twice_is_told_and_nothing_fails(demo_home):
+    mine = a_session(title="Mine")
+    drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)
+    delete_session(database(), mine.session_id)
+    button(drawn, "Delete session").click().run()
+    assert not drawn.exception
+    assert "Deleted" not in joined(drawn)
+
+
 def test_keeping_deletes_nothing(demo_home):
     mine = a_session(title="Mine")
     drawn = dialog("ui.sessions.session_dialogs", "delete_dialog", mine.session_id)

@@ -84,3 +84,7 @@ def test_what_is_read_only_is_said_first():
 def test_a_text_is_shown_on_one_line():
     assert short("a\n b") == "a b"
     assert short("a" * 99, 10) == "a" * 9 + "…"
+
+
+def test_of_equal_lines_the_first_keeps_its_place():
+    assert append("Human", "", "a\nb\na") == "a\nb"

@@ -43,8 +43,9 @@ from ui.tab.view import View
 
 LONGEST_TITLE = 160
 LONGEST_METADATA = 4_000
-"""Characters shown of it, and lines before it scrolls."""
+"""Characters shown of a fact's metadata."""
 METADATA_LINES = 6
+"""Lines of metadata above which they scroll."""
 SHOWN_SOURCES = 2
 SHOWN_SELECTED = 8
 FIELD_PIXELS = 80
@@ -191,7 +192,9 @@ def _draw_given(fact: Fact | RebuiltFact | None) -> None:
     if fact.metadata:
         text = json.dumps(fact.metadata, ensure_ascii=False, indent=2)
         st.code(
-            text[:LONGEST_METADATA], language="json", height=FIELD_PIXELS * 2 if text.count("\n") > 6 else "content"
+            text[:LONGEST_METADATA],
+            language="json",
+            height=FIELD_PIXELS * 2 if text.count("\n") > METADATA_LINES else "content",
         )
 
 
@@ -319,7 +322,13 @@ def _menu(desk: Desk, fact: Fact) -> None:
     # What is put away is restored before it is split or merged.
     options = ["Split", "Merge with…"] if fact.state not in PUT_AWAY else []
     options += ["Reject"] if fact.state != "rejected" else []
-    options += [f"Copy to {short(name)}" for name in blocks]
+    # A menu reports the chosen label: with names that are alike when shortened, each is written in full.
+    shortened = [short(name) for name in blocks]
+    copies = {
+        f"Copy to {name if shortened.count(label) > 1 else label}": name
+        for name, label in zip(blocks, shortened, strict=True)
+    }
+    options += copies
     chosen = st.menu_button(
         "More for this fact",
         [*options, "Delete for good"],
@@ -338,7 +347,7 @@ def _menu(desk: Desk, fact: Fact) -> None:
     elif chosen == "Delete for good":
         fact_dialogs.delete_dialog(desk, [fact.id])
     elif chosen:
-        fact_dialogs.copy_dialog(desk, fact.id, next(name for name in blocks if chosen == f"Copy to {short(name)}"))
+        fact_dialogs.copy_dialog(desk, fact.id, copies[chosen])
 
 
 def _past_of(view: View, desk: Desk, fact: Fact) -> None:

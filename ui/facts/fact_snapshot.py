@@ -183,7 +183,7 @@ def read_past(view: View, block: str) -> Desk:
     uses = cache.value("past_uses", view.position, lambda: usage_of(view.history.upto(view.position)).facts)
     roles = cache.value("roles", view.history.position, lambda: roles_of(view.history.records))
     # The turn in which a fact was learned never changes, so that the whole log may be read for it.
-    turns = {record.event.fact: record.turn for record in view.history.records if isinstance(record.event, FactAdded)}
+    added = {record.event.fact: record for record in view.history.records if isinstance(record.event, FactAdded)}
     rows = tuple(
         Row(
             id=fact.id,
@@ -193,7 +193,8 @@ def read_past(view: View, block: str) -> Desk:
             # A rebuilt fact has no size of its own: it is counted with today's tokenizer.
             tokens=memory.session.count_tokens(fact.text or ""),
             source=source_of(fact.origin, fact.sources, session_id, roles),
-            turn=turns.get(fact.id, 0),
+            turn=added[fact.id].turn if fact.id in added else 0,
+            learned_at=added[fact.id].at if fact.id in added else 0,
             here=_here(fact.sources, session_id),
             carried=uses.get(fact.id, Use()).carried,
             cut=uses.get(fact.id, Use()).cut,

@@ -41,7 +41,7 @@ def draw_check(desk: Desk) -> None:
     rows.sort(key=lambda row: skipped.get(row.id, 0))
     if not rows:
         empty(
-            "Nothing to ask.",
+            "Nothing to check.",
             "Facts that were neither said again nor confirmed for so long are listed here.",
             icon="done_all",
         )

@@ -181,7 +181,10 @@ def _relation_actions(desk: Desk, relation: Relation) -> None:
             )
         nav.follow_link(Ref.of("relation", relation.id), "Follow")
         # A menu reports the chosen label, which is led back to the entity.
-        ends = {f"Merge {short(graph.name(id))} with…": id for id in (relation.subject, relation.object)}
+        names = {id: short(graph.name(id)) for id in (relation.subject, relation.object)}
+        if len(set(names.values())) < len(names):
+            names = {id: f"{graph.name(id)} ({id})" for id in names}
+        ends = {f"Merge {name} with…": id for id, name in names.items()}
         chosen = st.menu_button(
             "Merge with…",
             list(ends),

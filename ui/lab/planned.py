@@ -147,7 +147,9 @@ def _draw_numbers(plans: dict[str, Replanned], watched: int) -> None:
             "Cut": whole(width=52, help="Tokens that did not fit, over the turns that are known"),
             "Flushes": whole(width=58),
             "Watched": st.column_config.TextColumn(width=92, help="Watched things in the last prompt"),
-            "Known": st.column_config.TextColumn(width=92, help="Turns whose prompts need no play to be known"),
+            "Known": st.column_config.TextColumn(
+                width=92, help="Turns whose prompts can be computed from the log, without playing the conversation"
+            ),
         },
         alt="One row for each configuration, as it is planned: tokens, cuts, flushes, what is watched, known turns",
     )

@@ -4,6 +4,7 @@ one for all configurations with a model."""
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
@@ -78,6 +79,8 @@ class _Kept:
         self.lock = threading.Lock()
         self.player: Player | None = None
         self.results = LruCache[Result](MAX_KEPT)
+        self.evicted: Counter[str] = Counter()
+        """How often the result of a finished job was evicted, by what was asked."""
         self.paid = 0
         """Calls that plays made with models in this process."""
 
@@ -107,9 +110,14 @@ def job_of(
     """
     key = key_of(position, variant, model)
     asked = json.dumps([memory.session_id, key, [*phrases], [str(probe) for probe in probes]])
-    # What is measured is part of the id: another watched phrase is another job on the same play.
+    # What is measured is part of the id: another watched phrase is another job on the same play. A job that succeeded
+    # is not run again under its id, so a result that was evicted since gets a new one.
     request = PlayRequest(memory, position, {variant.name: variant}, phrases, probes)
-    return engine().read(f"lab/{asked}", lambda job: _work(job, request, variant, model))
+    cache = _cache(memory)
+    result, job = cache.results.get(key), engine().reading(f"lab/{asked}/{cache.evicted[asked]}")
+    if job is not None and job.done and job.error is None and (result is None or not result.tells(phrases, probes)):
+        cache.evicted[asked] += 1
+    return engine().read(f"lab/{asked}/{cache.evicted[asked]}", lambda job: _work(job, request, variant, model))
 
 
 def count_job(request: PlayRequest, model: str) -> Job | None:

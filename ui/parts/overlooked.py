@@ -33,7 +33,7 @@ def draw_overlooked(view: View, *, searches_only: bool = False) -> None:
     """Draw the section, read once it is unfolded; `searches_only`: what concerns searching stored turns."""
     # Finding these reads the whole log up to the moment: only for somebody who asks.
     opened = st.expander(
-        "Unexplored findings", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
+        "Possibly lost", key="overlooked", on_change="rerun", icon=":material/tips_and_updates:", type="compact"
     )
     if not opened.open:
         return

@@ -73,7 +73,7 @@ def draw_strip(key: str, name: str, presence: Presence, view: View) -> None:
 
 
 def draw_cells(key: str, name: str, cells: Sequence[tuple[int, str]], view: View) -> None:
-    """The same of turns with their states."""
+    """Draw a strip from pairs of turn and state, as a plan has them."""
     with st.container(horizontal=True, vertical_alignment="center", gap="small", wrap=False):
         st.markdown(f":small[**{plain(name)}**]", width=20)
         _row(

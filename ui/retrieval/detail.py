@@ -176,16 +176,16 @@ def _draw_larger_limit(view: View, search: Search, ranked: RankedTurn) -> None:
 
 def _raise_limit(session_id: str, before: int | None, limit: int) -> None:
     try:
-        engine().open(session_id).configure(token_limit=limit)
+        engine().open(session_id).configure(opened={"token_limit": before}, token_limit=limit)
     except MemoryInspectorError as error:
         state.say("error", str(error))
     else:
-        undo = partial(_restore_limit, session_id, before)
+        undo = partial(_restore_limit, session_id, limit, before)
         toasts.done(f"The token limit is {tokens(limit)} from the next turn on.", undo=undo)
 
 
-def _restore_limit(session_id: str, limit: int | None) -> None:
-    engine().open(session_id).configure(token_limit=limit)
+def _restore_limit(session_id: str, raised: int, limit: int | None) -> None:
+    engine().open(session_id).configure(opened={"token_limit": raised}, token_limit=limit)
 
 
 def _try(session_id: str, block: str, changes: dict[str, Any]) -> None:

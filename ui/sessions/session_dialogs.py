@@ -302,6 +302,8 @@ def _delete(session_id: str) -> None:
         delete_session(engine().database, session_id)
     except NotFoundError:
         state.say("warning", "This session was deleted elsewhere.")
+        st.session_state[_DELETED] = session_id
+        return
     except MemoryInspectorError as error:
         state.say("error", str(error))
         return

@@ -18,7 +18,7 @@ BEHIND_SECONDS = 1.5
 """Seconds after writing within which a new address may not have reached the browser."""
 
 _LONGEST_NUMBER = 10
-"""Maximum digits of a turn number in an address."""
+"""Digits from which on a number in an address is refused in an address."""
 
 _WRITTEN = "_written_link"
 _UNKNOWN = "_unknown_turn"

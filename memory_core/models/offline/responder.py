@@ -29,13 +29,14 @@ NAME = "Offline: rules, not a language model"
 ENOUGH = 0.4
 """Share of a question's words, weighted by rarity, that an answer must hold. Set by hand on made-up questions."""
 MANY_CHARACTERS = 100_000
-"""Maximum messages of a context that are read, the latest; more is no conversation with a person."""
+"""Maximum characters that are read of one message or memory section; more is no conversation with a person."""
 
 _ITEM = pattern(
     r"<fact>(?P<fact>.*?)</fact>|<relation>(?P<relation>.*?)</relation>|"
     r"<message role='(?P<role>\w+)'>(?P<said>.*?)</message>|(?P<line>[^<\n]{2,})",
     re.DOTALL,
 )
+_FORMER = pattern(r"^.*<former>.*$", re.MULTILINE)
 _GREETING = pattern(
     r"(?:hi|hello|hey|good (?:morning|afternoon|evening)|greetings)\b(?:[ ,]+\w{2,20}){0,3}[.! ]*", re.I
 )
@@ -201,7 +202,8 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
 
 def _remembered(section: str) -> Iterator[_Sentence]:
     """The sentences of a memory section: facts, relations, what the user said, and lines that are no instructions."""
-    items = list(_ITEM.finditer(section))
+    # What is marked as a former value is no answer; the present one stands there too.
+    items = list(_ITEM.finditer(_FORMER.sub("", section)))
     related = [item["relation"].strip() for item in items if item["relation"] is not None]
     yield from (_Sentence(text, said=False) for text in joined(related))
     for item in items:
@@ -308,7 +310,7 @@ class _Asked:
         return result
 
     def score(self, item: _Sentence, place: int) -> float | None:
-        """Return the score how well `item`, at index `place`, answers the question; None if it does not."""
+        """Score how well `item`, at index `place`, answers the question; None if it does not."""
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
             return None
