@@ -84,7 +84,9 @@ def reply(memory: Memory, model: ChatModel, reply_id: str, watch: Watch | None =
         watch.step("Editing memory")
         # Edits precede the messages that record them: a result has to say what became of its call.
         messages = made.round(number, reply.text, reply.calls, model)
+        # Ids by round and place, so that a round repeated after a crash is stored once.
         put(memory, messages, [f"{reply_id}{STEP}{number}-{place}" for place in range(len(messages))])
+    # Only a stop between rounds ends the loop here: the last round offers no tools and returns above.
     return AgentReply("", True, tuple(made.results))
 
 
@@ -99,6 +101,7 @@ def act(memory: Memory, model: ChatModel, reply_id: str) -> tuple[ToolResult, ..
     """
     tools = MemoryTools(memory)
     made = _Made(tools, reply_id)
+    # Searching would call an embedder for a prompt that only has to show the editable blocks.
     searched = [attached.name for attached in memory.blocks if attached.kind != "static"]
     context = memory.preview.context(without=searched)
     reply = _stream(memory, model, context.messages, tools.specs(), Watch(), recorded=not model.offline)
@@ -153,6 +156,7 @@ def _stream(
                 cost=call.cost if call else None,
             )
         )
+    # Some models call tools that were not offered in this round: these calls are dropped.
     return _Answer("".join(pieces), stream.tool_calls if tools else ())
 
 
@@ -173,6 +177,7 @@ class _Made:
         named = [self._named(number, place, storable(call)) for place, call in enumerate(taken)]
         results = [self._make(call) for call in named[:MAX_CALLS]]
         if unanswered := len(calls) - len(results):
+            # A refused call still needs a result, so the one beyond the limit carries the reason for all others.
             too_many = (
                 f"{len(calls)} calls at once are too many: this one and all after it, {unanswered}, were not made."
             )
@@ -201,6 +206,7 @@ class _Made:
         return call.model_copy(update={"tool_call_id": id})
 
     def _make(self, call: ToolCallPart) -> ToolResult:
+        # Arguments are compared as JSON text, so the same call under another id counts as a repeat.
         key = (call.tool_name, call.arguments)
         self._times[key] += 1
         # Small models repeat a call until something stops them.

@@ -176,6 +176,7 @@ class MemoryTools:
             call = ToolCallPart(tool_name=call, tool_kwargs=arguments)
         # Before anything else: a call is recorded whatever becomes of it, and a database takes no surrogates or NULs.
         call = storable(call)
+        # Malformed arguments, failed searches and impossible edits all end as a refusal that the model can read.
         try:
             parsed = _read_arguments(call)
             # Searches may call a model, so they run outside the transaction.
@@ -194,6 +195,7 @@ class MemoryTools:
     def refuse(self, call: ToolCallPart, reason: str) -> ToolResult:
         """Record that a call was not made, and why. Raises as `call` does."""
         call = storable(call)
+        # Unparsed arguments stay text; only parsed ones can name the block that was meant.
         label = call.tool_kwargs.get("label") if isinstance(call.tool_kwargs, dict) else None
         meant = self._named(label) if isinstance(label, str) else None
         return self._record_result(call, ToolResult(reason, done=False, block=meant.name if meant else None))
@@ -216,6 +218,7 @@ class MemoryTools:
                 raise AssertionError(arguments)
         # `change` gets the text as it is inside the transaction, not as the model read it.
         _, after = edit_text(self._session, w, label, change, "agent")
+        # Tells the model what is left, so that it shortens a block before an edit is refused.
         limit = self._session.block(label).settings["limit"]
         return ToolResult(f"{did} {label}. It has {_characters(len(after), limit)}.", done=True, block=label)
 
@@ -231,6 +234,7 @@ class MemoryTools:
                 f"The content has {len(content):,} characters; at most {ARCHIVED_CHARACTERS:,} are archived at once. "
                 "Nothing was changed. Split it."
             )
+        # Tags in first-given order, without repetitions and empty ones.
         tags = tuple(dict.fromkeys(tag for given_tag in arguments.tags if (tag := " ".join(given_tag.split()))))
         asked = w.session.newest_turn  # the turn in which the agent archives it
         sources = ((w.session.id, asked),) if asked is not None else ()
@@ -256,17 +260,21 @@ class MemoryTools:
     def _conversation(self, query: str, limit: int) -> list[StoredMessage]:
         """Return the messages of earlier turns that say something like it, best first."""
         memory = self._memory
+        # The present turn is in the prompt already and would always match best.
         turn = memory.session.status().turns
         spoken = {m.seq: m for m in memory.session.messages() if m.turn < turn and _spoken(m)}
+        # Kept between calls and brought up to date, so that a long conversation is not indexed anew for every search.
         index = memory.session.services.cached(
             ("conversation", memory.session.database.id, memory.session_id), KeywordIndex
         )
+        # Messages that were erased or reset must not be found any more.
         for seq in set(index.numbers()) - spoken.keys():
             index.remove(seq)
         for seq, message in spoken.items():
             if seq not in index:
                 index.add(seq, _spoken(message))
         rankings = [[hit.number for hit in index.search(query, MAX_RESULTS)]]
+        # Keywords miss paraphrases; turns in a vector block are found by meaning as well.
         for attached in memory.blocks:
             if attached.kind == "vector" and attached.block is not None and attached.settings["enabled"]:
                 rankings.append(self._recalled(query, attached.name, spoken))
@@ -276,10 +284,12 @@ class MemoryTools:
         """Results of a vector block: the first message of each stored turn that is above its threshold."""
         search = self._memory.retrieval.search(query, block=block)
         least = search.settings.similarity_threshold
+        # Without a match in words or meaning, boosts alone do not make a turn a result.
         found_turns = [one for one in search.found.candidates if one.match > 0 and (least is None or one.score > least)]
         best = [one.number for one in found_turns[:MAX_RESULTS]]
         turns = {turn.number: turn for turn in self._memory.retrieval.stored_turns(block, numbers=best)} if best else {}
         seqs = [[m.seq for m in turns[number].messages if m.seq in spoken] for number in best if number in turns]
+        # One message stands for its turn, so that long turns do not fill the results.
         return [unit[0] for unit in seqs if unit]
 
     # -- who is meant -----------------------------------------------------------------------------
@@ -318,6 +328,7 @@ def tool_specs(core: Sequence[tuple[str, Mapping[str, Any], str]], *, archive: b
     """
     if not core:
         return []
+    # The labels become an enum, so that endpoints that constrain decoding cannot produce an unknown block.
     labels = [name for name, _, _ in core]
     listed = "Your blocks:\n" + "\n".join(_described(*block) for block in core)
     first, *rest = _CORE.items()
@@ -338,6 +349,7 @@ def storable(call: ToolCallPart) -> ToolCallPart:
     """Return the call as it can be stored and sent back: no half characters, a name of bounded length."""
     kwargs: dict[str, Any] | str
     try:
+        # JSON text and back: surrogates may stand in any nested key or value.
         written = _whole(call.arguments)
         kwargs = written if isinstance(call.tool_kwargs, str) else decode_arguments(written)
     except RecursionError:
@@ -355,6 +367,7 @@ def fused(rankings: Sequence[Sequence[int]]) -> list[int]:
     scores: dict[int, float] = {}
     for ranking in rankings:
         for place, number in enumerate(ranking):
+            # A sum of reciprocal ranks needs no common scale of keyword and vector scores.
             scores[number] = scores.get(number, 0.0) + 1 / (RANK_CONSTANT + place)
     return sorted(scores, key=lambda number: (-scores[number], number))
 
@@ -367,6 +380,7 @@ def _read_arguments(call: ToolCallPart) -> _Arguments:
     try:
         return _TOOLS[call.tool_name][0].model_validate(call.tool_kwargs)
     except ValidationError as error:
+        # One reason is enough for a second attempt; the URL of pydantic's page would only cost tokens.
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
         raise ConfigError(f"{call.tool_name}: {where}: {first['msg']}. Nothing was done.") from None
@@ -375,6 +389,7 @@ def _read_arguments(call: ToolCallPart) -> _Arguments:
 def _spec(name: str, description: str, arguments: type[_Arguments], labels: Sequence[str] = ()) -> ToolSpec:
     properties = {}
     for field, schema in arguments.model_json_schema()["properties"].items():
+        # Pydantic adds a title that repeats the field's name, and every prompt pays for it.
         schema.pop("title", None)
         properties[field] = schema | ({"enum": list(labels)} if field == "label" else {})
     required = [field for field, info in arguments.model_fields.items() if info.is_required()]
