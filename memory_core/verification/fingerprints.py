@@ -58,6 +58,7 @@ def wanted(texts: Iterable[str]) -> Wanted:
                 f"Text {number} has {len(text):,} characters: give {MIN_CHARACTERS} to {MAX_CHARACTERS:,}, "
                 "as shorter ones stand in other words by chance."
             )
+    # The first base is odd, so that no power of it becomes 0 modulo 2**64.
     bases = secrets.randbits(63) * 2 + 1, secrets.randbelow(MODULI[1] - 1_000) + 500
     return Wanted(bases, tuple(tuple(_fingerprint(form, bases) for form in forms(text)) for text in lines))
 
@@ -72,12 +73,14 @@ def forms(text: str) -> list[bytes]:
     encoded = [one.encode() for one in written]
     encoded += [json.dumps(one)[1:-1].encode() for one in written]
     encoded += [one.encode("utf-16-le") for one in written]
+    # Searched bytes are lowered too. Only bytes of ASCII change, so other letters need their own forms above.
     return list(dict.fromkeys(form.lower() for form in encoded))
 
 
 def count(chunks: Iterable[bytes], wanted: Wanted) -> list[int]:
     """Return how often each text stands in bytes that come in chunks, those across two chunks included."""
     totals = [0] * len(wanted.texts)
+    # A text that ends in the next chunk begins at most this many bytes before it.
     overlap = wanted.longest - 1
     before = b""
     for chunk in _split(chunks):
@@ -112,10 +115,12 @@ class _WindowSums:
         """Return where any of these forms ends."""
         ends: set[int] = set()
         for form in forms_of:
+            # A window's sum still carries the power of its start; multiplying the wanted hash avoids a division.
             windows = self._sums[form.bytes :] - self._sums[: -form.bytes or None]
             starts = np.flatnonzero(windows == np.uint64(form.hashes[0]) * self._powers[: len(windows)])
             for start in starts.tolist():
                 end = start + form.bytes
+                # The first modulus alone can collide, and a receipt must not report words that are not there.
                 if _hash(self.data[start:end], self._bases[1], MODULI[1]) == form.hashes[1]:
                     ends.add(end)
         return ends
@@ -129,6 +134,7 @@ def _fingerprint(form: bytes, bases: tuple[int, int]) -> Fingerprint:
 def _hash(data: bytes, base: int, modulus: int) -> int:
     """Return the sum of the bytes times the powers of the base, the first times 1."""
     result = 0
+    # Horner's rule from the end, so that the first byte has the power 0 as in the prefix sums.
     for value in reversed(data):
         result = (result * base + value) % modulus
     return result

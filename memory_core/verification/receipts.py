@@ -64,6 +64,7 @@ class Receipt:
         """Return the receipt as one page of text to print."""
         files = len({part.file for part in self.searched})
         size = sum(part.bytes for part in self.searched if part.part == "bytes")
+        # The other parts are columns and members: each file already counts by its own bytes.
         inside = sum(part.part not in ("bytes", "name", "contents") for part in self.searched)
         texts = len(self.wanted.texts)
         lines = [
@@ -95,10 +96,12 @@ def read_receipt(text: str, name: str) -> Receipt:
     """
     try:
         content: dict[str, Any] = json.loads(text)
+        # Of a later version the hashes may be computed otherwise, and a clean result would prove nothing.
         if content["receipt"] != VERSION:
             raise FormatError(f"{name} is a receipt of version {content['receipt']}; this program reads {VERSION}.")
         texts = tuple(tuple(_fingerprint(form) for form in forms) for forms in content["texts"])
         bases = _pair(content["bases"])
+        # A receipt without texts would search for nothing and then call every folder clean.
         if not texts or not all(texts):
             raise ValueError("no texts")
         searched = tuple(Searched(**part) for part in content["searched"])
@@ -111,6 +114,7 @@ def read_receipt(text: str, name: str) -> Receipt:
 
 def _fingerprint(values: Sequence[int]) -> Fingerprint:
     length, *hashes = values
+    # A window of no bytes hashes to 0 everywhere, and a negative length would slice from the end.
     if not isinstance(length, int) or length < 1:
         raise ValueError("a length below 1")
     return Fingerprint(length, _pair(hashes))
@@ -118,6 +122,7 @@ def _fingerprint(values: Sequence[int]) -> Fingerprint:
 
 def _pair(values: Sequence[int]) -> tuple[int, int]:
     first, second = values
+    # A number outside its modulus can match no window, and the search would wrongly be clean.
     if not all(isinstance(value, int) and 0 <= value < modulus for value, modulus in zip(values, MODULI, strict=True)):
         raise ValueError("numbers out of range")
     return first, second

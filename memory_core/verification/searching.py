@@ -42,28 +42,34 @@ def search(place: Path, wanted: Wanted) -> list[Searched]:
         NotFoundError: there is no such folder or file.
     """
     if place.is_dir():
+        # A link could lead outside of the folder, or around in a circle.
         files = sorted(file for file in place.rglob("*") if file.is_file() and not file.is_symlink())
         return [part for file in files for part in _file(file, str(file.relative_to(place)), wanted)]
     if not place.is_file():
         raise NotFoundError(f"There is no folder or file {place.name}.")
+    # The write-ahead log still holds pages that were not yet copied into the database.
     beside = [place.with_name(place.name + ending) for ending in _BESIDE]
     return [part for file in (place, *beside) if file.is_file() for part in _file(file, file.name, wanted)]
 
 
 def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
     if in_name := _in_name(name, wanted):
+        # The receipt must not contain the words, not even in a path.
         name = "(a file with the words in its name)"
         yield Searched(name, "name", 0, in_name)
     try:
         with file.open("rb") as raw:
             beginning = raw.read(len(_SQLITE))
+        # Bytes first: deleted rows remain in free pages that no query reads.
         yield Searched(name, "bytes", file.stat().st_size, sum(count(_chunks(file), wanted)))
+        # By content, not by ending: exports and backups are often renamed.
         if beginning == _SQLITE:
             yield from _database(file, name, wanted)
         elif beginning.startswith(_ZIP):
             yield from _archive(file, name, wanted)
         elif beginning.startswith(_GZIP):
             with gzip.open(file) as stream:
+                # One byte more than the limit tells a cut member from one that just fits.
                 yield _unpacked(name, "unpacked", stream.read(MAX_UNPACKED_BYTES + 1), wanted)
     except (OSError, EOFError, zlib.error, sqlite3.Error, lzma.LZMAError, zipfile.BadZipFile, RuntimeError) as error:
         # The text of an error may hold the file's name, and so the words.
@@ -72,6 +78,7 @@ def _file(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
 
 
 def _in_name(name: str, wanted: Wanted) -> int:
+    # Names of files are bytes, which need not be UTF-8.
     return sum(count([name.encode("utf-8", "surrogateescape")], wanted))
 
 
@@ -101,6 +108,7 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
     """Search every column of every table: values that pages cut in two, and compressed ones, are whole here."""
     # Read only, and through the database itself: what is still in its write-ahead log belongs to the tables, too.
     with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+        # Stored text may be invalid UTF-8, which decoding would refuse.
         connection.text_factory = bytes
         for (table,) in connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
@@ -109,6 +117,7 @@ def _database(file: Path, name: str, wanted: Wanted) -> Iterator[Searched]:
             columns = [row[1].decode() for row in connection.execute(f'PRAGMA table_info("{quoted}")')]
             for column in columns:
                 value = column.replace('"', '""')
+                # Numbers hold no words; the type is asked of each value, as a declared type does not bind SQLite.
                 rows = connection.execute(
                     f'SELECT "{value}" FROM "{quoted}" WHERE typeof("{value}") IN (\'text\', \'blob\')'
                 )
@@ -125,6 +134,7 @@ def _column(name: str, part: str, values: Iterator[bytes], wanted: Wanted) -> Se
             problem = f"a value unpacks to more than {MAX_UNPACKED_BYTES:,} bytes"
         joined += value + b"\x00\x00" + unpacked + b"\x00\x00"
         read += len(value)
+        # Values are searched in batches of about a chunk: that bounds memory, and saves a call for each value.
         if len(joined) >= CHUNK_BYTES:
             hits += sum(count([bytes(joined)], wanted))
             joined.clear()
