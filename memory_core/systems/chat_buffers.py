@@ -71,6 +71,7 @@ class ChatSummaryMemoryBuffer(NamedMemory):
         """
         if summarize_prompt is not None:
             raise ConfigError("summarize_prompt: the engine's own is used, whose answer it can check")
+        # A model among the caller's own settings takes precedence.
         settings = {"chat": llm, **settings}
         return cls(_made("summary", chat_history, chat_store, chat_store_key, token_limit, tokenizer_fn, settings))
 
@@ -87,6 +88,7 @@ def _made(
     tokenizer_fn: Tokenizer | None,
     settings: dict[str, Any],
 ) -> Memory:
+    # LlamaIndex's stores hold messages alone, and the engine needs its events beside them.
     if chat_store is not None:
         raise ConfigError(
             "chat_store: messages are kept in a database of their own: give database_uri, and import the store on the "

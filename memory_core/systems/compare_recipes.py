@@ -66,10 +66,12 @@ def compare_recipes(
 
         try:
             played = player.play(script, variant_after_switch(memory, key), progress=tell, cancelled=cancelled)
+        # One impossible recipe must not take the others' results away.
         except MemoryInspectorError as error:
             trials.append(Trial(key, (), 0, 0, None, str(error)))
             continue
         if played is None:
+            # Cancelled within a recipe: only finished results are returned.
             break
         trials.append(_trial(key, played.memory))
     return trials

@@ -104,6 +104,7 @@ class ConsolidatingMemory:
             raise NotFoundError("This memory has no block that holds facts.")
         self = cls.__new__(cls)
         self._take(memory, facts[0].name if block is None else block)
+        # Raises now if the named block holds no facts, instead of at the first change.
         self._desk()
         return self
 
@@ -133,6 +134,7 @@ class ConsolidatingMemory:
             ModelError: the model failed; the messages are kept, and learned from at the next attempt.
         """
         given_messages = _messages(messages)
+        # Checked before anything is stored: a turn without text would stay in the session for nothing.
         if not any(message_text(message).strip() for message in given_messages):
             raise MessageError("There is no text to learn from.")
         if not infer:
@@ -145,6 +147,7 @@ class ConsolidatingMemory:
             why = served.error or "The model has not answered in time."
             raise ModelError(f"Nothing was learned yet: {why} The messages are kept, and learned from later.")
         changes = self._changes(self.memory.events(before, block=self.block), set(receipt.seqs))
+        # The extractor knows only the block's categories, so those of this call are set afterwards.
         if categories is not None:
             self._label([change.id for change in changes if change.event in ("ADD", "UPDATE")], categories)
         return changes
@@ -247,16 +250,19 @@ class ConsolidatingMemory:
     def _keep(self, message: ChatMessage, categories: Sequence[str] | None) -> list[Change]:
         """Return a message as a fact in its own words, unless a fact has them already."""
         text = " ".join(message_text(message).split())
+        # Instructions to the model are no facts about the user.
         if not text or message.role is MessageRole.SYSTEM:
             return []
         known_fact = next((fact for fact in self.get_all() if same_words(fact.text) == same_words(text)), None)
         if known_fact is not None:
             return [Change("NONE", known_fact.id, known_fact.text)]
+        # The message's own words decide on the category; nothing has classified them yet.
         category = category_among("other", text, self.categories if categories is None else categories)
         applied = self._desk().apply(curation.add(text, category=category))
         return [Change("ADD", applied.ids("fact")[0], text)]
 
     def _label(self, ids: Sequence[int | None], categories: Sequence[str]) -> None:
+        # With approval switched on, new facts are still proposals.
         facts = [fact for fact in self.memory.facts.read(self.block, states=("active", "proposed")) if fact.id in ids]
         wished = [(fact, category_among(fact.category, fact.text, categories)) for fact in facts]
         steps = [curation.label([fact], category) for fact, category in wished if category != fact.category]

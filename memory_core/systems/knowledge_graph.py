@@ -91,6 +91,7 @@ class KnowledgeGraph:
                 ):
                     draft.add_relation(ends[0], type, ends[1], origin="written", contradicts=False)
                     created.append(new)
+            # An empty plan stores no change, so that repeating a call leaves nothing to undo.
             return RequestedChange(created, draft.plan() if created else GraphPlan())
 
         return self._both.change(wish)
@@ -109,6 +110,7 @@ class KnowledgeGraph:
                 observed = state.observed(name)
                 if observed is None:
                     raise NotFoundError(f"Entity with name {name} not found")
+                # Compared with what this very call adds, too, as one entity may be listed twice.
                 added = [content for content in dict.fromkeys(observation["contents"]) if content not in observed]
                 state.observe(name, added)
                 results.append({"entityName": name, "addedObservations": added})
@@ -146,6 +148,7 @@ class KnowledgeGraph:
 
         def wish(graph: Graph, facts: Known) -> RequestedChange[None]:
             draft = Draft(graph)
+            # A name that is unknown has no id, and no relation has None for an end.
             wanted = {
                 (draft.find(relation["from"]), relation["relationType"], draft.find(relation["to"]))
                 for relation in relations
@@ -190,6 +193,7 @@ class KnowledgeGraph:
                 "relationType": relation.predicate,
             }
             for relation in state.graph.active()
+            # One end is enough, so that an opened node shows its neighbours.
             if only is None or {relation.subject, relation.object} & rows.keys()
         ]
         # Read by the agent: a trace tells what it was shown.
@@ -282,6 +286,7 @@ def _type_of(fact: Fact) -> str:
     """Return an entity's type: as learned, or as a person has reworded it since."""
     name, type = fact.metadata[_NAME], str(fact.metadata[_TYPE])
     reworded = re.fullmatch(r".*\((.*)\)", fact.text)
+    # The words of the type win only if a person changed them; tidying alone is no rewording.
     return reworded[1] if reworded and fact.text != _as_kept(_is_a(name, type)) else type
 
 
@@ -295,6 +300,7 @@ def _observed(fact: Fact) -> str:
 
 def _checked(text: str, what: str) -> str:
     """Return a name, or a relation's type, if the graph can keep it."""
+    # A name that storing would change could not be found again in the agent's spelling.
     if not normal_name(text) or not normal_predicate(text) or storable(text)[0] != text:
         raise MessageError(f"{what} must have letters or digits, and no control character: {text[:LONGEST]!r} has not.")
     if len(text) > LONGEST:

@@ -50,6 +50,7 @@ class NamedMemory(ABC):
             StoreError: the database cannot be reached.
             VectorIndexError: as for `reset`; the messages are set.
         """
+        # LlamaIndex's `set` is the whole memory, so that what was archived before must not stay.
         return self.memory.set(messages, archive=True)
 
     def reset(self) -> None:

@@ -48,6 +48,7 @@ class SelfEditingMemory:
     @property
     def blocks(self) -> dict[str, str]:
         """The text of every core block, by its label."""
+        # Another process, or a person in the app, may have edited a block.
         self.memory.session.refresh()
         return {attached.name: attached.state or "" for attached in self.tools.core_blocks}
 
@@ -67,6 +68,7 @@ class SelfEditingMemory:
         Raises:
             ModelError: the model failed; your words and what its tools did are stored.
         """
+        # One id for the turn, from which the ids of all its messages derive.
         turn = uuid.uuid4().hex
         loop.put(self.memory, [ChatMessage(role=MessageRole.USER, content=text)], [f"{turn}-user"])
         return loop.reply(self.memory, self.chat, turn, loop.Watch(text=on_text)).text

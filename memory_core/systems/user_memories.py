@@ -115,6 +115,7 @@ class UserMemories:
     def enabled(self, on: bool) -> None:
         facts = self._facts
         summaries = [attached for attached in self.memory.blocks if attached.kind == "summary"]
+        # In one transaction: half switched off would still learn or still be read.
         self.memory.blocks.configure_all({attached.name: {"enabled": on} for attached in (facts, *summaries)})
 
     # -- runs -------------------------------------------------------------------------------------
@@ -183,10 +184,12 @@ class UserMemories:
         if retrieval_method == "semantic":
             if not (query or "").strip():
                 raise ConfigError("a semantic search needs a query: what should the memories be about?")
+            # After the checks of arguments, so that wrong ones are refused whether memory is on or off.
             if not self.enabled:
                 return []
             hits = self.memory.facts.search(query or "", block=self._facts.name, top_k=limit or FITTING)
             return [hit.fact for hit in hits]
+        # The id breaks ties between memories that changed at the same time.
         memories = sorted(self.get_user_memories(), key=lambda fact: (fact.updated_at, fact.id))
         if limit is None:
             return memories
@@ -215,6 +218,7 @@ class UserMemories:
         """
         self._check_on()
         fact = self._memory(id)
+        # The same words again are no change, and no version.
         changes = [curation.edit(fact, text)] if " ".join(text.split()) != fact.text else []
         # Words and topics in one change, so that one undo takes both back.
         wished = fact.topics if topics is None else tuple(topics)
@@ -250,11 +254,14 @@ class UserMemories:
         """
         self._check_on()
         run = _messages(messages)
+        # Without the user's own words nothing could be learned, yet the run would be stored.
         if not any(message.role is MessageRole.USER for message in run):
             raise MessageError("only the user's own words become memories: there is no user message here")
         name = self._facts.name
+        # What this call decided is read from the log behind this position.
         before = self.memory.session.status().position
         receipt = self.memory.put_messages(run, end_turn=True)
+        # The run is stored by now: only learning can have failed, and it is tried again later.
         _check_learned(receipt.served.get(name))
         acts = _acts(self.memory.events(before, block=name), set(receipt.seqs))
         words = self.memory.log.texts(act.text for act in acts if act.act != "refuse")

@@ -94,6 +94,7 @@ class VectorMemory(NamedMemory):
 
         Without words to search for: the system messages alone. Changes nothing and records nothing.
         """
+        # Instructions are no turns, so that no search brings them.
         system = self.memory.session.messages(role=MessageRole.SYSTEM)
         once = {stored.message.to_json(): stored.message for stored in system}
         turns = self.memory.retrieval.recall(input or "")
