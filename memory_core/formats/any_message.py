@@ -41,9 +41,11 @@ def read_messages(data: Any, *, other_as_text: bool = False) -> list[ChatMessage
     if isinstance(data, Mapping) and isinstance(data.get("blocks"), list) and "role" in data:
         return [message_from_llamaindex(data, any_role=True)[0]]
     chat = as_chat(data)
+    # Some exports call the content `text`, which OpenAI's form has no field for.
     if isinstance(chat, Mapping) and isinstance(text := chat.get("text"), str) and not {"content", "parts"} & set(chat):
         chat = {**chat, "content": text}
     messages = messages_from_openai(chat, any_role=True, other_as_text=other_as_text)
+    # The time stands beside the message in most exports, so it is read from the entry as it came.
     time = said_at(data)
     return [timed(message, time) for message in messages]
 
@@ -69,10 +71,13 @@ def as_chat(data: Any) -> Any:
 def langchain_fields(data: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the fields of a LangChain message, including `type`, from any of its forms; None if it is none."""
     match data:
+        # Serialised by LangChain's `dumps`: the class is the last part of the id.
         case {"lc": _, "id": [*_, str(name)], "kwargs": dict(fields)}:
             return {**fields, "type": _CLASSES.get(name.removesuffix("Chunk"), fields.get("type") or name)}
+        # Written by `messages_to_dict`.
         case {"type": str(kind), "data": dict(fields)}:
             return {**fields, "type": kind}
+        # A dumped message. Content entries have a type and a content too, so the type must be a known role.
         case {"type": str(kind), "content": _} if "role" not in data and kind.removesuffix("MessageChunk").lower() in (
             _LANGCHAIN
         ):
@@ -84,12 +89,15 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
     kind = str(fields["type"])
     if kind == "remove":
         raise MessageError("it removes another message, and says nothing.")
+    # A ChatMessage of LangChain's has any role, in a field of its own.
     role = str(fields.get("role") or kind) if kind == "chat" else kind.removesuffix("MessageChunk").lower()
     older = fields.get("additional_kwargs")
     older = older if isinstance(older, Mapping) else {}
     chat: dict[str, Any] = {"role": _LANGCHAIN.get(role, role)}
+    # Older versions kept the endpoint's own fields here; the newer ones below take precedence.
     chat |= {key: older[key] for key in ("tool_calls", "function_call", "reasoning_content") if older.get(key)}
     chat |= {key: fields[key] for key in ("content", "name", "tool_call_id") if fields.get(key) is not None}
+    # Calls that LangChain could not parse are calls too: the model made them.
     listed = [fields.get(name) for name in ("tool_calls", "invalid_tool_calls")]
     calls = [call for item in listed if isinstance(item, list) for call in item]
     return chat | ({"tool_calls": calls} if calls else {})
@@ -98,9 +106,11 @@ def _from_langchain(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _from_chatgpt(role: str, kind: str, content: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
     """Read a message of ChatGPT's export; one sent to a recipient other than `all` is a call of that tool."""
     parts: Any = content.get("parts")
+    # Code, its output and web pages have one text in place of parts.
     if not isinstance(parts, list):
         parts = [content[key] for key in ("text", "result", "content") if isinstance(content.get(key), str)]
     parts = [item if isinstance(item, str) else _chatgpt_part(item) for item in parts]
+    # Reasoning must not be read as words of the answer, from which facts might be learned.
     if kind in ("thoughts", "reasoning_recap"):
         thoughts = content.get("thoughts")
         texts = [
@@ -126,6 +136,7 @@ def _chatgpt_part(part: Any) -> Any:
         pointer = part.get("asset_pointer")
         if isinstance(pointer, str) and "image" in str(part.get("content_type")):
             return {"type": "image_url", "image_url": pointer}
+        # ChatGPT names the type of a part `content_type`.
         return {"type": part.get("content_type"), **part}
     return part
 
@@ -136,6 +147,7 @@ def _is_text(value: Any) -> bool:
 
 def _from_claude(sender: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message of Claude's export, with the texts that were pasted as attachments."""
+    # `content` has the entries in order; `text` is all that older exports have.
     content_given = data.get("content") or data.get("text")
     attached = data.get("attachments")
     pasted = [
@@ -153,6 +165,7 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
     """Return a message of ShareGPT and its relatives, where a call is a speaker of its own."""
     if sender not in ("function_call", "tool_call"):
         return {"role": sender, "content": value}
+    # A call is written as JSON in text; text that is no JSON stays what the assistant said.
     try:
         called = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
@@ -164,5 +177,6 @@ def _from_sharegpt(sender: str, value: Any) -> dict[str, Any]:
 
 def said_at(data: Any) -> float | None:
     """Return the time of an entry in seconds since 1970; None if it has none."""
+    # Exports write null where no time is known.
     value = next((data[key] for key in TIMES if data.get(key)), None) if isinstance(data, Mapping) else None
     return seconds_of(value)

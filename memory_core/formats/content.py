@@ -112,6 +112,7 @@ def read_call(entry: Any) -> ToolCallPart | None:
     """Return a call of a tool in any form; None where it names no tool."""
     if not isinstance(entry, Mapping):
         return None
+    # Several forms wrap name and arguments in an object of their own.
     for inner in ("tool_call", "function", "custom", "toolUse"):
         if isinstance(nested := entry.get(inner), Mapping):
             # The id stands outside of the object with name and arguments in OpenAI's form.
@@ -142,14 +143,17 @@ def _entries(content: Any) -> Iterator[Entry]:
     elif isinstance(content, Mapping):
         yield from _entry(content)
     elif content is not None:
+        # A number, a truth value or a foreign object still says something: it becomes its JSON text.
         yield TextPart(text=json.dumps(content, ensure_ascii=False, default=str))
 
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     """Read an entry by its type, or if it has none, by the field that holds it."""
+    # A type that is no text belongs to no known form.
     if not isinstance(value := entry.get("type", ""), str):
         yield Unread(entry)
         return
+    # The Vercel AI SDK writes `tool-call` where others write `tool_call`.
     kind, body = value.replace("-", "_"), entry
     if not kind:
         # Gemini and Bedrock name the kind by the field that holds it.
@@ -162,6 +166,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Entry]:
     # LangChain wraps what it does not know itself.
     elif kind == "non_standard" and isinstance(entry.get("value"), Mapping):
         kind, body = str(entry["value"].get("type") or ""), entry["value"]
+    # Gemini marks thoughts by a flag on a text.
     if kind in _THOUGHTS or (kind in _TEXTS and body.get("thought") is True):
         # None stands for what has no words to keep: it is kept as it came instead.
         parts: Iterator[Entry | None] = iter([_thought(body)])
@@ -198,6 +203,7 @@ def _text(entry: Mapping[str, Any]) -> Iterator[Entry | None]:
 def _thought(entry: Mapping[str, Any]) -> ThinkingPart | None:
     """Reasoning by whichever field; None where it has no words, as where it is encrypted."""
     for name in ("thinking", "reasoning", "reasoningText", "text", "summary", "content", "reasoning_content"):
+        # The summary of OpenAI's reasoning is a list of entries, so any field is read like content.
         texts = [part.text for part in _entries(entry.get(name)) if isinstance(part, TextPart | ThinkingPart)]
         if any(texts):
             return ThinkingPart(text="\n".join(texts))
@@ -226,6 +232,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
         return
     url, mime = location
     family = mime.partition("/")[0]
+    # OpenTelemetry names the kind of a file here.
     modality = first_text(entry, "modality") or ""
     # The MIME type knows better than the entry's own type, which may just be "file".
     what = next((option for option in (family, modality) if option in ("image", "audio", "video")), _FILES[kind])
@@ -241,6 +248,7 @@ def _file(entry: Mapping[str, Any], kind: str) -> Iterator[Entry | None]:
 
 def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     """Return address and MIME type of a file: a `data:` URL if the entry holds the data; None if it has neither."""
+    # A bare text is an address if it has a scheme near its start, else base64 data.
     if isinstance(entry, str):
         return (entry, "") if ":" in entry[:64] else (f"data:;base64,{entry}", "") if entry else None
     if not isinstance(entry, Mapping):
@@ -255,12 +263,15 @@ def _located(entry: Any, kind: str) -> tuple[str, str] | None:
     for name in _DATA:
         if isinstance(data := entry.get(name), str) and data:
             return data if data.startswith("data:") else f"data:{mime};base64,{data}", mime or _mime_in(data)
+    # The bytes are at the endpoint; the prefix keeps this apart from addresses that can be fetched.
     if file_id := first_text(entry, "file_id", "fileId"):
         return UPLOADED + file_id, mime
+    # Nested at last, so that a field of the entry itself takes precedence.
     for name in ("source", "file", "image", "audio", "video", "document", "inlineData", "fileData", kind):
         location = _located(entry.get(name), kind)
         if location is not None:
             url, source = location
+            # The inner object had data without a type, which stands outside of it.
             if mime and url.startswith("data:;"):
                 url = f"data:{mime}{url.removeprefix('data:')}"
             return url, source or mime
@@ -278,6 +289,7 @@ def _unknown(entry: Mapping[str, Any]) -> Iterator[Entry]:
         yield Unread(entry)
         return
     yield TextPart(text=text)
+    # Its text is read, so that a new type of entry does not silence a message.
     if rest := {key: value for key, value in entry.items() if key not in ("type", "text")}:
         yield Unread({"type": entry.get("type"), **rest})
 
@@ -289,6 +301,7 @@ def _arguments(value: Any) -> dict[str, Any] | str:
     value = dict(value) if isinstance(value, Mapping) else value
     try:
         decoded = decode_arguments(value)
+        # An escaped NUL or half character is harmless in text and unstorable once decoded.
         _, replaced = storable(decoded)
     except MessageError:
         return str(value)

@@ -32,6 +32,7 @@ def as_messages(value: Any) -> list[ChatMessage]:
     """
     if isinstance(value, ChatMessage):
         return [value]
+    # A class has the method too, but only an object can be dumped.
     dumped = not isinstance(value, type) and isinstance(value, Dumped)
     data = value.model_dump() if dumped else value
     if not isinstance(data, Mapping):
@@ -41,6 +42,7 @@ def as_messages(value: Any) -> list[ChatMessage]:
         )
     data = dict(data)
     if isinstance(choices := data.get("choices"), list):
+        # Storing the first of several could record an answer that the program did not use.
         if len(choices) != 1:
             raise MessageError(f"this answer has {len(choices)} choices: put the message of the one that was used")
         return as_messages(choices[0])
@@ -49,11 +51,13 @@ def as_messages(value: Any) -> list[ChatMessage]:
     if "blocks" in data:
         # In JSON's types: otherwise files are bytes, and addresses objects.
         message, notes = message_from_llamaindex(value.model_dump(mode="json") if dumped else data)
+        # A program can correct its message now; an import, by contrast, keeps the notes and goes on.
         if notes:
             raise MessageError(f"this message cannot be kept as it is: {notes[0]}")
         return [message]
     chat = as_chat(data)
     messages = messages_from_openai(chat)
+    # Without this check a misspelled field would store an empty message.
     if not any(field in chat for field in _SAYS):
         named = ", ".join(f'"{key}"' for key in data if key != "role") or "nothing else"
         raise MessageError(f'this message has a role and {named}, but no "content" and no "tool_calls"')

@@ -15,6 +15,7 @@ _DEPTH = MAX_DEPTH - 10
 def read_json(data: bytes, most: int = MAX_VALUES) -> Any:
     """Parse a JSON text; None if it is invalid or has more than `most` values. Undecodable bytes become U+FFFD."""
     try:
+        # Counted before parsing, as each parsed value takes far more memory than its text.
         if len(data) > most:  # a shorter text holds fewer
             Budget("request", items=most).take_json(data)
         return json.loads(data.decode("utf-8-sig", "replace"))
@@ -34,10 +35,12 @@ def storable_value(value: Any, depth: int = _DEPTH) -> Any:
     """
     if isinstance(value, str):
         return _whole_characters(value)
+    # JSON has no infinity, and a database refuses it.
     if isinstance(value, float) and not math.isfinite(value):
         return json.dumps(value)
     if not isinstance(value, dict | list | tuple):
         return value if value is None or isinstance(value, int | float) else _whole_characters(str(value))
+    # Deeper values would make the message around them unstorable.
     if depth == 0:
         try:
             return _whole_characters(json.dumps(value, ensure_ascii=False, default=str, skipkeys=True))

@@ -39,6 +39,7 @@ def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatM
     Raises:
         MessageError: it is no message; the sentence says why.
     """
+    # Replaced before reading, so that the count covers every field of the message.
     data, replaced = storable(data)
     if not isinstance(data, dict):
         raise MessageError("it is not an object")
@@ -61,6 +62,7 @@ def message_from_llamaindex(data: Any, *, any_role: bool = False) -> tuple[ChatM
         raise MessageError('"role" is not text')
     if other:
         kwargs = {**kwargs, OTHER: other}
+    # Without `any_role`, an unknown role is refused by `ChatMessage` below.
     if any_role:
         role, named = role_and_name(role)
         kwargs = {**kwargs, **named}
@@ -73,6 +75,7 @@ def _blocks(data: Mapping[str, Any]) -> list[Any]:
         return blocks
     if blocks is not None:
         raise MessageError('"blocks" is not a list')
+    # Before version 0.12 a message had one text.
     content = data.get("content")
     if content is None:
         return []
@@ -88,6 +91,7 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
             yield TextPart(text=text)
         case {"block_type": "image" | "audio" | "video" | "document" as kind}:
             yield file_part(block, kind) or f"part {number} ({kind}) is named only by a path of another machine"
+        # Encrypted reasoning has no words, and says nothing to anybody here.
         case {"block_type": "thinking"}:
             if isinstance(text := block.get("content"), str) and text:
                 yield ThinkingPart(text=text)
@@ -98,14 +102,17 @@ def _parts(block: Any, number: int) -> Iterator[Part | Unread | str]:
             call_id = block.get("tool_call_id")
             call_id = call_id if call_id is None else str(call_id)
             yield ToolCallPart(tool_call_id=call_id, tool_name=name, tool_kwargs=arguments)
+        # An instruction to one endpoint, and no content.
         case {"block_type": "cache"}:
             yield f"part {number} is a mark for prompt caching"
+        # Only the words matter here: what wraps them for citation is left out.
         case {"block_type": "citable", "content": list(content)}:
             for inner in content:
                 yield from _parts(inner, number)
         case {"block_type": "citation", "cited_content": dict(cited)}:
             yield from _parts(cited, number)
         case _:  # of a later version
+            # `read_content` looks for `type`, where LlamaIndex writes `block_type`.
             kind = {"type": block["block_type"]} if isinstance(block, Mapping) and "block_type" in block else {}
             for entry in read_content([{**block, **kind} if isinstance(block, Mapping) else block]):
                 if isinstance(entry, ToolResult):
@@ -119,6 +126,7 @@ def file_part(block: Mapping[str, Any], kind: str) -> Part | None:
     field, kind_field, otherwise = _FILES[kind]
     data, given_kind = block.get(field), block.get(kind_field)
     url = block.get("url")
+    # Bytes win over the address, as they are the file itself.
     if isinstance(data, str) and data:
         mime = given_kind if isinstance(given_kind, str) and given_kind else otherwise
         url = f"data:{mime if '/' in mime else f'{kind}/{mime}'};base64,{data}"
@@ -153,6 +161,7 @@ def part_to_llamaindex(part: Part) -> dict[str, Any]:
     field, kind_field, _ = _FILES[kind]
     head, mark, data = part.url.partition(";base64,")
     block: dict[str, Any] = {"block_type": kind}
+    # LlamaIndex keeps the bytes of a data URL in a field of their own, and sound by its bare format.
     if mark and head.startswith("data:"):
         mime = head.removeprefix("data:")
         block |= {field: data, kind_field: mime.partition("/")[2] if kind == "audio" else mime}
@@ -160,6 +169,7 @@ def part_to_llamaindex(part: Part) -> dict[str, Any]:
         block["url"] = part.url
     if isinstance(part, ImagePart):
         return block | ({"detail": part.detail} if part.detail else {})
+    # Only documents have a title there.
     return block | ({"title": part.title} if part.title and kind == "document" else {})
 
 

@@ -13,7 +13,9 @@ def seconds_of(value: Any) -> float | None:
             time = datetime.fromisoformat(value)
         except ValueError:
             return None
+        # ISO text without an offset is read as UTC, so that every machine reads the same time.
         value = (time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp()
+    # A truth value is an integer to Python.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return next((value / unit for unit in _UNITS if _EARLIEST <= value / unit < _LATEST), None)

@@ -39,6 +39,7 @@ def messages_from_items(items: Iterable[Mapping[str, Any]]) -> list[ChatMessage]
         if not isinstance(item, Mapping) or not ("type" in item or "role" in item):
             raise MessageError(f'item {number} has neither a "type" nor a "role"')
         message = _message(dict(item))
+        # Reasoning, text and calls of one answer are separate items, and one turn of the assistant here.
         if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
             message = _joined(messages.pop(), message)
         messages.append(message)
@@ -54,11 +55,13 @@ def items_of(message: ChatMessage) -> list[dict[str, Any]]:
     stored_items = message.additional_kwargs.get(ITEMS)
     frames = stored_items if isinstance(stored_items, list) else []
     sizes = [len(frame["parts"]) for frame in frames]
+    # Parts were added or removed since, so the stored items no longer describe the message.
     if not frames or sum(sizes) != len(message.parts):
         return list(_new_items(message))
     items, start = [], 0
     for frame, size in zip(frames, sizes, strict=True):
         parts = message.parts[start : start + size]
+        # A part was exchanged for one of another kind.
         if any(part.type != kind for part, kind in zip(parts, frame["parts"], strict=True)):
             return list(_new_items(message))
         items.append(_filled(frame["item"], parts))
@@ -85,6 +88,7 @@ def _message(item: dict[str, Any]) -> ChatMessage:
                 tool_call_id=first_text(item, "call_id"), tool_name=name, tool_kwargs=decode_arguments(text)
             )
             parts = [call]
+            # Kept only where it is written otherwise than the store would: spaces and the order of keys must come back.
             if _arguments(call) == text:
                 frame.pop("arguments", None)
         case {"type": "custom_tool_call", "name": str(name), "input": str(text)}:
@@ -116,6 +120,7 @@ def _taken_apart(content: Any) -> tuple[Any, list[Part]]:
         match entry:
             case {"type": kind, "text": str(text)} if kind in _TEXTS:
                 parts.append(TextPart(text=text))
+                # None marks the place that the part's text fills again, so that no text is stored twice.
                 frame.append({**entry, "text": None})
             case {"type": "refusal", "refusal": str(text)}:
                 parts.append(TextPart(text=text))
@@ -134,6 +139,7 @@ def _filled(frame: Mapping[str, Any], parts: Sequence[Part]) -> dict[str, Any]:
     if item.get("type") == "function_call":
         if parts and isinstance(call := parts[0], ToolCallPart):
             item.setdefault("arguments", _arguments(call))
+    # The frame of reasoning holds its texts itself, as parts join several into one.
     elif item.get("type") != "reasoning":
         field = "output" if item.get("type") in _OUTPUTS else "content"
         if field in item:
@@ -167,6 +173,7 @@ def _new_items(message: ChatMessage) -> Iterator[dict[str, Any]]:
         content: list[dict[str, Any]] = [
             {"type": "input_text", "text": part.text}
             if isinstance(part, TextPart)
+            # The API requires a detail; `auto` is its default.
             else {"type": "input_image", "image_url": part.url, "detail": part.detail or "auto"}
             for part in message.parts
             if isinstance(part, TextPart | ImagePart)

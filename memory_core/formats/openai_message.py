@@ -81,15 +81,18 @@ def messages_from_openai(data: Any, *, any_role: bool = False, other_as_text: bo
     kwargs |= {key: text for key in _KEPT if (text := first_text(data, key))}
     entries = list(_entries(data))
     results = [entry for entry in entries if isinstance(entry, ToolResult)]
+    # A message of Anthropic's can hold results and new words; here each result is a message.
     rest = [entry for entry in entries if not isinstance(entry, ToolResult)]
     if results and role is MessageRole.TOOL:
         role = MessageRole.USER  # other entries beside results are not results
     messages: list[ChatMessage] = []
     if rest or not results:
+        # A result without output still says that its call came back.
         if role is MessageRole.TOOL and kwargs and not rest:
             rest = [TextPart(text="")]
         messages = [_message(role, rest, kwargs, other_as_text)]
     answers = [_of_result(result, other_as_text) for result in results]
+    # Results follow the assistant's calls, but come before the words of a user.
     return [*messages, *answers] if role is MessageRole.ASSISTANT else [*answers, *messages]
 
 
@@ -131,12 +134,14 @@ def message_to_openai(message: ChatMessage) -> dict[str, Any]:
     """
     data: dict[str, Any] = {"role": str(message.role)}
     parts = list(message.parts)
+    # Only thinking at the start has a field; elsewhere its place among the parts matters, so it is an entry.
     if parts and isinstance(first := parts[0], ThinkingPart):
         data["reasoning_content"] = first.text
         parts = parts[1:]
     entries = [_entry(part) for part in parts if not isinstance(part, ToolCallPart)]
     entries += message.additional_kwargs.get(OTHER) or ()
     texts = [part.text for part in parts if isinstance(part, TextPart)]
+    # Plain text where nothing else is there, as every reader knows it.
     if len(entries) == len(texts) <= 1:
         data["content"] = texts[0] if texts else None
     else:
@@ -156,6 +161,7 @@ def _entry(part: Part) -> dict[str, Any]:
     if isinstance(part, ImagePart):
         return {"type": "image_url", "image_url": {"url": part.url} | ({"detail": part.detail} if part.detail else {})}
     if isinstance(part, FilePart):
+        # The form has a field for sound as bytes; any other file goes under `file`.
         head, mark, audio = part.url.partition(";base64,")
         if part.type == "audio" and mark and head.startswith("data:audio/"):
             return {"type": "input_audio", "input_audio": {"data": audio, "format": head.removeprefix("data:audio/")}}
@@ -179,6 +185,7 @@ def _known_role(name: str) -> MessageRole | None:
         return MessageRole(name)
     except ValueError:
         lower = name.lower()
+        # `USER` and `Assistant` are the same roles.
         return _ROLES.get(lower) or (MessageRole(lower) if lower in MessageRole.__members__.values() else None)
 
 
@@ -204,6 +211,7 @@ def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
     if thinking := first_text(data, "reasoning_content", "reasoning"):
         yield ThinkingPart(text=thinking)
     content = data.get("content")
+    # Gemini writes `parts` for content.
     entries = read_content(data.get("parts") if content is None else content)
     calls = list(_calls(data))
     listed = {(call.tool_call_id, call.tool_name) for call in calls if isinstance(call, ToolCallPart)}
@@ -213,6 +221,7 @@ def _entries(data: Mapping[str, Any]) -> Iterator[Entry]:
     if refusal := first_text(data, "refusal"):
         yield TextPart(text=refusal)
     audio = data.get("audio")
+    # A spoken answer has no content but its transcript.
     if not entries and isinstance(audio, Mapping) and (transcript := first_text(audio, "transcript")):
         yield TextPart(text=transcript)
     yield from calls
@@ -222,6 +231,7 @@ def _calls(data: Mapping[str, Any]) -> Iterator[Entry]:
     value = data.get("tool_calls")
     for entry in value if isinstance(value, list | tuple) else [value] if value else ():
         yield read_call(entry) or Unread(entry)
+    # The form from before `tool_calls`.
     if (legacy := data.get("function_call")) is not None:
         yield read_call(legacy) or Unread({"function_call": legacy})
 

@@ -18,6 +18,7 @@ _FRAME = frozenset({"type", "id", "call_id", "name", "status"})
 
 def read_message(data: Any) -> list[ChatMessage]:
     """Return the messages of an entry. An entry that is no message becomes a user's, with its JSON as text."""
+    # What has content but no role is somebody's words, and not the model's.
     if isinstance(data, Mapping) and "role" not in data and "content" in data:
         data = {"role": "user", **data}
     try:
@@ -31,6 +32,7 @@ def read_items(items: Iterable[Any]) -> list[ChatMessage]:
     messages: list[ChatMessage] = []
     for item in items:
         for message in _read_item(item):
+            # One answer is several items there and one message here.
             if messages and message.role is messages[-1].role is MessageRole.ASSISTANT:
                 message = messages[-1].with_parts([*messages.pop().parts, *message.parts])
             messages.append(message)
@@ -43,14 +45,17 @@ def _read_item(item: Any) -> list[ChatMessage]:
         return read_message(item)
     if kind == "reasoning":
         thought = read_message({"role": "assistant", "content": [item]})
+        # Encrypted reasoning has no words, and is the only item that is left out.
         return [message for message in thought if isinstance(next(iter(message.parts), None), ThinkingPart)]
     answers = first_text(item, "call_id", "approval_request_id", "id")
     if kind.endswith("_output"):
         output = item.get("output")
+        # Some results have fields of their own in place of `output`: all but the frame is kept as text.
         rest = {key: value for key, value in item.items() if key not in _FRAME} if output is None else output
         return read_message({"role": "tool", "tool_call_id": answers, "content": rest})
     if kind.endswith("_call"):
         picture = _picture(kind, item)
+        # The bytes of the picture must not be counted once more as text of the call.
         remaining = {key: value for key, value in item.items() if key != "result"} if picture else item
         return read_message({"role": "assistant", "content": picture, "tool_calls": [_called(kind, remaining)]})
     from_user = kind.startswith("input_") or kind.endswith("_response")
