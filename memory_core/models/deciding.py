@@ -70,7 +70,9 @@ class ModelDecider(ModelBased):
         Raises:
             ModelError: the model did not answer.
         """
+        # Each known fact has one number, however many statements it is near to.
         facts = list({near.id: near for proposal in proposals for near in proposal.candidates}.values())
+        # Without a candidate a statement can only be added, and no model has to be paid for that.
         places = [place for place, proposal in enumerate(proposals) if proposal.candidates]
         asked = [proposals[place] for place in places]
         if not asked:
@@ -82,14 +84,17 @@ class ModelDecider(ModelBased):
         try:
             answer, call = self.answered(messages, DecidedFacts, purpose="decide")
             decided, calls = answer.decisions, (call,)
+        # An unreadable answer must not lose what was found: every proposal is then decided by rule.
         except ModelAnswerError:
             refused[UNREADABLE] += 1
         else:
+            # Numbers without a decision; in an unreadable answer all are missing, which its own reason says already.
             refused[MISSING] += len({*range(1, len(asked) + 1)} - {one.found for one in decided})
         taken: dict[int, Decision] = {}
         for one in decided:
             if not 1 <= one.found <= len(asked):
                 refused[SURPLUS] += 1
+            # Two decisions on one statement may contradict each other, so the first counts.
             elif one.found in taken:
                 refused[TWICE] += 1
             else:
@@ -98,6 +103,7 @@ class ModelDecider(ModelBased):
                 if problem := find_problem(decision, proposal.candidates):
                     refused[problem] += 1
                     decision = _by_rule(proposal)
+                # A statement that changes nothing must not bring words of the model's own.
                 taken[one.found] = replace(decision, text=None) if decision.act == "none" else decision
         by_place = {places[number - 1]: decision for number, decision in taken.items()}
         decisions = tuple(by_place.get(place) or _by_rule(proposal) for place, proposal in enumerate(proposals))
@@ -108,6 +114,7 @@ def _read(one: _Decided, known: Sequence[Candidate]) -> Decision:
     """Read a decision from a model's answer; an unknown number becomes an id that no fact has."""
     act = cast(Act, one.act.strip().casefold())
     text = " ".join((one.text or "").split()) or None
+    # An addition has no target, even if the model names one.
     if act == "add" or one.known is None:
         return Decision(act, text=text)
     return Decision(act, known[one.known - 1].id if 1 <= one.known <= len(known) else NO_FACT, text)
@@ -128,4 +135,5 @@ def _data(asked: Sequence[Proposal], known: Sequence[Candidate]) -> str:
 
 
 def _on_one_line(text: str) -> str:
+    # A line break inside a fact would begin a line that could pose as another numbered fact.
     return " ".join(as_data(text, _TAGS).split())

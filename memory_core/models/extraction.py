@@ -187,13 +187,17 @@ class ModelExtractor(ModelBased):
         for fact in facts.facts:
             text = _checked(fact.text)
             number = fact.message
+            # An invented number must not attribute the fact to another message.
             source = number - 1 if number is not None and 1 <= number <= len(messages) else None
+            # A fact that two messages state counts once, from the message given first.
             if text is None or _key(text) in result:
                 if source is not None:
+                    # The message gave nothing that was kept, and its trace should say why.
                     nothing.setdefault(source, NothingFound("refused" if text is None else "repeated"))
                 continue
             category = self._category(fact.category)
             result[_key(text)] = ExtractedFact(text, category, source, topics=_topics(fact.topics))
+        # The engine's own reasons win over the model's remarks about the same message.
         return Extraction(tuple(result.values()), calls, remarks(facts.skipped, len(messages)) | nothing)
 
     def condense(self, facts: Sequence[str], *, pinned: Sequence[int], target: int) -> Condensation:
@@ -202,10 +206,12 @@ class ModelExtractor(ModelBased):
         Raises:
             ModelError: the model did not answer, or not in a form that can be read, or with no fact at all.
         """
+        # Pinned facts are never shown, so that no model can reword them.
         fixed = [index for index in range(len(facts)) if index in set(pinned)]
         loose = [index for index in range(len(facts)) if index not in set(pinned)]
         pinned_facts = tuple(CondensedFact(facts[index], "other", (index,)) for index in fixed)
         room = target - len(fixed)
+        # Pinned facts alone fill the list: a call could shorten nothing.
         if room <= 0 or not loose:
             return Condensation(pinned_facts)
         listed = "\n".join(f"{number}. {as_data(facts[index], _TAGS)}" for number, index in enumerate(loose, start=1))
@@ -219,9 +225,11 @@ class ModelExtractor(ModelBased):
         for fact in answer.facts:
             text = _checked(fact.text)
             if text is not None:
+                # Numbers that were not listed are dropped: they would give the fact sources that it does not have.
                 numbers = sorted({number for number in fact.stands_for if 1 <= number <= len(loose)})
                 stands_for = tuple(loose[number - 1] for number in numbers)
                 shorter.setdefault(_key(text), CondensedFact(text, self._category(fact.category), stands_for))
+        # An empty list would delete everything that is known.
         if not shorter:
             raise ModelAnswerError(f"{self.name} answered with no fact where {len(loose)} were to be shortened.")
         return Condensation(pinned_facts + _at_most(list(shorter.values()), room), calls)
@@ -243,6 +251,7 @@ class ModelExtractor(ModelBased):
         )
         try:
             structured_answer, call = self.answered(structured, answer, purpose=purpose)
+        # One more call: what a model fails to write as JSON it may manage as tagged lines.
         except ModelAnswerError:
             text, calls = self.written(tagged, purpose=purpose)
             return _from_tags(without_thinking(text, unfinished=True), answer), calls
@@ -251,6 +260,7 @@ class ModelExtractor(ModelBased):
 
 def _filled(prompt: str, **values: str) -> str:
     """Return the prompt with its variables filled in; other braces stay as they are."""
+    # Not `str.format`: a custom prompt may hold JSON examples with braces.
     return re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], found[0]), prompt) + "\n"
 
 
@@ -265,8 +275,10 @@ def _from_tags(text: str, answer: type[Form]) -> Form:
         attributes = dict(_ATTRIBUTE.findall(match["attributes"]))
         numbers = [int(number) for number in re.findall(r"\d{1,6}", attributes.get("source", ""))]
         category = attributes.get("category", "other")
+        # Both forms are filled from the same tags; the fields that a form lacks are ignored.
         facts.append({"text": match["text"], "category": category, "message": next(iter(numbers), None)})
         facts[-1]["stands_for"] = numbers
+    # Neither facts nor the agreed sign is a failure, so that the delivery is tried again instead of being lost.
     if not facts and not re.search(r"<none\b", text, re.IGNORECASE):
         raise ModelAnswerError("The model's answer holds no facts in the asked form, neither structured nor tagged.")
     return answer.model_validate({"facts": facts})
@@ -277,6 +289,7 @@ def remarks(skipped: Sequence[_Skipped], messages: int) -> dict[int, NothingFoun
     result: dict[int, NothingFound] = {}
     for remark in skipped:
         words = " ".join(remark.reason.split())
+        # Unfitting words are no reason to lose the facts beside them.
         fits = any(map(str.isalnum, words)) and len(words) <= REMARK_CHARACTERS and unstorable(words) is None
         if fits and 1 <= remark.message <= messages:
             result.setdefault(remark.message - 1, NothingFound("model_found_none", said=words))

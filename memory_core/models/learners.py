@@ -42,6 +42,7 @@ class ModelBased:
             ModelError: the model did not answer.
         """
         result, call = self.chat.ask(messages, answer, purpose=purpose)
+        # Keyed by the input, so that a replay can be served from it without a second call.
         output = ModelOutput(input_key(self.name, messages, answer), to_json(result))
         return result, replace(call, output=output)
 
@@ -53,6 +54,7 @@ class ModelBased:
         """
         stream = self.chat.stream(messages)
         text = "".join(stream)
+        # A stream without a call reports no usage, and there is nothing to record.
         if stream.call is None:
             return text, ()
         output = ModelOutput(input_key(self.name, messages), text)

@@ -40,6 +40,7 @@ def template_text(value: Any, variables: Sequence[str]) -> Any:
     """Return a prompt template of LlamaIndex as one text, each variable in braces; everything else as it is."""
     if not _is(value, _PROMPT):
         return value
+    # Each variable stands for itself, so that the engine can fill it in later.
     formatted = value.format_messages(**{name: f"{{{name}}}" for name in variables})
     return "\n\n".join(str(message.content) for message in formatted if message.content)
 
@@ -72,6 +73,7 @@ class LlamaIndexChat:
             ModelRequestError: tools are offered.
             ModelError: the model fails.
         """
+        # Refused instead of ignored: an agent that silently cannot edit looks like a forgetful one.
         if tools:
             raise ModelRequestError(
                 f'"{self.name}" is called through LlamaIndex and offered no tools. Use OpenAIChat for an agent that '
@@ -93,6 +95,7 @@ class LlamaIndexChat:
             ModelError: the model fails.
         """
         started = time.monotonic()
+        # The form is asked for in words, which every LLM of LlamaIndex takes.
         question = [*messages, ChatMessage(instruction(answer), role=MessageRole.USER)]
         with _their_errors(self.llm, self.name):
             reply = self.llm.chat(_theirs(question))
@@ -119,10 +122,12 @@ class LlamaIndexReply:
         raw, spoke = None, False
         with _their_errors(self._chat.llm, self._chat.name):
             for piece in self._pieces:
+                # Usage comes with the last piece, if at all.
                 raw = piece.raw or raw
                 if piece.delta:
                     spoke = spoke or bool(piece.delta.strip())
                     yield piece.delta
+        # An empty reply would be stored as if the model had answered.
         if not spoke:
             raise ModelAnswerError("The model gave an empty answer.")
         self.call = self._chat.call_of("reply", raw, self._started)
@@ -168,10 +173,13 @@ def _their_errors(model: Any, name: str) -> Iterator[None]:
     """Translate errors of LlamaIndex's clients into `ModelError`s, without the key."""
     try:
         yield
+    # Raised inside by this engine: already in words of its own.
     except ModelError:
         raise
+    # Every client of LlamaIndex has errors of its own, so no narrower class would do.
     except Exception as error:
         key = getattr(model, "api_key", None)
+        # Some clients hold the key as a pydantic secret.
         key = getattr(key, "get_secret_value", lambda: key)()
         words = " ".join(user_message(error, secret=key if isinstance(key, str) else "").split())[:300]
         raise ModelUnreachableError(f'"{name}" failed: {words}') from error

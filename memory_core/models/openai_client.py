@@ -95,6 +95,7 @@ class OpenAIChat:
         Raises:
             ModelError: the endpoint does not answer in time, or refuses.
         """
+        # A copy, so that a short time limit and no retries do not stay with the model.
         asked = copy(self)
         asked.endpoint = self.endpoint.once(timeout_seconds)
         try:
@@ -132,10 +133,12 @@ class OpenAIChat:
         if tools:
             request["tools"] = [_to_tool(tool) for tool in tools]
         usage = {"stream_options": {"include_usage": True}}
+        # Some servers refuse unknown fields; usage is then unknown, but replies work.
         if self._sends_stream_options:
             try:
                 return OpenAIStream(self, self._create(**request, **usage), started)
             except ModelRequestError as error:
+                # A refusal for another reason must not switch off the usage for good.
                 if not _mentions(error, _STREAM_WORDS):
                     raise
                 self._sends_stream_options = False
@@ -154,6 +157,7 @@ class OpenAIChat:
         """
         started = time.monotonic()
         while True:
+            # Read once, as another thread may lower it during this request.
             rung = self._rung
             try:
                 completion = self._create(**self._structured_request(messages, answer, _RUNGS[rung]))
@@ -161,7 +165,9 @@ class OpenAIChat:
             except ModelRequestError as error:
                 if rung + 1 == len(_RUNGS) or not _mentions(error, _FORM_WORDS):
                     raise
+                # Remembered for later calls, and never raised again by a thread that began earlier.
                 self._rung = max(self._rung, rung + 1)
+        # Compatible servers may send bodies without the fields that the client's types promise.
         choices = getattr(completion, "choices", None)
         if not choices or getattr(choices[0], "message", None) is None:
             raise ModelAnswerError(f"{self.endpoint.host} sent an answer without any text.")
@@ -175,6 +181,7 @@ class OpenAIChat:
         input_tokens = reported(getattr(usage, "prompt_tokens", None))
         output_tokens = reported(getattr(usage, "completion_tokens", None))
         cost = None
+        # A cost from half of the usage would be too low, and unknown is not 0.
         if self._prices is not None and input_tokens is not None and output_tokens is not None:
             cost = (input_tokens * self._prices[0] + output_tokens * self._prices[1]) / 1_000_000
         return ModelCall(purpose, self._model, input_tokens, output_tokens, time.monotonic() - started, cost)
@@ -185,6 +192,7 @@ class OpenAIChat:
         if rung == "json_schema":
             schema = {"name": answer.__name__, "schema": json_schema(answer), "strict": True}
             return request | {"response_format": {"type": "json_schema", "json_schema": schema}}
+        # Without a schema in the request, the form has to be asked for in words.
         sent.append({"role": "user", "content": instruction(answer)})
         return request | ({"response_format": {"type": "json_object"}} if rung == "json_object" else {})
 
@@ -223,6 +231,7 @@ class OpenAIStream:
         """
         endpoint = self._chat.endpoint
         usage = finish = None
+        # Collected over all pieces, as a refusal is streamed as well.
         refusal = ""
         heard = spoke = False
         calls, characters, length = _StreamedCalls(), Characters(), 0
@@ -230,10 +239,12 @@ class OpenAIStream:
             for chunk in self._read():
                 heard = True
                 usage = getattr(chunk, "usage", None) or usage
+                # One choice was asked for; a chunk with the usage alone has none.
                 for choice in (getattr(chunk, "choices", None) or [])[:1]:
                     finish = choice.finish_reason or finish
                     refused = getattr(choice.delta, "refusal", None) or ""
                     piece = getattr(choice.delta, "content", None) or ""
+                    # Counts arguments too, so that endless calls end as endless text does.
                     length += len(refused) + len(piece) + calls.add(getattr(choice.delta, "tool_calls", None) or ())
                     if length > LONGEST_REPLY:
                         raise ModelAnswerError(
@@ -241,6 +252,7 @@ class OpenAIStream:
                             "limit for answers at the endpoint, or choose another model."
                         )
                     refusal += refused
+                    # An emoji may be cut between two pieces: its half waits for the rest.
                     if piece := characters.add(piece):
                         spoke = spoke or bool(piece.strip())
                         yield piece
@@ -249,16 +261,19 @@ class OpenAIStream:
             stopped = self._closed
         finally:
             self.close()
+        # The caller stopped it: the missing end is no error, and its call is not complete.
         if stopped:
             return
         self.call = self._chat.call_of("reply", usage, self._started)
         _check_finish(finish, refusal)
         if not heard:
             raise ModelAnswerError(f"{endpoint.address} did not answer with a stream. Check the address.")
+        # Some servers just close the connection when they fail; half an answer must not pass for a whole one.
         if finish is None:
             raise ModelUnreachableError(
                 f"{endpoint.host} closed the connection before the answer was complete. Try again."
             )
+        # Calls without text are an answer, blanks alone are not.
         if not spoke and not calls.whole():
             raise ModelAnswerError("The model gave an empty answer.")
         self.tool_calls = calls.whole()
@@ -301,18 +316,21 @@ class _StreamedCalls:
             function = getattr(piece, "function", None)
             id, name = str(getattr(piece, "id", None) or ""), str(getattr(function, "name", None) or "")
             call = self._meant(getattr(piece, "index", None), id, name)
+            # Later pieces of a call repeat its id and name, or leave them empty.
             call.id = call.id or id
             call.name = call.name or name
             arguments = getattr(function, "arguments", None)
             if isinstance(arguments, str):
                 call.arguments.append(arguments)
                 length += len(arguments)
+            # Some servers send the arguments as an object, though the API has them as text.
             elif isinstance(arguments, dict):
                 call.decoded = arguments
         return length
 
     def _meant(self, index: int | None, id: str, name: str) -> _StreamedCall:
         last = next((call for call in reversed(self._calls) if index is None or call.index == index), None)
+        # Servers without a useful index mark a new call by a new id, or by a name without an index.
         another = last is not None and bool(
             (id and last.id and id != last.id) or (index is None and name and last.name)
         )
@@ -334,6 +352,7 @@ class _StreamedCalls:
 
 
 def _check_finish(reason: str | None, refusal: str | None) -> None:
+    # The refusal first: its finish reason says nothing more.
     if refusal:
         raise ModelAnswerError(f"The model refused: {' '.join(refusal.split())[:300]}")
     if reason == "length":

@@ -107,6 +107,7 @@ def whole_reply(chat: ChatModel, messages: Sequence[ChatMessage], tools: Sequenc
     Raises:
         ModelError: the model fails.
     """
+    # Calls are complete only once the text was read to its end.
     stream = chat.stream(messages, tools)
     text = "".join(stream)
     parts: list[Part] = [TextPart(text=text)] if text else []
@@ -329,6 +330,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     """
     answer = embedder.embed(texts)
     try:
+        # An embedder of a program's own may return lists, or anything else.
         rows = np.asarray(answer, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise EmbedderError(f'"{embedder.id}" gave something else than one vector per text.') from error
@@ -336,6 +338,7 @@ def embedded(embedder: Embedder, texts: Sequence[str]) -> NDArray[np.float32]:
     if rows.shape != expected:
         actual, wanted = (" x ".join(map(str, shape)) for shape in (rows.shape, expected))
         raise EmbedderError(f'"{embedder.id}" gave {actual} numbers where {wanted} were expected.')
+    # A length that overflows becomes infinite, and is refused below without a warning.
     with np.errstate(over="ignore"):
         lengths = np.linalg.norm(rows, axis=1)
     if not np.isfinite(lengths).all():
@@ -347,6 +350,7 @@ def json_schema(answer: type[BaseModel]) -> dict[str, Any]:
     """Return the JSON schema of `answer`, every field required and no other allowed: what strict endpoints ask for."""
     schema = answer.model_json_schema()
     for part in [schema, *schema.get("$defs", {}).values()]:
+        # Optional fields are listed as required, too: strict endpoints take no other schema.
         if part.get("type") == "object":
             part["additionalProperties"] = False
             part["required"] = list(part.get("properties", {}))

@@ -82,6 +82,7 @@ class RuleRelations(RuleBased):
 
     def relations(self, messages: Sequence[ChatMessage], *, known: Sequence[str]) -> RelationsFound:
         """Return the relations the user states in `messages`, in the order said; each once a message."""
+        # Reversed, so that of two spellings the first listed one wins.
         spelled = {normal_name(name): name for name in reversed(known)}
 
         def named(name: str) -> str:
@@ -89,9 +90,11 @@ class RuleRelations(RuleBased):
 
         result: dict[FoundRelation, None] = {}
         for index, message in enumerate(messages):
+            # What the assistant says or proposes is not stated, for rules as for a model.
             if message.role is not MessageRole.USER:
                 continue
             for part in message.parts:
+                # Pasted text is not what the user states.
                 for stated in relations_in(own_words(part.text)) if isinstance(part, TextPart) else ():
                     ends = named(stated.subject), named(stated.object)
                     result[replace(stated, subject=ends[0], object=ends[1], source=index)] = None
@@ -111,6 +114,7 @@ class ModelRelations(ModelBased):
         Raises:
             ModelError: the model did not answer, or not in a form that can be read.
         """
+        # Longer names could be no end of a relation anyway.
         names = listed_as_known([name for name in known if len(name) <= LONGEST])
         asked = [
             ChatMessage(role="system", content=_RELATE.format(types=_TYPES) + ASK_WHY),
@@ -127,6 +131,7 @@ class ModelRelations(ModelBased):
                 if given_relation.message is not None:
                     nothing.setdefault(given_relation.message - 1, NothingFound("refused"))
                 continue
+            # The source belongs to the key: the same relation from another message is one more source.
             key = (
                 normal_name(relation.subject),
                 normal_predicate(relation.predicate),
@@ -140,6 +145,7 @@ class ModelRelations(ModelBased):
                 refused[TOO_MANY] += 1
             else:
                 result[key] = relation
+                # The relation is kept: a wrong type is no reason to lose who is related to whom.
                 refused[UNKNOWN_TYPE] += sum(
                     _type("", type) is None for type in (given_relation.subject_type, given_relation.object_type)
                 )
@@ -151,6 +157,7 @@ def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, 
     """Validate a relation; return it, or the reason for rejecting it."""
     subject, predicate, object = (
         clean_name(proposed.subject),
+        # Models often write predicates as identifiers, as in works_at.
         " ".join(proposed.predicate.replace("_", " ").split()).strip(" .,;:"),
         clean_name(proposed.object),
     )
@@ -170,6 +177,7 @@ def _checked(proposed: _Relation, messages: int) -> tuple[FoundRelation | None, 
 
 def _type(name: str, proposed: str) -> str | None:
     """Return a known entity type, or None."""
+    # The user is a person, whatever type the model gives.
     if name == THE_USER:
         return "person"
     word = re.sub(r"[^a-z]", "", proposed.lower()) or "other"

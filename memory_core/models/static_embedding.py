@@ -61,6 +61,7 @@ class _Table:
         """Return the mean of a text's token vectors; the text contains words."""
         whole = text.encode("utf-8", "replace").decode("utf-8")  # a lone surrogate is not UTF-8
         ids = self.tokenizer.encode(whole, add_special_tokens=False).ids
+        # Summed in double precision, so that long texts lose no digits.
         mean: NDArray[np.float64] = self.vectors[ids].mean(axis=0, dtype=np.float64)
         return mean
 
@@ -79,6 +80,7 @@ def _load_table() -> _Table:
     vectors = _tensor(known_file(_read(WEIGHTS), WEIGHTS_SHA256, f"{WEIGHTS} of {PACKAGE}"))
     words = known_file(_read(TOKENIZER), TOKENIZER_SHA256, f"{TOKENIZER} of {PACKAGE}")
     tokenizer = tokenizers.Tokenizer.from_str(words.decode("utf-8"))
+    # Whatever the file says, a text is embedded whole.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return _Table(vectors, tokenizer)
@@ -92,6 +94,7 @@ def _read(name: str) -> bytes:
             "Static embeddings need the package wordllama. "
             'Install it with: pip install "memory-inspector[fast]", or choose another embedding model.'
         )
+    # Found by its folder, without running the package's code.
     try:
         return Path(spec.submodule_search_locations[0], name).read_bytes()
     except OSError as error:
@@ -101,6 +104,9 @@ def _read(name: str) -> bytes:
 def _tensor(data: bytes) -> NDArray[np.float32]:
     """Return the only tensor of a safetensors file: the length of a JSON header, the header, the numbers."""
     size = int.from_bytes(data[:8], "little")
+    # Unpacking fails if there is another tensor; `__metadata__` is no tensor.
     ((_, tensor),) = ((name, value) for name, value in json.loads(data[8 : 8 + size]).items() if name[0] != "_")
+    # Offsets count from the end of the header, whose length takes 8 bytes.
     start, end = (8 + size + place for place in tensor["data_offsets"])
+    # The weights are half precision on disk, little-endian in every safetensors file.
     return np.frombuffer(data[start:end], dtype="<f2").reshape(tensor["shape"]).astype(np.float32)

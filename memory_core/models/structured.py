@@ -35,6 +35,7 @@ def instruction(answer: type[BaseModel]) -> str:
 def as_data(text: str, tags: str) -> str:
     """`text` in such a form that it cannot pose as one of these tags (`|` between them) or as another message."""
     text = re.sub(rf"<(?=\s{{0,3}}/?\s{{0,3}}(?:{tags})\b)", "&lt;", text, flags=re.IGNORECASE)
+    # Indented, so that no line of the text can begin like a numbered message.
     return re.sub(r"\s*\n", "\n    ", text)
 
 
@@ -46,10 +47,13 @@ def parse_answer(text: str, answer: type[Answer]) -> Answer:
     Raises:
         ModelAnswerError: there is none.
     """
+    # An answer of thoughts alone is empty, and not one of a wrong form.
     if not without_thinking(text).strip():
         raise ModelAnswerError("The model gave an empty answer.")
     problem = "it holds no JSON object"
+    # Most models answer after their thinking; some think once more after the answer.
     for part in (_behind_thinking(text), without_thinking(text, unfinished=True)):
+        # The last object counts: models repeat the schema or a draft before the answer.
         for value in reversed(list(_objects(part))):
             try:
                 return answer.model_validate(storable(value)[0])
@@ -76,9 +80,11 @@ def without_thinking(text: str, *, unfinished: bool = False) -> str:
     start, begun = 0, -1
     for mark in _THOUGHTS.finditer(text):
         if mark["begin"]:
+            # A mark within an open thought does not begin another one.
             begun = mark.start() if begun < 0 else begun
             continue
         if begun < 0:
+            # Only the end is marked: the template had opened the thought, so all before it was thought.
             lines.clear()
         else:
             lines.append(text[start:begun])
@@ -99,6 +105,7 @@ _DECODER = json.JSONDecoder(strict=False)
 
 def _objects(text: str) -> Iterator[object]:
     """JSON objects in `text`, outermost first."""
+    # Bounds the work for an answer of many braces, each of which is tried.
     text = text[:SCAN_CHARACTERS]
     position = text.find("{")
     for _ in range(CANDIDATES):
@@ -107,7 +114,9 @@ def _objects(text: str) -> Iterator[object]:
         try:
             value, end = _DECODER.raw_decode(text, position)
         except (ValueError, RecursionError):
+            # No object begins here; one may begin at the next brace.
             end = position + 1
         else:
             yield value
+        # After an object its inner braces are skipped, so that no part of it is taken for the answer.
         position = text.find("{", end)

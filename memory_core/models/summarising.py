@@ -66,11 +66,13 @@ class RuleSummariser(RuleBased):
         for index, message in enumerate(messages):
             before, again = len(sentences_before), None
             for sentence in _user_statements(message):
+                # Said in other case or punctuation is said already.
                 if (key := same_words(sentence)) not in repeated:
                     repeated[key] = NothingFound("repeated")
                     sentences_before.append(sentence)
                 else:
                     again = again or repeated[key]
+            # Nothing was added from this message: its trace says what it repeated, if anything did.
             if len(sentences_before) == before:
                 nothing[index] = again or why_nothing(message)
         fitted = fit(" ".join(sentences_before), max_tokens, count)
@@ -86,10 +88,12 @@ def _user_statements(message: ChatMessage) -> Iterator[str]:
 
 def _worded(sentence: str) -> Iterator[str]:
     """A sentence as the facts it states; as a quotation where they would lose something; nothing for small talk."""
+    # A full stop each, so that the next reading splits them again.
     facts = [f"{fact.text.rstrip('.')}." for fact in facts_in(sentence)]
     if facts and not losses(sentence, " ".join(facts)):
         yield from facts
         return
+    # A question states nothing, unless the rules found a fact inside it.
     asks = sentence.rstrip("\"'”’)").endswith("?") and not facts
     if not asks and len(sentence.split()) >= _SMALLEST and density(sentence):
         yield f'The user said: "{_one_sentence(sentence)}"'
@@ -97,6 +101,7 @@ def _worded(sentence: str) -> Iterator[str]:
 
 def _one_sentence(text: str) -> str:
     """Return the text so that it ends one sentence and holds no other quotation mark of its kind."""
+    # An inner quotation mark would end the quotation when the summary is split again.
     text = text.replace('"', "'")
     return text if text[-1] in ".!?…" else f"{text}."
 
@@ -118,8 +123,10 @@ class ModelSummariser(ModelBased):
         Raises:
             ModelError: the model did not answer, or answered with no text.
         """
+        # Nothing to summarise: a model would invent something, and be paid for it.
         if not summary.strip() and not any(message_text(message).strip() for message in messages):
             return Summarised("")
+        # Models hold to a number of words better than to tokens; fewer than five make no sentence.
         words = max(5, int(max_tokens * _WORDS_A_TOKEN))
         task = (_SUMMARISE if messages else _SHORTEN).format(words=words)
         data = f"<summary>\n{as_data(summary, _TAGS)}\n</summary>"
@@ -127,6 +134,7 @@ class ModelSummariser(ModelBased):
             lines = "\n".join(f"{message.role}: {as_data(message_text(message), _TAGS)}" for message in messages)
             data += f"\n<transcript>\n{lines}\n</transcript>"
         text, calls = self._ask(task, data)
+        # An empty summary would forget everything that the former one said.
         if not any(map(str.isalnum, text)):
             raise ModelAnswerError(f"{self.name} answered with an empty summary.")
         return Summarised(text, calls)
@@ -142,7 +150,9 @@ class ModelSummariser(ModelBased):
             written, calls = self.written(
                 [ChatMessage(role="system", content=task + _PLAIN), question], purpose="summarise"
             )
+            # Cut off in a thought, an answer has no words of its own.
             text = without_thinking(written, unfinished=True)
+            # Without tags, all that the model wrote is the summary.
             tagged = _TAGGED.search(text)
             return (tagged[1] if tagged else text).strip(), calls
         return answer.summary.strip(), (call,)
