@@ -12,6 +12,7 @@ def joined(relations: Sequence[str]) -> list[str]:
     >>> joined(["Alice manages Project Alpha", "Project Alpha deadline March 2026"])
     ['Alice manages Project Alpha; Project Alpha deadline March 2026']
     """
+    # Relations by their first word, so that no pair is compared that cannot follow.
     first_words: dict[str, list[str]] = {}
     for relation in dict.fromkeys(relations):
         if relation.strip():
@@ -19,6 +20,7 @@ def joined(relations: Sequence[str]) -> list[str]:
     pairs = [
         (one, other) for several in first_words.values() for one in several for other in _following(one, first_words)
     ][:MAX_JOINED]
+    # A relation may not come back in its own chain, or two that name each other would go in a circle.
     triples = [
         (one, two, three) for one, two in pairs for three in _following(two, first_words) if three not in (one, two)
     ]

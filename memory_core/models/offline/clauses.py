@@ -60,14 +60,18 @@ def sentences(text: str) -> Iterator[str]:
     >>> list(sentences('Dr. Lee costs 3.50 euros. "Go. Now." is a film'))
     ['Dr. Lee costs 3.50 euros.', '"Go. Now." is a film']
     """
+    # One kind of apostrophe and line break from here on, so that the patterns need no variants.
     text = _CODE.sub("\n", text.replace("’", "'").replace("\r", "\n"))
     quotes = [match.span() for match in _QUOTED.finditer(text)]
     quote = start = 0
     for end in _END.finditer(text):
+        # Both lists are in order of place, so one pass over each is enough.
         while quote < len(quotes) and quotes[quote][1] <= end.start():
             quote += 1
+        # A full stop inside a quotation ends the sentence only if the quotation ends there, too.
         if quote < len(quotes) and quotes[quote][0] < end.start():
             following = text[end.end() : end.end() + 3].strip()[:1]
+            # A small letter goes on with the sentence around the quotation.
             if end.end() < quotes[quote][1] or following.islower():
                 continue
         if _is_abbreviation(text, start, end):
@@ -78,6 +82,7 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def _clean_sentence(sentence: str) -> Iterator[str]:
+    # Cut twice: first to bound the work, with room for the blanks that are then joined.
     sentence = " ".join(sentence[: SENTENCE_CHARACTERS * 2].split())[:SENTENCE_CHARACTERS]
     sentence = re.sub(r"^(?:[-*•#]{1,6} |\d{1,2}[.)] )", "", sentence)
     if sentence and not sentence.startswith(">"):
@@ -92,11 +97,13 @@ def _is_abbreviation(text: str, start: int, end: re.Match[str]) -> bool:
     word = before[-1].lstrip("(\"'") if before else ""
     if word.isdigit() and not text[start : end.start() - len(word)].strip():
         return True  # the number of a list
+    # An initial, as in "J. Smith".
     if len(word) == 1 and word.isalpha() and word.isupper() and word != "I":
         return True
     if word.lower() not in _ABBREVIATIONS:
         return False
     following = text[end.end() : end.end() + 3].strip()[:1]
+    # At the end of the text the full stop ends the sentence as well.
     return bool(following) and (word.lower() in _MAY_NOT_END or not following.isupper())
 
 
@@ -108,6 +115,7 @@ def clauses(text: str) -> Iterator[str]:
     """
     for sentence in sentences(text):
         sentence = _SPOKEN.sub(lambda word: _IN_FULL[word[0].lower()], sentence)
+        # One "if" puts the whole sentence in doubt, not only its clause.
         if _SUPPOSED_SENTENCE.search(sentence):
             continue
         stated = sentence
@@ -115,6 +123,7 @@ def clauses(text: str) -> Iterator[str]:
             stated = _before_the_question(sentence)
         fronted = False
         for clause in _parts(stated):
+            # Words of habit or doubt inside a quotation say nothing about the clause.
             plain = _QUOTED.sub(" ", clause)
             if fronted and _HABIT.search(plain):
                 continue

@@ -65,6 +65,7 @@ def condense_by_rules(facts: Sequence[str], *, pinned: Sequence[int], target: in
     ['Ana likes jazz and tea']
     """
     fixed = set(pinned)
+    # 1. Each fact for itself; 2. duplicates as one; 3. lists of one subject; 4. the least specific left out.
     entries = [_Entry(text, (index,), index in fixed) for index, text in enumerate(facts)]
     entries = _without_duplicates(entries)
     entries = _joined(entries, target)
@@ -82,11 +83,13 @@ def _without_duplicates(entries: list[_Entry]) -> list[_Entry]:
         keys = [(agreement, stem) for stem in {*stems(entry.text)} or {""}]
         candidates = sorted(set().union(*(places.get(key, ()) for key in keys)))
         twin = next((i for i in candidates if similarity(entry.text, kept_entries[i].text) >= SAME), None)
+        # Two pinned facts stay two, whatever they say.
         if twin is None or (entry.pinned and kept_entries[twin].pinned):
             kept_entries.append(entry)
             for key in keys:
                 places.setdefault(key, set()).add(len(kept_entries) - 1)
             continue
+        # The twin is found by the words of both from now on, whichever of them was kept.
         for key in keys:
             places.setdefault(key, set()).add(twin)
         other = kept_entries[twin]
@@ -100,6 +103,7 @@ def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
     """Lists of one subject joined, oldest pair first, until `target` is reached."""
     remaining: list[_Entry] = []
     places: dict[tuple[str, str], int] = {}
+    # Every join shortens the list by one, so no more are made than are needed.
     surplus = len(entries) - target
     for entry in entries:
         match = None if entry.pinned else _LIST.fullmatch(entry.text)
@@ -110,6 +114,7 @@ def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
         place = places.get(key)
         if surplus > 0 and place is not None:
             text = _one_more(remaining[place].text, match["object"])
+            # A longer list starts anew, at this fact.
             if len(text) <= LIST_CHARACTERS:
                 remaining[place] = _Entry(
                     text, remaining[place].stands_for + entry.stands_for, False, _JOINABLE[match["verb"]]
@@ -124,12 +129,14 @@ def _joined(entries: list[_Entry], target: int) -> list[_Entry]:
 def _one_more(text: str, item: str) -> str:
     """`text`, which ends in a list, with one more item: "jazz and tea" becomes "jazz, tea and opera"."""
     head, joint, last = text.rpartition(" and ")
+    # Only the last joint is an "and", so that the list stays a list.
     return f"{head}, {last} and {item}" if joint else f"{text} and {item}"
 
 
 def _most_specific(entries: list[_Entry], target: int) -> list[_Entry]:
     surplus = len(entries) - target
     loose = [place for place, entry in enumerate(entries) if not entry.pinned]
+    # Of equally specific facts the older one goes.
     dropped = set(sorted(loose, key=lambda place: (_specificity(entries[place].text), place))[: max(0, surplus)])
     return [entry for place, entry in enumerate(entries) if place not in dropped]
 

@@ -15,6 +15,7 @@ _BARE_EVENT = pattern(
 def statement_of(clause: str, antecedent: str | None = None, thing: str | None = None) -> Statement | None:
     """Statement of a clause; "he" and "she" mean `antecedent`, "it" means `thing`."""
     bare = strip_lead_in(clause)
+    # A bare "Dinner is at eight" means the one dinner, as "The dinner" would.
     if event := _BARE_EVENT.match(bare):
         bare = f"The {event.group().lower()}{bare[event.end() :]}"
     return parse(bare, antecedent=antecedent, thing=thing)
@@ -30,6 +31,7 @@ class Antecedents:
     @property
     def person(self) -> str | None:
         """The only person named so far."""
+        # With two people named, "she" could be either, and a wrong guess would be a false fact.
         return self.people[0] if len(self.people) == 1 else None
 
     def read(self, clause: str) -> Statement | None:
@@ -47,9 +49,11 @@ class Antecedents:
             self.people.append(person)
 
     def _note(self, subject: str) -> None:
+        # The user and their group are never "she" or "it".
         if subject in (USER, GROUP):
             return
         somebody = not subject.startswith(("The ", "Project ")) or re.fullmatch(rf"{USER}'s {RELATION}", subject)
+        # A possession such as "Ana's car" may be anything, so it is counted as a thing.
         if "'s" in subject.removeprefix(USER + "'s") and not re.search(rf"'s {RELATION}$", subject):
             somebody = None
         place = self.people if somebody else self.things

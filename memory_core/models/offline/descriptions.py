@@ -62,8 +62,10 @@ def described(sentence: str) -> StatedFact | None:
     True
     """
     text = " ".join(sentence.split()).rstrip(" .!")
+    # Left out are stories, questions and words to the assistant; the grammar reads what is about the speaker.
     if len(text) > _LONGEST or text.endswith("?") or YOU.search(text) or _SPEAKER.search(text):
         return None
+    # A capital at the start is no sign of a name, so common words are excluded.
     first = text.partition(" ")[0]
     if first.lower() in _COMMON and first != "The":
         return None

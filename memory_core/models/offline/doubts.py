@@ -49,12 +49,14 @@ def doubt(text: str) -> str | None:
     >>> doubt("The user got a lead at Meta") is None
     True
     """
+    # Order of the checks: what is no fact at all, then what is not so yet, then what is not said.
     if praised := _PRAISE.match(text):
         return f"An opinion on {praised['of']}, told as a fact."
     if _TENTATIVE.search(text):
         return "Only considered so far, not decided."
     if _AHEAD.search(text):
         return "A plan for a time that is past."
+    # "Went to a place" is vague even with a name elsewhere in the sentence.
     match = _SOME_PLACE.search(text)
     if match is None and _NAMED.search(text):
         return None

@@ -95,6 +95,7 @@ class RuleExtractor(RuleBased):
                         again = again or seen[key]
             if len(facts) == before:
                 nothing[index] = again or why_nothing(message)
+        # Slots for which something is stated, and not only denied.
         held = {fact.slot for fact, no in zip(facts, negated, strict=True) if not no}
         return Extraction(  # a denial must not displace a statement in the same sentence
             tuple(
@@ -150,10 +151,12 @@ def _read_clause(clause: str, antecedents: Antecedents) -> Iterator[StatedFact]:
 
 def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[StatedFact]:
     """Yield the facts of one clause: by its fixed shape, else by its statement."""
+    # Fixed shapes first: the grammar would read them differently, or not at all.
     for rule in (budget, _remembered, standing_instruction, called):
         if (fact := rule(clause)) is not None:
             yield fact
             return
+    # Without subject and verb only a limit is clear enough: "at most 300 euros".
     if statement is None:
         if _BARE_LIMIT.fullmatch(clause) and NUMBER.search(clause) and not YOU.search(clause):
             limit = clean(clause)
@@ -163,6 +166,7 @@ def _facts_of_clause(clause: str, statement: Statement | None) -> Iterator[State
     if statement.subject == GROUP and statement.verb != "be":
         # what all of them do, each of them does, but not together
         statement = replace(statement, subject=USER, rest=_TOGETHER.sub("", statement.rest).strip())
+    # In this order, as the general rules at the end would take what the exact ones read better.
     for judge in (naming, being, having, tasting, living, aiming, doing):
         if (fact := judge(statement)) is not None:
             if len(fact.text) <= FACT_CHARACTERS:
@@ -178,11 +182,13 @@ def _remembered(clause: str) -> StatedFact | None:
         or re.match(rf"(?:to|me|when|the time|how|it)\b|{NAME}, ", match["what"])
     ):
         return None
+    # What is to be remembered may be a fact of its own, and then gets its slot and category.
     what = match["what"]
     inner = next(_facts_of_clause(what, statement_of(what)), None)
     if inner is not None:
         return inner
     text = in_third_person(what)
+    # "Remember the milk" states nothing.
     if text and not has_verb(text):
         return None
     return (

@@ -158,6 +158,7 @@ def having(statement: Statement) -> StatedFact | None:
     named = re.match(
         rf"(?:a|an|one) (?:[\w-]{{2,15}} ){{0,2}}?({RELATION}),? (?:named|called|whose name is) ({NAME})", rest
     )
+    # Somebody whom the clause denies is not learned by name.
     if named and not statement.negated:
         whose = "the user's" if statement.subject == USER else f"{statement.subject}'s"
         return StatedFact(f"{named[2]} is {whose} {named[1]}", "relationship")
@@ -210,6 +211,7 @@ def tasting(statement: Statement) -> StatedFact | None:
         and not _is_thing(statement)
         and statement.kind in ("present", "perfect", "gerund", "used", "past")
     ):
+        # A taste of the past is kept only with something exact: "loved it" tells nothing.
         if statement.kind == "past" and not concrete(statement.rest):
             return None
         # A wish about this conversation, not a preference.
@@ -231,6 +233,7 @@ def living(statement: Statement) -> StatedFact | None:
     if statement.verb == "move" and statement.kind in ("past", "perfect") and statement.rest:
         if not re.match(r"(?:to|into|from|back to|here from|in with)\b", statement.rest):
             return None
+        # "The dinner moved to Friday" changes a date and no home.
         if _is_thing(statement):
             dated = DATE.search(statement.rest) or TIME.search(statement.rest)
             return _arrangement(replace(statement, rest=f"moved {statement.rest}")) if dated else None
@@ -283,6 +286,7 @@ def doing(statement: Statement) -> StatedFact | None:
         exact = NUMBER.search(statement.rest) or TIME.search(statement.rest)
         attribute = "price" if statement.verb == "cost" else "time"
         return fact(statement, "plan", f"{slug(statement.subject)}.{attribute}") if timed and exact else None
+    # Some habits need no object, but only in general: "I smoke".
     if (
         not statement.rest
         and statement.verb in ALONE
@@ -306,6 +310,7 @@ def _is_thing(statement: Statement) -> bool:
 
 def _is_somebody(statement: Statement) -> bool:
     """Return whether the subject is a person or an animal."""
+    # Somebody's things are not somebody, though their relatives and pets are.
     theirs = statement.subject.startswith(f"{USER}'s ") and not re.search(rf"{RELATION}s?$", statement.subject)
     return not (_is_thing(statement) or theirs)
 
@@ -313,6 +318,7 @@ def _is_somebody(statement: Statement) -> bool:
 def _able(statement: Statement) -> str | None:
     """Return the category of an ability, duty or plan; None if it is no fact."""
     verb = statement.verb
+    # What somebody cannot eat or drink is a matter of health.
     if statement.negated and verb in ("eat", "drink", "have"):
         return "health"
     if statement.negated and verb in ("come", "attend", "swim", "drive", "walk"):
@@ -378,6 +384,7 @@ def _underway(statement: Statement) -> str | None:
 def _done(statement: Statement) -> str | None:
     """Return the category of a past activity; None if it is no fact."""
     verb, rest = statement.verb, statement.rest
+    # Without its date the fact must still name something: "went on Friday" does not.
     if verb not in EVENTS or statement.negated or not specific(DATE.sub("", rest)):
         return None
     # "Ran out" and "made sure" tell nothing that happened.

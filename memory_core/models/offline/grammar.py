@@ -120,6 +120,7 @@ def _verb_tables() -> tuple[dict[str, str], dict[str, str], dict[str, str], dict
     for row in re.split(r"[|\n]", _FORMS):
         forms = row.split()
         if len(forms) == 4:
+            # British spellings have a row of their own, which belongs to "travel" too.
             lemma = "travel" if forms[0] == "travelled" else forms[0]
             third[lemma] = forms[1]
             base[forms[1]] = lemma
@@ -210,8 +211,10 @@ def strip_lead_in(clause: str) -> str:
     'I live in Porto'
     """
     rest = clause
+    # Several words may open a clause; the bound keeps the work linear.
     for _ in range(6):
         lead = _LEAD_IN.match(rest)
+        # A clause of nothing but opening words stays as it is.
         if not lead or lead.end() == len(rest):
             break
         rest = rest[lead.end() :]
@@ -226,6 +229,7 @@ def parse(clause: str, *, antecedent: str | None = None, thing: str | None = Non
     clause = strip_lead_in(clause)
     if _DEPENDENT.match(clause):
         return None
+    # The shortest subject that a known verb follows is taken.
     for end in _subject_ends(clause):
         predicate = _PREDICATE.match(clause, end)
         if predicate is None:
@@ -243,6 +247,7 @@ def _subject_ends(clause: str) -> list[int]:
     if not _OPENING.match(clause):
         return []
     ends = [match.start() for match in _SUBJECT_END.finditer(clause[:160])][:_SUBJECT_WORDS]
+    # "My", "our" and "the" are no subject by themselves.
     return ends[1:] if clause[:4].lower().startswith(("my ", "our ", "the ")) else ends
 
 
@@ -253,11 +258,13 @@ def _subject(words: str, antecedent: str | None, thing: str | None) -> str | Non
     pronouns = {"i": USER, "we": GROUP, "he": antecedent, "she": antecedent, "they": antecedent, "it": thing}
     if low in pronouns:
         return pronouns[low]
+    # Two subjects would need a fact each, and often a plural verb.
     if " and " in low or " or " in low or "," in low:
         return None
     if low.startswith(("my ", "our ")):
         noun = words.split(" ", 1)[1]
         named = re.fullmatch(rf"{RELATION},? ({NAME})", noun)
+        # "My sister Ana" is named by her own name, so that later sentences about Ana join.
         if named and named[1].lower() not in NOT_NAMES:
             return named[1]
         return f"{USER}'s {noun}"
@@ -284,6 +291,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
     negated = bool(
         match["not1"] or match["not2"] or match["aren"] or match["haven"] or match["dont"] or match["nolonger"]
     )
+    # "Never" denies as "not" does.
     negated = negated or "never" in adverbs
     plural = _is_plural(subject)
 
@@ -296,6 +304,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         return None  # "Kids have fun", "Must have been cold": the subject is no name
     be = (match["be"] or match["aren"] or "").strip()
     if be:
+        # "Ana's car" has no verb: this 's is no "is".
         possessive = be == "'s" and not (_PRONOUN.match(clause) or subject.endswith(" name") or _AFTER_S.match(whole))
         if possessive:
             return None
@@ -344,6 +353,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         if word not in THIRD and word not in ("be", "have", "stand"):
             return None
         return Statement(subject, "modal", word, join(form, adverb_words, word), rest, form.endswith("not"))
+    # Not denied: what somebody used to do was so.
     if match["used"]:
         if word not in THIRD and word not in ("be", "have"):
             return None
@@ -359,6 +369,7 @@ def _statement(subject: str, match: re.Match[str], clause: str) -> Statement | N
         )
     if word in BASE and subject not in (USER, GROUP):
         return Statement(subject, "present", BASE[word], join(adverb_words, no, word), rest, negated)
+    # Last, as some past forms are also present ones: "read", "quit", "set".
     if word in PAST:
         return Statement(subject, "past", PAST[word], join(adverb_words, no, word), rest, negated)
     return None

@@ -42,6 +42,7 @@ def relatives(clause: str) -> Iterator[StatedFact]:
     """ "my sister Ana" and "Ana's brother Rui", anywhere in a text."""
     mine = [(match["name"] or match["one"], match["what"]) for match in _MY_RELATIVE.finditer(clause)]
     mine += [(match["name"], match["what"]) for match in _HAVE_RELATIVE.finditer(strip_lead_in(clause)[:200])]
+    # Not every capitalised word is a name.
     for name, what in mine:
         if name.lower() not in NOT_NAMES:
             yield StatedFact(f"{name} is the user's {what.lower()}", "relationship")
@@ -53,10 +54,12 @@ def relatives(clause: str) -> Iterator[StatedFact]:
 def budget(clause: str) -> StatedFact | None:
     for shape in (_BUDGET, _SPEND):
         match = shape.match(clause)
+        # Without an amount it is no budget: "keep it under control".
         if match and MONEY.search(match["limit"]):
             limit = clean(match["limit"])
             if limit is None:
                 return None
+            # "Can't spend more than 300" is a limit of at most 300.
             if re.search(
                 r"\b(?:not|never|can't|cannot)\b", clause[: match.start("limit")]
             ) and limit.lower().startswith("more than"):

@@ -93,20 +93,24 @@ def thing(text: str, *, article: bool = False) -> str | None:
     text = re.sub(r"^(?:both|any|all|some) ", "", text)
     match = re.match(r"(?:the|an?|two|three|four|my|his|her|their) ", text)
     lead, rest = (match.group(), text[match.end() :]) if match else ("", text)
+    # "My car" is another thing for each speaker, and no name in a graph.
     if lead in ("my ", "his ", "her ", "their "):
         return None
     words: list[str] = []
     for word in rest.split():
         bare = word.strip(",;.!?)\"'")
         if not re.fullmatch(r"[^\W\d_][\w'&-]*", bare) or bare.lower() in _NP_ENDS:
+            # The phrase goes on with what it is of or about, so its beginning is no name.
             if bare.lower() in _UNFINISHED or (bare.lower() in _OF_VERBS and words and words[0].endswith("ing")):
                 return None
             break
         words.append(bare)
+        # A mark of punctuation ends the phrase.
         if bare != word:
             break
     if not 1 <= len(words) <= 4 or any(word.lower() in _NO_THING for word in words):
         return None
+    # A verb inside means that a clause was read instead of a name.
     if any(word in BASE or word in ("is", "are", "was", "were", "has", "I", "we") for word in words[1:]):
         return None
     name = " ".join(words)
@@ -119,6 +123,7 @@ def things(text: str) -> list[str]:
     for part in re.split(r", (?:and |or )?| and | or ", text):
         name = thing(part)
         if name is None or (
+            # A verb, or a change of capitals, shows that another clause began.
             result and (part.split()[0].lower() in (*BASE, *THIRD) or name.istitle() != result[0].istitle())
         ):
             break
@@ -133,6 +138,7 @@ def date(text: str) -> str | None:
     match = _DATE.match(text)
     if match is None:
         return None
+    # One wording for one date, so that the graph gets one node.
     plain = re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", match["date"])
     return re.sub(r"(?<=\d) of (?=[A-Z])", " ", plain)
 

@@ -72,16 +72,19 @@ def relations_in(text: str) -> Iterator[Triple]:
     """Yield the relations that one text of a user states, in order, each once."""
     antecedents = Antecedents()
     seen: set[Triple] = set()
+    # Remembered within the text, as "I left Acme" ends a job only if Acme is known as one.
     employers: dict[str, str] = {}
     for clause in clauses(text):
         bare = strip_lead_in(_NEWS.sub("", strip_lead_in(clause)))
         kin = list(_kin(clause))
         stated = list(_of_clause(bare, antecedents.read(bare), employers))
+        # Named beside the subject: "she" in the next clause may mean them.
         for triple in kin:
             antecedents.meet(triple.subject)
         for triple in (*kin, *stated):
             if triple.predicate == "works at" and not triple.ended:
                 employers[triple.subject] = triple.object
+            # The graph has no relation of an entity to itself.
             if triple not in seen and triple.subject.casefold() != triple.object.casefold():
                 seen.add(triple)
                 yield triple
@@ -128,6 +131,7 @@ def _of_clause(clause: str, statement: Statement | None, employers: dict[str, st
     if match := _VERBLESS.fullmatch(clause):
         yield from _other_verb(match)
         return
+    # What a group does is no relation of one of its members.
     if statement is None or statement.subject == GROUP or YOU.search(statement.rest):
         return
     if (fact := naming(statement)) is not None:
@@ -135,6 +139,7 @@ def _of_clause(clause: str, statement: Statement | None, employers: dict[str, st
         return
     subject = _subject(statement.subject)
     if subject is not None:
+        # The first rule that finds something ends the search, so that a clause is read in one way only.
         for rule in _RULES:
             triples = list(rule(subject, statement, employers))
             if triples:
@@ -185,6 +190,7 @@ def _other_verb(match: re.Match[str]) -> Iterator[Triple]:
     # "I reports" and "Ana report" are other constructions, such as "the report".
     if not (past or (match["ending"] == "s") == (subject != USER)) or not (subject == USER or is_name(subject)):
         return
+    # The preposition is part of the verb: "reports about" is another verb than "reports to".
     wants = {"report": "to", "belong": "to", "depend": "on"}.get(verb)
     if match["to"] != wants or YOU.search(rest):
         return
@@ -232,6 +238,7 @@ def _living(subject: str, statement: Statement, employers: dict[str, str]) -> It
         old = proper(here["old"] + ",") if here and here["old"] else None
         if here is None and (origin := re.match(r"(?:here |away )?from (.+)", statement.rest)):
             old = proper(origin[1])
+        # Moving away ends the former home, also where the new one is not said.
         if old is not None:
             yield Triple(subject, "lives in", old, "person", "place", ended=True)
         if here and (new := proper(here["new"])) is not None:
@@ -248,6 +255,7 @@ def _working(subject: str, statement: Statement, employers: dict[str, str]) -> I
         job = _LEFT_JOB.match(statement.rest)
         where = organisation(job["where"]) if job else None
         names_a_job = job is not None and job["where"] != statement.rest
+        # "I left the party" is no end of a job: only a named job, a known employer or an organisation counts.
         if where is not None and (names_a_job or employers.get(subject) == where or type_of(where) == "organisation"):
             yield Triple(subject, "works at", where, "person", "organisation", ended=True)
         return
@@ -320,6 +328,7 @@ def _being(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
         if match is None:
             continue
         names = things(match[1]) if predicate == "allergic to" else [proper(match[1])]
+        # "Was married to" may hold still or be over, so nothing is concluded.
         if statement.kind == "was":
             return
         for name in names:
@@ -397,6 +406,7 @@ def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
     kinds = _DOING.get(statement.verb)
     if kinds is None or statement.kind not in ("present", "gerund", "used") or "never" in statement.said:
         return
+    # Things do not like or know, but they use: "The project uses Python".
     if subject.startswith("The ") and subject != USER and statement.verb != "use":
         return
     ended, rest = _ended(statement), re.sub(r" (?:any ?more|any longer)$", "", statement.rest)
@@ -410,6 +420,7 @@ def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
         names = [proper(rest) or (noun if whole else None)]
     elif statement.verb == "play":
         instrument = re.match(r"the (.+)", rest)
+        # "Plays the piano" names its instrument; without an article only listed games and instruments are clear.
         names = [thing(instrument[1])] if instrument else [n for n in things(rest) if _GAMES.fullmatch(n)]
     elif statement.verb == "speak":
         names = [name for name in things(rest) if name[0].isupper()]
@@ -420,6 +431,7 @@ def _doing(subject: str, statement: Statement, employers: dict[str, str]) -> Ite
         plain = re.sub(r" (?:a lot|very much|so much|too|as well|better|best|more|most)\b.*$", "", rest)
         plain = re.sub(r",? (?:especially|particularly|mostly|mainly)\b.*$", "", plain)
         names = [] if re.match(r"the \S+.*[ ,]", plain) else list(things(plain))
+        # What is preferred comes first; what follows "to" or "over" is the alternative.
         if re.search(r" (?:than|over|to) ", rest) and statement.verb == "prefer":
             names = names[:1]
     for name in names:

@@ -138,11 +138,13 @@ class OfflineStream:
 
     def __iter__(self) -> Iterator[str]:
         for number, match in enumerate(re.finditer(r"\S+\s*", self._text)):
+            # The pause comes between words, and ends at once when the stream is closed.
             if self._pace_seconds and number:
                 self._closed.wait(self._pace_seconds)
             if self._closed.is_set():
                 return
             yield match.group()
+        # Only after the last word, as for a model: a stopped reply makes no calls.
         self.tool_calls = self._calls
         self.call = ModelCall("reply", NAME, None, None, time.monotonic() - self._started)
 
@@ -158,13 +160,16 @@ class _Sentence:
 
 def compose_reply(messages: Sequence[ChatMessage]) -> str:
     """Return the reply to the last user message, or the results of the tools called for it."""
+    # Results of tools come first, or the same request would be answered anew.
     if reported := reply_about_tool_calls(messages):
         return reported
     memory_sentences, last = _read(messages)
+    # More than 200 sentences are no question of a person; the bound keeps the answer quick.
     asked = list(islice(sentences(last), 200))
     questions = [sentence for sentence in asked if _is_question(sentence)]
     statements = [sentence for sentence in asked if sentence not in questions]
     if questions:
+        # What stands beside the question may hold its answer, as the newest thing said.
         memory_sentences += [
             _Sentence(sentence, said=True) for sentence in statements if not _GREETING.fullmatch(sentence)
         ]
@@ -196,7 +201,9 @@ def _read(messages: Sequence[ChatMessage]) -> tuple[list[_Sentence], str]:
             last = text[:MANY_CHARACTERS]
         elif message.role is MessageRole.USER:
             recent += [_Sentence(sentence, said=True) for sentence in sentences(text[:MANY_CHARACTERS])]
+    # Earlier questions of the user would match a repeated question best, and answer nothing.
     statements = [item for item in memory + recent if not (item.said and _is_question(item.text))]
+    # The newest, as later statements correct earlier ones.
     return statements[-2000:], last
 
 
@@ -205,6 +212,7 @@ def _remembered(section: str) -> Iterator[_Sentence]:
     # What is marked as a former value is no answer; the present one stands there too.
     items = list(_ITEM.finditer(_FORMER.sub("", section)))
     related = [item["relation"].strip() for item in items if item["relation"] is not None]
+    # Chains first: of equally good sentences the later one wins, so that single facts come before chains.
     yield from (_Sentence(text, said=False) for text in joined(related))
     for item in items:
         if item["fact"] is not None:
@@ -212,6 +220,7 @@ def _remembered(section: str) -> Iterator[_Sentence]:
         elif item["relation"] is not None:
             yield _Sentence(item["relation"].strip(), said=False)
         elif item["role"] is not None:
+            # What the assistant said is no evidence for an answer.
             if item["role"] == "user":
                 yield from (_Sentence(sentence, said=True) for sentence in sentences(item["said"]))
         else:
@@ -259,13 +268,16 @@ def _choose(question: str, statements: Sequence[_Sentence]) -> list[_Sentence]:
     ]
     if not scored:
         return []
+    # Of equal scores the later statement wins, as it is more current.
     scored.sort(key=lambda pair: (-pair[0], -pair[1]))
     most = 3 if asked.open else 2
+    # A question about a name alone is open: everything about it answers, so more is allowed.
     margin = 1.0 if asked.open else 0.12
     chosen: list[_Sentence] = []
     for score, place in scored:
         if len(chosen) == most or score < scored[0][0] - margin:
             break
+        # In a closed answer facts and quotations are not mixed: the kind of the best one answers alone.
         alike = not chosen or asked.open or statements[place].said == chosen[0].said
         if alike and not any(_repeats(statements[place].text, other.text) for other in chosen):
             chosen.append(statements[place])
@@ -285,12 +297,14 @@ class _Asked:
         bags = [_concepts(set(stems(item.text))) for item in statements]
         self._bags = bags
         counts = Counter(stem for bag in bags for stem in bag)
+        # Capitals at the beginning of the question or of a sentence are no names.
         capitals = re.findall(r"(?<!^)(?<![.!?] )\b[A-ZÀ-Þ][\w'’-]+", question)
         names = {stem for word in capitals for stem in stems(word)}
         words = [stem for stem in dict.fromkeys(stems(question)) if stem not in _empty()]
         relatives = self._relatives(question, statements)
         if relatives:
             names |= {stem for name in relatives.values() for stem in stems(name)}
+            # The name stands for the relative: a fact about Ana need not say "sister".
             words = [word for word in words if word not in {stem for what in relatives for stem in stems(what)}]
         self._names = names
         self._terms = {word: _weight(counts, word, len(statements)) for word in words if word not in names}
@@ -314,19 +328,23 @@ class _Asked:
         bag = self._bags[place]
         if self._names and not any(bag & _with_concept(name) for name in self._names):
             return None
+        # A question about the user is not answered by facts about others.
         if self._about_self and not _FIRST.search(item.text):
             return None
+        # Nothing is left to match: any sentence would fit.
         if not self._terms and not self._names and not self._about_self:
             return None
         total = sum(self._terms.values())
         matched = sum(weight for term, weight in self._terms.items() if bag & _with_concept(term))
         coverage = matched / total if total else 1.0
+        # Better no answer than one about something else.
         if coverage < ENOUGH:
             return None
         exact = sum(1 for term in self._terms if term in bag) / len(self._terms) if self._terms else 0.0
         fits = self._fits(item.text)
         if fits is None:
             return None
+        # At most a tenth of a point, so that newness decides only between equal matches.
         recent = 0.1 * place / self._number
         return coverage + 0.3 * exact + fits + recent
 
@@ -381,6 +399,7 @@ def _acknowledge(statements: Sequence[str]) -> str:
     if facts:
         return f"Noted: {'; '.join(second_person(fact) for fact in facts)}."
     first = strip_lead_in(statements[0]).strip(" .!…")
+    # Words to the assistant read oddly when turned around.
     if re.search(r"\byou(?:r|rs|'re|'ve)?\b", first, re.IGNORECASE) or len(first) > 160:
         return "Noted."
     return f"Noted: {_lower_start(_turned(first))}."

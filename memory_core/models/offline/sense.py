@@ -114,6 +114,7 @@ _OPEN_MARK = pattern(r"^[^\"]*(?:\"[^\"]*\"[^\"]*)*\"[^\"]*$|^[^`]*(?:`[^`]*`[^`
 
 def specific(rest: str) -> bool:
     """Return whether `rest` names anything: not only "some great news" or "everything just right"."""
+    # A date, a time or an amount is specific without any other word.
     if DATE.search(rest) or TIME.search(rest) or MONEY.search(rest):
         return True
     return any(word.lower() not in _EMPTY for word in _WORD.findall(rest))
@@ -123,6 +124,7 @@ def stands_alone(subject: str, rest: str) -> bool:
     """Return whether `rest`, said of `subject`, can be understood without the sentences around it."""
     if not rest or rest.lower() == subject.lower() or any(p.search(rest) for p in (_OPEN_MARK, _POINTING, _LOOSE_END)):
         return False
+    # "The smell" needs a sentence before it, unless there is only one of its kind for everybody.
     bare = _BARE_DEFINITE.fullmatch(rest)
     if bare and not _ONLY_ONE.fullmatch(bare["noun"]):
         return False
@@ -131,9 +133,11 @@ def stands_alone(subject: str, rest: str) -> bool:
 
 def _resolved(pronoun: re.Match[str], subject: str, rest: str) -> bool:
     """Return whether something before a pronoun, in the same fact, can be its antecedent."""
+    # Beside a preposition at the end the pronoun seldom means something in the same fact.
     if pronoun.lastgroup in ("many", "thing") and _ASIDE.search(rest[: pronoun.end()]):
         return False
     before = rest[: pronoun.start()].rpartition(" ")[0].rpartition(" ")[0]  # not the word it goes with
+    # "They" and "it" never mean the user; "he" and "she" may mean another subject of the fact.
     other_subject = subject.lower() not in ("the user", "the user's group")
     match pronoun.lastgroup:
         case "many":
@@ -144,4 +148,5 @@ def _resolved(pronoun: re.Match[str], subject: str, rest: str) -> bool:
             return other_subject or bool(_SOMEBODY.search(before))
         case "place":
             return bool(re.search(rf"\b{NAME}\b", before))
+    # "This", "the same" and the like always point outside of the fact.
     return False

@@ -109,10 +109,12 @@ def with_specifics(sentence: str, facts: Sequence[StatedFact], person: str | Non
     whole = _whole(sentence, person)
     if whole is None:
         return [*facts]
+    # The sentence adds nothing if the facts have all of its exact words.
     exact = set(stems(" ".join(_EXACT.findall(whole)), stop=False))
     if facts and exact <= set(stems(" ".join(fact.text for fact in facts), stop=False)):
         return [*facts]
     of_whole = set(stems(whole, stop=False))
+    # Facts that the sentence holds in full would be said twice beside it.
     others = [fact for fact in facts if fact.slot or not set(stems(fact.text, stop=False)) <= of_whole]
     category = facts[0].category if facts else "other"
     return [*others, StatedFact(whole, category, None if others else _slot(whole))]
@@ -135,6 +137,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
     if person is not None:
         text = _AS_SUBJECT.sub(lambda pronoun: f"{person}'s " if pronoun[1] else person, text, count=1)
     text = f"{text[:1].upper()}{text[1:]}"
+    # What asks, opens unclearly or addresses the assistant is no statement that stands alone.
     if text.endswith("?") or _UNCLEAR.match(text) or not _STARTS.match(text) or YOU.search(text):
         return None
     if is_supposed(text) or is_reported(text) or _AHEAD.search(text) or _OF_OTHERS.search(text):
@@ -152,6 +155,7 @@ def _whole(sentence: str, person: str | None) -> str | None:
         or re.search(r"\bI\b", line)
         or not has_verb(line)
         or len(line) > MAX_CHARACTERS
+        # A date with two words beside it is the answer to a question that is not stored.
         or len(stems(DATE.sub("", line))) < MIN_STEMS
     ):
         return None

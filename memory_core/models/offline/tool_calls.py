@@ -45,8 +45,10 @@ def tool_calls(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> tu
     """Tool calls for what the last user message asks to note or look up; none once that was done."""
     offered = {tool.name: tool for tool in tools}
     users = [index for index, message in enumerate(messages) if message.role is MessageRole.USER]
+    # A result after the request means that the calls were made: a second round would repeat them.
     if not users or any(message.role is MessageRole.TOOL for message in messages[users[-1] :]):
         return ()
+    # The memory section may stand in the same message, and is not what the user asks.
     request = MEMORY.sub("", messages[users[-1]].content or "")
     if _ARCHIVE in offered and (later := _FOR_LATER.fullmatch(request)):
         return (_call(_ARCHIVE, content=later["what"].strip()),)
@@ -92,6 +94,7 @@ def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
     labels = [str(label) for label in append.parameters["properties"]["label"].get("enum", ())]
     listed = append.description.splitlines()
     about = {label: next((line for line in listed if line.startswith(f"- {label}")), "") for label in labels}
+    # By its label, else by its description, else the first: an agent's blocks may have any names.
     named = [label for label in labels if _HUMAN.search(label)]
     described = [label for label in labels if _ABOUT_USER.search(about[label])]
     chosen = next(iter([*named, *described, *labels]), None)
@@ -101,6 +104,7 @@ def _block(append: ToolSpec, messages: Iterable[ChatMessage]) -> _Block | None:
 def _lines(label: str, messages: Iterable[ChatMessage]) -> tuple[str, ...]:
     element = pattern(rf"<{re.escape(label)}>\n(.*?)\n</{re.escape(label)}>", re.DOTALL)
     for message in messages:
+        # The block's lines are read from the prompt, as the rules have no other access to it.
         for section in MEMORY.finditer(message.content or ""):
             if match := element.search(section[1]):
                 return tuple(line for line in match[1].splitlines() if line.strip())
@@ -120,7 +124,9 @@ def _edits(request: str, block: _Block | None, replacing: bool) -> tuple[ToolCal
     gone: set[int] = set()
     for addition in plan.add:
         fact = facts[addition.index]
+        # A known slot shows what is outdated; other changes are left to the rules for facts.
         old = [*addition.conflicts_with, *_outdated(fact, lines)] if replacing else []
+        # A line is replaced once, and only if its text is unique: the tool refuses an ambiguous one.
         place = next((place for place in old if place not in gone and _once(block.lines, place)), None)
         if place is None:
             new.append(fact.text)
@@ -142,11 +148,13 @@ def _outdated(fact: ExtractedFact, lines: Sequence[KnownFact]) -> list[int]:
 
 def _once(lines: Sequence[str], place: int) -> bool:
     """Does the line's text occur in the block only once?"""
+    # Escaped text differs from what the block holds, so the tool would not find it.
     return "&lt;" not in lines[place] and "\n".join(lines).count(lines[place]) == 1
 
 
 def _found_in_conversation(result: str) -> str:
     matches = [match for line in result.splitlines() if (match := _FOUND.fullmatch(line))]
+    # The user asks what they said; the assistant's words count only where there are none of theirs.
     theirs = [match for match in matches if match["role"] == "user"]
     results = [
         f"in turn {match['turn']} {'you' if theirs else 'I'} said “{match['words'].rstrip(' .')}”"

@@ -85,6 +85,7 @@ def fact(statement: Statement, category: str, slot: str | None = None) -> Stated
     """Return the statement as a fact; None when what is left of it says nothing by itself."""
     rest = clean(statement.rest)
     if rest and statement.subject == USER:
+        # Pronouns of the user after their own verb add nothing.
         rest = rest.removeprefix("the user ")  # "booked us a trip"
     if not rest or not specific(rest) or not stands_alone(statement.subject, rest):
         return None
@@ -108,8 +109,10 @@ def clean(rest: str) -> str | None:
     cut = _CUT.search(rest)
     if cut:
         rest = rest[: cut.start()].strip(_EDGE)
+        # The cut would leave a phrase that meant something else with the clause behind it.
         if (_CONTACT.match(cut[0]) and _OF_CONTACT.search(rest)) or _HALF.fullmatch(rest + cut[0][:5]):
             return None
+    # Closing words pile up: "a lot lately, too".
     for _ in range(3):
         rest = _TAIL.sub("", rest).strip(_EDGE)
     return in_third_person(rest)
@@ -119,12 +122,14 @@ def in_third_person(text: str) -> str | None:
     """Rephrase `text` about the user instead of by them; None when it addresses the assistant."""
     if not text or YOU.search(text):
         return None
+    # Verbs first, while "I" still shows which ones are the user's.
     text = _I_DO.sub(lambda match: match["adverbs"] + _third(match["verb"]), text)
     return _PERSON_WORD.sub(lambda match: _PERSON.get(match.group().lower(), match.group()), text).strip(" ,.!")
 
 
 def _third(verb: str) -> str:
     """Return a verb that followed "I" as it follows "the user"."""
+    # Modal verbs, adverbs and past forms are the same in every person.
     if verb in _SAME_FOR_ALL or verb in PAST or verb.endswith("ed"):
         return verb
     return _IRREGULAR.get(verb) or THIRD.get(verb) or f"{verb}s"
@@ -149,6 +154,7 @@ def dated_slot(statement: Statement) -> str | None:
     rest = statement.rest
     if DATE.search(rest):
         return f"{slug(statement.subject)}.date"
+    # A date, a time, a price and a place of one thing do not contradict each other, so each has a slot.
     if TIME.search(rest):
         return f"{slug(statement.subject)}.time"
     if MONEY.search(rest):

@@ -101,7 +101,9 @@ def language_of(text: str) -> str | None:
     >>> language_of("Vivo en Oporto con mi hermana"), language_of("我住在北京"), language_of("Ana")
     ('Spanish', 'Chinese', None)
     """
+    # About eight characters a word, so that a long document costs no more than a short one.
     read = text[: _WORDS_READ * 8]
+    # ASCII text is in none of the scripts, so they need not be counted.
     if not read.isascii():
         letters = len(_LETTER.findall(read))
         for language, script in _SCRIPTS:
@@ -112,6 +114,7 @@ def language_of(text: str) -> str | None:
     best = max(hits, key=lambda language: len(hits[language]))  # English, the first, where two have as many
     if best != ENGLISH:
         foreign = set(hits[best]) - _SHORT_WORDS[ENGLISH]
+        # One foreign word may be a name or a loan; only languages with rules take it as a sign.
         if len(foreign) < 2 and (not foreign - _ALSO_ENGLISH or best not in _TOLD_BY_ONE):
             return None
     return best if len(hits[best]) >= max(1, _SHARE * len(terms)) else None

@@ -75,8 +75,10 @@ def _doing(clause: str) -> StatedFact | None:
     if not rest or len(rest) > VALUE_CHARACTERS or (_VAGUE.match(rest) and not rest.startswith("es, ")):
         return None
     denied = bool(re.search(r"\b(?:nicht|keine?[mnrs]?|nie|niemals)\b", rest))
+    # "Kommt morgen" is an arrival, not an origin.
     if verb == "kommt" and not rest.startswith("aus "):
         return None
+    # Needs and takings of all kinds are fleeting; medicine and amounts are not.
     if verb in ("braucht", "nimmt") and not re.search(r"\d|mg\b|Tablette|Insulin|Medikament", rest):
         return None
     if denied and verb in ("isst", "trinkt", "raucht"):
@@ -101,6 +103,7 @@ def _owned(clause: str) -> StatedFact | None:
     if match is None or len(match["rest"]) > VALUE_CHARACTERS:
         return None
     noun, verb, rest = match["noun"], match["verb"], _third(match["rest"])
+    # The article follows from the possessive's ending, and for neuter nouns from a list.
     article = "Die" if match["mine"].endswith("e") else "Das" if _NEUTER.fullmatch(noun) else "Der"
     owner = f"{article} {noun} des Nutzers"
     if pattern(_KIN).fullmatch(noun):
@@ -111,6 +114,7 @@ def _owned(clause: str) -> StatedFact | None:
         return StatedFact(f"{owner} {verb} {rest}", category or "relationship", slot)
     timed = pattern(_DATED).fullmatch(rest) is not None
     favourite = noun.startswith("Lieblings")
+    # A possession with an adjective alone is an opinion: "mein Auto ist schnell".
     if not (favourite or timed or noun in _ATTRIBUTES or re.match(r"[\d€$A-ZÄÖÜ]|eine?\b", rest)):
         return None
     category = "preference" if favourite else "plan" if timed and noun not in _ATTRIBUTES else "personal"
@@ -240,6 +244,7 @@ def _main_clause(clause: str, before: str) -> str:
     return clause
 
 
+# First persons only: plural forms would give two verbs for one third person.
 _FIRST = {third: first for first, (third, _) in _VERBS.items() if not first.endswith("en")} | {
     **{"heißt": "heiße", "ist": "bin", "hat": "habe", "möchte": "möchte", "kann": "kann"},
 }

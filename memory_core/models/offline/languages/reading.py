@@ -41,10 +41,12 @@ class Language:
     def facts_in(self, text: str) -> Iterator[StatedFact]:
         """Yield the facts that a text states, in order."""
         for sentence in self.sentences(text):
+            # Whole sentences: the mark of a question or a doubt may stand in another clause than the statement.
             if self.question.search(sentence) or self.unsure.search(sentence):
                 continue
             before = ""
             for part in self.joint.split(sentence):
+                # The subject goes on from clause to clause, so the completed clause is handed on.
                 clause = self.inherit(self.lead_in.sub("", part.strip(" ,;:，、；：")), before)
                 before = clause
                 if fact := next(filter(None, (rule(clause) for rule in self.rules)), None):

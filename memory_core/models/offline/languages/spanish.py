@@ -107,6 +107,7 @@ def _owned(clause: str) -> StatedFact | None:
         return StatedFact(f"{owner} {verb} {rest}", _kind(verb, rest) or "relationship", slot)
     favourite = noun.endswith(("favorito", "favorita", "preferido", "preferida"))
     timed = pattern(_DATED).fullmatch(rest) is not None
+    # A possession with an adjective alone is an opinion: "mi coche es rápido".
     if not (favourite or timed or noun in _ATTRIBUTES or re.match(r"[\d€$A-ZÁÉÍÓÚÑ]|un[oa]? ", rest)):
         return None
     category = "preference" if favourite else "personal" if noun in _ATTRIBUTES else "plan" if timed else "personal"
