@@ -144,7 +144,7 @@ def _stream(
     finally:
         stream.close()
     call, seconds = stream.call, round(time.monotonic() - started, 3)
-    # Rules cost nothing and take no time: a call of theirs says nothing about the session.
+    # `act` leaves out calls of the rules: they cost nothing and say nothing about the session.
     if recorded:
         memory.log.record(
             ModelCalled(
