@@ -51,10 +51,12 @@ class Packing:
         info = zipfile.ZipInfo(name, _DATE)
         info.compress_type = zipfile.ZIP_DEFLATED
         digest, number = sha256(), 0
+        # The size is unknown until the lines are written, so the header reserves space for more than 4 GB.
         with self._archive.open(info, "w", force_zip64=True) as member:
             for line in lines:
                 member.write(line)
                 digest.update(line)
+                # An item may hold several lines: the manifest is added as one.
                 number += line.count(b"\n")
         return digest.hexdigest(), number
 
@@ -92,6 +94,7 @@ class Unpacking:
             FormatError: The member cannot be unpacked, or is too large.
         """
         info = self._infos[name]
+        # Encryption and rare methods are refused here, as the errors of `zipfile` would read like damage.
         if info.flag_bits & _ENCRYPTED:
             raise problem(self._filename, "is protected by a password. Save it without one.")
         if info.compress_type not in _METHODS:
@@ -101,16 +104,21 @@ class Unpacking:
         digest = sha256()
         try:
             with self._archive.open(info) as member:
+                # A limit per read keeps a member without line ends from filling memory. One more byte tells a longer
+                # line from a full one.
                 while line := member.readline(MAX_LINE_BYTES + 1) if self.by_line else member.read(1 << 20):
+                    # Pieces of a member that is only hashed are no rows, and cost bytes alone.
                     self._budget.take(bytes=len(line), items=self.by_line)
                     if len(line) > MAX_LINE_BYTES:
                         raise problem(self._filename, f"unpacks to more than {MAX_LINE_BYTES >> 20} MB in one line.")
                     digest.update(line)
                     yield line
         except _UNREADABLE as error:
+            # `FormatError` is a `ValueError`: what this loop raised itself passes unchanged.
             if isinstance(error, FormatError):
                 raise
             raise problem(self._filename, f"is damaged: {self._labels[name]} cannot be unpacked.") from error
+        # Reached only when the member was read to its end: a digest of a part proves nothing.
         self.digests[name] = digest.hexdigest()
 
 
@@ -128,24 +136,29 @@ def unpacking(
     try:
         archive = zipfile.ZipFile(io.BytesIO(data))
     except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError, struct.error) as error:
+        # A download that broke off lacks the directory at the end; name what is missing rather than call it damaged.
         complete = _complete_members(data)
         if complete.isdisjoint(labels):
             raise problem(filename, "is not a conversation: it is a damaged zip archive.") from error
         missing = [label for name, label in labels.items() if name not in complete and name not in optional]
         what = f"{listed(missing)} {_are(missing)} missing." if missing else "its end is missing."
         raise problem(filename, f"is cut off: {what}") from error
+    # What unpacks to less than `SMALL_BYTES` is harmless at any ratio.
     most = min(MAX_UNPACKED_BYTES, max(SMALL_BYTES, MAX_TIMES * len(data)))
     with archive:
         infos = archive.infolist()
         if len(infos) > MAX_MEMBERS:
             raise problem(filename, f"holds {len(infos):,} files. A bundle has {len(labels)}.")
+        # Other members are ignored: nothing looks them up by name.
         chosen = [info for info in infos if info.filename in labels]
         names = [info.filename for info in chosen]
         if first not in names:
             raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
+        # The mapping of members by name would silently keep one of the two.
         if len(set(names)) != len(names):
             raise problem(filename, "is damaged: it holds the same file twice.")
         check_complete([name for name in labels if name in names or name in optional], labels, filename=filename)
+        # Declared sizes refuse most bombs before anything is unpacked; a second budget counts what really comes out.
         Budget(filename, bytes=most).take(bytes=sum(info.file_size for info in chosen))  # sizes as declared
         budget = Budget(filename, bytes=most, items=MAX_LINES)
         yield Unpacking(archive, {info.filename: info for info in chosen}, labels, filename, budget)
@@ -162,6 +175,7 @@ def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if name not in archive.namelist():
                 return None
+            # The declared size may be false, so one byte above the limit is read for the caller's check to notice.
             check_size(archive.getinfo(name).file_size)
             with archive.open(name) as member:
                 return member.read(MAX_FILE_BYTES + 1)
@@ -173,6 +187,7 @@ def one_member(data: bytes, name: str, *, filename: str) -> bytes | None:
 
 def check_entries(data: bytes, filename: str) -> None:
     """Raise `LimitError` if an archive has too many files, before reading its directory."""
+    # Counts the signature of directory entries. Compressed data may contain it by chance, which only counts too many.
     Budget(filename, items=MAX_FILES).take(items=data.count(b"PK\x01\x02"))
 
 
@@ -190,6 +205,7 @@ def _complete_members(data: bytes) -> set[str]:
     while len(data) >= position + _LOCAL_HEADER.size:
         header = _LOCAL_HEADER.unpack_from(data, position)
         signature, flags, packed, name_length, extra_length = header[0], header[2], header[7], header[9], header[10]
+        # With sizes behind the data, the end of a member cannot be found without unpacking it.
         if signature != b"PK\x03\x04" or flags & _SIZES_FOLLOW:
             break
         start = position + _LOCAL_HEADER.size
@@ -197,6 +213,7 @@ def _complete_members(data: bytes) -> set[str]:
         if packed == _IN_EXTRA:
             packed = _large_size(data[start + name_length : start + name_length + extra_length])
         position = start + name_length + extra_length + packed
+        # The last member is cut off inside its data.
         if position > len(data):
             break
         names.add(name)
@@ -206,6 +223,7 @@ def _complete_members(data: bytes) -> set[str]:
 def _large_size(extra: bytes) -> int:
     """Return the packed size of a member from its zip64 extra field."""
     tag, length = struct.unpack_from("<2H", extra.ljust(4, b"\0"))
+    # Tag 1 with 16 bytes holds both sizes, the unpacked one first. Without it the size stays unknown and the scan ends.
     return int(struct.unpack_from("<Q", extra, 12)[0]) if (tag, length) == (1, 16) and len(extra) >= 20 else _IN_EXTRA
 
 

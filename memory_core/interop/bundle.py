@@ -66,6 +66,7 @@ MAX_BYTES = 500 * 1024 * 1024
 
 _MANIFEST = "manifest.json"
 _MEMBERS: dict[str, tuple[str, type[BaseModel]]] = {
+    # In the order of checking: the session first, the log last, so that what it names is known by then.
     "session": ("the session", SessionCopy),
     "blocks": ("the blocks", BlockCopy),
     "messages": ("the messages", MessageCopy),
@@ -161,7 +162,9 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     with database.read() as connection:
         rows = read_session_rows(connection, session_id)
         if upto is not None:
+            # Undoing the log needs all rows at once, unlike a copy of the present state.
             rows = rows_at(rows.held(), read_events(connection, session_id), upto).rows
+        # Before anything is written: the manifest holds checksums of the blanked rows.
         rows = _without_places(rows)
         packing = Packing()
         members: dict[str, dict[str, Any]] = {}
@@ -172,6 +175,7 @@ def write_bundle(database: Database, session_id: str, *, upto: int | None = None
     manifest = {"format": FORMAT, "version": VERSION, "members": members}
     packing.add(_MANIFEST, [json.dumps(manifest, indent=1).encode()])
     data = packing.packed()
+    # The limits of reading, checked at export: a bundle that cannot be opened again is no backup.
     if len(data) > MAX_BYTES or sum(member["lines"] for member in members.values()) > MAX_LINES:
         raise FormatError(
             f"The session is too large for a bundle: it would have {len(data) // 1_000_000:,} MB, and could not be "
@@ -191,8 +195,10 @@ def read_bundle(data: bytes, name: str) -> Bundle:
     staged = Staging()
     checks = RowChecks(staged)
     lines = dict.fromkeys(_MEMBERS, 0)
+    # The version is in the manifest, so members that depend on it are optional until that is read.
     with unpacking(data, _LABELS, filename=name, optional=_SINCE_2) as archive:
         manifest = _manifest(b"".join(archive.lines(_MANIFEST)), name)
+        # A bundle of version 1 has no graph, so members of these names in one are not read.
         left_out = _SINCE_2 if manifest.version == 1 else ()
         check_complete([m for m in _LABELS if m in archive or m in left_out], _LABELS, filename=name)
         for field_name, (label, model) in _MEMBERS.items():
@@ -206,6 +212,7 @@ def read_bundle(data: bytes, name: str) -> Bundle:
                 wrong = error
                 archive.by_line = False
                 deque(unread, maxlen=0)  # reads the rest, to verify checksums
+            # The checksum before the wrong row: a damaged file is called damaged, whatever row the damage hit.
             if expected is None or expected.sha256 != archive.digests[member]:
                 raise problem(name, f"is damaged: {label} were changed since it was written.")
             if wrong is None and field_name == "session" and lines["session"] != 1:
@@ -235,11 +242,13 @@ def _stage(
             staged.add(copies)
         except NotUniqueError as error:
             what = f"{error.columns}: another line says the same"
+            # The batch ends at line `number`, and the error counts within the batch.
             place = number - len(copies) + error.number + 1
             raise WrongRowsError(f"line {place} of {member} is wrong ({what})") from error
         copies.clear()
 
     for number, line in enumerate(unread, 1):
+        # Counted before parsing: one line of many empty objects would fill memory.
         Budget(filename).take_json(line)
         try:
             copies.append(model.model_validate_json(line))
@@ -248,6 +257,7 @@ def _stage(
             what = first_problem(error) if isinstance(error, ValidationError) else str(error)
             raise WrongRowsError(f"line {number} of {member} is wrong ({what})") from error
         size += len(line)
+        # Bounded by bytes too: one row may be as large as a whole batch of others.
         if len(copies) == LINES_AT_ONCE or size > BYTES_AT_ONCE:
             stage()
             size = 0
@@ -275,11 +285,13 @@ def import_bundle(
         StoreError: The database cannot be reached.
     """
     user = bundle.user_id if isinstance(user_id, Keep) else user_id
+    # Staged rows are read lazily below, and their connection serves one thread at a time.
     with bundle.staged.lock:
         rows = bundle.rows
         for block in bundle.blocks:
             if block.settings.get("scope") == "user" and user is None:
                 raise ConfigError(f'The block "{block.name}" belongs to the user: choose whose session this is to be.')
+        # A new id each time: the same bundle may be imported twice, or beside the session it was written from.
         session_id, at = str(uuid.uuid4()), time.time() if now is None else now
         imported = SessionImported(source=bundle.name, messages=bundle.messages, skipped=0)
         copy = event_copy(imported, bundle.turns, at, "user")
@@ -292,6 +304,8 @@ def import_bundle(
             user_id=user,
             now=at,
             user_facts=user_facts,
+            # Metadata of stored turns is not taken from a bundle, which may claim anything, but built from the
+            # messages.
             heard=lambda some: _heard(bundle.staged, some, pieces),
         )
     return session_id
@@ -317,9 +331,11 @@ def restore_bundle(database: Database, bundle: Bundle, session_id: str, *, now: 
     at = time.time() if now is None else now
     try:
         with bundle.staged.lock, database.write() as connection:
+            # True for a deleted session too, so that a demo that somebody deleted does not come back.
             if read_session(connection, session_id) is not None:
                 return False
             rows = bundle.rows
+            # Shifted so that the newest event happens now; the distances between times stay.
             rows = moved(rows, at - max((event.at for event in rows.events), default=at))
             title, user_id = bundle.title, bundle.user_id
             whole = OnePiece(database, connection)
@@ -376,6 +392,7 @@ def _manifest(data: bytes, filename: str) -> _Manifest:
         raise problem(filename, "is not a conversation: it is a zip archive, but not a bundle of Memory Inspector.")
     version = parsed.get("version")
     if isinstance(version, int) and version > VERSION:
+        # A hostile number may have hundreds of digits, which would fill the sentence.
         shown = version if version < 10_000 else "from far ahead"
         raise problem(
             filename,
@@ -406,6 +423,7 @@ def _without_places(rows: Rows) -> Rows:
 
 
 def _blanked(event: EventCopy) -> dict[str, Any]:
+    # Only an import names a file there: in other events `source` is an id or a fixed word.
     quoting = (*_QUOTING, "source") if event.kind == "session_imported" else _QUOTING
     return {
         name: blank_places(value) if name in quoting and isinstance(value, str) else value
@@ -419,4 +437,5 @@ def blank_places(text: str) -> str:
     >>> blank_places("The database at sqlite:////data/m.db is away. Chroma in /data/chroma")
     'The database at (address) is away. Chroma in (path)'
     """
+    # Addresses first, as an address ends in something that looks like a path.
     return _PATH.sub("(path)", _ADDRESS.sub("(address)", text))

@@ -134,11 +134,13 @@ class RowChecks:
         Raises:
             WrongRowsError: Rows are inconsistent.
         """
+        # 1. References between rows, which need all rows to be staged.
         if wrong := self._staged.wrong():
             raise WrongRowsError(wrong)
         # Each message has its event, or the past could not be rebuilt.
         if self._added != self._session.next_seq - 1:
             raise WrongRowsError("messages and events do not tell the same")
+        # 2. Texts, which would otherwise fail when a page or a prompt parses them.
         for seq, text in self._staged.message_texts():
             _check_text(text, f"message {seq}")
         if self._session.recording is not None:
@@ -148,6 +150,7 @@ class RowChecks:
                 raise WrongRowsError("the recorded conversation cannot be read") from error
             for number, text in enumerate(recorded, 1):
                 _check_text(text, f"message {number} of the recorded conversation")
+        # 3. Their class may be unknown here, so all that is required is the JSON object that every class stores.
         for block in self._custom:
             try:
                 whole = isinstance(json.loads(self._staged.word(str(block.state)) or ""), dict)
@@ -159,6 +162,7 @@ class RowChecks:
     # -- rows ------------------------------------------------------------------------------------
 
     def _check_session(self, session: SessionCopy) -> None:
+        # The constructor's values also hold the names of its blocks, which is no setting.
         settings = {name: value for name, value in session.constructor.items() if name in MemoryConfig.model_fields}
         _possible("config", lambda: MemoryConfig(**session.config))
         _possible("constructor", lambda: MemoryConfig(**settings))
@@ -180,6 +184,7 @@ class RowChecks:
     def _check_message(self, message: MessageCopy) -> None:
         self._require_seq("seq", message.seq)
         self._require_flush(message.flush)
+        # The status and the flush number say the same thing twice, and readers rely on either.
         where = (message.flush is None) == (message.status == "active")
         _require(where, "flush: what left the queue has the number of its flush, and nothing else has one")
         try:
@@ -211,6 +216,7 @@ class RowChecks:
     def _check_vector(self, vector: VectorCopy) -> None:
         _require(bool(vector.seqs), "seqs: it holds no message")
         self._require_seq("seqs", *(last for _, last in vector.seqs))
+        # A column of its own for queries, so it must agree with the messages that it repeats.
         first = min(first for first, _ in vector.seqs)
         _require(vector.first_seq == first, f"first_seq: its messages begin with {first}")
         # Vectors of one embedder are compared with each other.
@@ -237,12 +243,14 @@ class RowChecks:
 
     def _check_event(self, copy: EventCopy) -> None:
         event = _checked_event(copy)
+        # Positions count from 1 in the order of the file, as they will after import.
         self._position += 1
         if not isinstance(event, UnknownEvent):
             self._check_named(event, copy)
         self.unknown_events += isinstance(event, UnknownEvent)
         record = EventRecord(self._position, "", copy.turn, copy.at, copy.actor, event)
         try:
+            # Applies the event as the history does: what raises here would raise on every page that shows the past.
             self._blocks.apply(record)
             del self._blocks.states[:-1]  # only the latest state is needed here
             if isinstance(event, BlockAdded | BlockEdited):
@@ -257,6 +265,7 @@ class RowChecks:
 
     def _check_named(self, event: Event, copy: EventCopy) -> None:
         """Check that an event refers only to existing things."""
+        # What the event creates is added first, as it may refer to it itself.
         numbers = self._numbers
         spans = list(event.messages_named)
         for thing, number in numbered(copy.kind, copy.data):
@@ -279,6 +288,7 @@ class RowChecks:
         if self._named > MAX_NAMED + MAX_NAMED_EACH * self._position:
             raise WrongRowsError("its log is too long")
         for thing, number in referred(copy.kind, copy.data):
+            # The range of ids of rows too, well within a 64-bit integer.
             _require(0 < number <= 2**62, "data: it holds an impossible number")
             if thing != "facts":
                 _require(number in numbers[thing], f"data: it is about {_ONE[thing]} there never was ({number})")
@@ -343,9 +353,11 @@ def _check_settings(name: str, kind: str, settings: Mapping[str, Any]) -> None:
     block_class = BUILT_IN.get(kind)
     values = {**current_settings(dict(settings)), "name": name}
     if block_class is None:
+        # The class of a custom block may be missing here, so only the settings that all blocks share are checked.
         values = {key: value for key, value in values.items() if key in BaseMemoryBlock.model_fields}
         _possible("settings", lambda: BaseMemoryBlock[Any](**values))
     else:
+        # A static block's text is stored apart from its settings, and its class insists on one.
         extra = {"static_content": ""} if kind == "static" else {}
         _possible("settings", lambda: block_class(**{**values, **extra}))
 
@@ -424,6 +436,7 @@ def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, in
     for values in (event.before, event.after):
         try:
             if isinstance(event, RelationChanged):
+                # Through JSON, as strict models accept a list for a tuple only from there.
                 spans += _RelationValues.model_validate_json(json.dumps(values)).sources
             else:
                 _EntityValues.model_validate_json(json.dumps(values))
@@ -434,12 +447,14 @@ def _check_changed(event: EntityChanged | RelationChanged) -> list[tuple[int, in
 
 def _checked_event(copy: EventCopy) -> Event:
     try:
+        # Before anything walks the value: nesting and numbers are still arbitrary.
         _check_values(copy.data, MAX_DEPTH)
         text = json.dumps(copy.data, ensure_ascii=False)
     except (ValueError, RecursionError) as error:
         raise WrongRowError("data: it holds a value that cannot be stored") from error
     event_class = KINDS.get(copy.kind)
     try:
+        # Former field names become present ones first, or a log of an earlier version would count as newer.
         read = copy.data if event_class is None else event_class.as_read(copy.data)
     except (AttributeError, KeyError) as error:
         raise WrongRowError(f"data: it is not that of a {copy.kind}") from error
@@ -466,6 +481,7 @@ def _check_values(value: Any, depth: int) -> None:
     if depth == 0:
         raise ValueError("too deep")
     if isinstance(value, str):
+        # PostgreSQL stores no NUL in text.
         if "\x00" in value:
             raise ValueError("NUL")
     elif isinstance(value, int | float):
