@@ -74,18 +74,23 @@ def read_file(name: str, data: bytes) -> Preview:
     Raises:
         FormatError: It is none of these, damaged or too large; the message says which.
     """
+    # Splits at both kinds of slashes, whichever system the browser ran on.
     name = PureWindowsPath(name).name or "The file"
     archive = data.startswith(_ZIP_MAGICS)
     if archive and (exported := one_member(data, _EXPORTED, filename=name)) is not None:
         return read_file(_EXPORTED, exported)
+    # A damaged archive ends here too, as the reader of bundles says best what is missing.
     if archive and not is_notes_archive(data):
         return Preview(name, "bundle", bundle=read_bundle(data, name))
+    # Only now: a bundle has a limit of its own and may be much larger than other files.
     check_size(len(data))
     if archive:
         return _notes(name, read_archive(data, filename=name))
     if data.startswith(SQLITE_MAGIC):
         return _tables(data, name)
     text = _unwrapped(read_text(data, filename=name), name)
+    # Kinds that are one JSON value are told by its fields. Everything else counts as messages, whose reader gives
+    # advice on files of other kinds.
     values = read_values(text, filename=name)
     if len(values) == 1:
         value = values[0].value
@@ -113,7 +118,9 @@ def read_path(path: Path) -> Preview:
         if path.is_dir():
             return _notes(path.name, read_folder(path))
         with path.open("rb") as file:
+            # One more byte than is allowed, so that a file that is too large is refused without reading all of it.
             data = file.read(MAX_FILE_BYTES + 1)
+        # By path rather than by content: newest rows may still be in the write-ahead log beside the file.
         if data.startswith(SQLITE_MAGIC):
             return _tables(path, path.name)
     except OSError as error:

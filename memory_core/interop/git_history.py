@@ -56,6 +56,7 @@ def read_history(git: Path, wanted: Collection[str], text_of: TextOf) -> FileHis
         return FileHistory(
             {}, ("its git history is not read: that needs dulwich (pip install 'memory-inspector[stores]')",)
         )
+    # The library opens any of these files, so all are looked at first.
     read = [git / "HEAD", git / "packed-refs", *(git / "refs").rglob("*"), *(git / "objects").rglob("*")]
     if any(path.exists() and not (path.is_file() or path.is_dir()) for path in read):  # reading a pipe might never end
         return FileHistory({}, ("its git history cannot be read: a file of it is a pipe or a device",))
@@ -102,15 +103,18 @@ class _BoundedStore:
         return id in self._store
 
     def __getitem__(self, id: bytes) -> Any:
+        # Checked before unpacking, as a few bytes may unpack to gigabytes.
         size = self._sizes.largest(id)
         Budget("object", bytes=MAX_OBJECT_BYTES).take(bytes=size)
         self._unpacked.take(bytes=size)
         data = self._store[id]
+        # The size of an object outside the packs is known only now; its own limit is set in the object store.
         self._unpacked.take(bytes=max(0, data.raw_length() - size))
         return data
 
     def text(self, id: bytes, text_of: TextOf) -> str | None:
         """Return a blob's text; None if it is not text, or exceeds a limit."""
+        # From then on everything older is left out, or a file's history would have gaps.
         if self._full:
             return None
         try:
@@ -139,8 +143,10 @@ def _changes(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterator[tupl
     later: Any = None
     after: dict[str, bytes] = {}
     for commit, now in _first_parents(store, newest, wanted):
+        # The older commit has other bytes or no such file, so the one after it wrote this version.
         yield from ((path, blob, later) for path, blob in after.items() if now.get(path) != blob)
         later, after = commit, now
+    # What the oldest commit has began with it, as far as is known.
     yield from ((path, blob, later) for path, blob in after.items())
 
 
@@ -150,6 +156,7 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
     cache: dict[tuple[bytes, str], dict[str, bytes]] = {}
     read, parents, commits = 0, [newest], Budget("history", items=MAX_COMMITS)
     while parents:
+        # A missing first commit is no shallow copy, but raises `KeyError` below: the branch has no commits.
         if read and parents[0] not in store:
             store.ends.append("its git history begins late: it is a shallow copy")
             return
@@ -162,6 +169,7 @@ def _first_parents(store: _BoundedStore, newest: bytes, wanted: Tree) -> Iterato
             return
         read += 1
         yield commit, files
+        # Only the first is followed: what a merge brought in counts as a change by the merge.
         parents = commit.parents
 
 
@@ -169,6 +177,7 @@ def _files(
     store: _BoundedStore, tree: bytes, wanted: Tree, prefix: str, cache: dict[tuple[bytes, str], dict[str, bytes]]
 ) -> dict[str, bytes]:
     """Return the wanted files' blob ids by path; `cache` holds folders."""
+    # By place as well: equal folders at two places may have different wanted files.
     if (tree, prefix) in cache:
         return cache[tree, prefix]
     ids: dict[str, bytes] = {}
@@ -179,6 +188,7 @@ def _files(
         inside = wanted[name]
         if inside is not None and entry.mode == 0o040000:
             ids |= _files(store, entry.sha, inside, f"{prefix}{name}/", cache)
+        # Regular files only, with any permissions: the text of a link is a path.
         elif inside is None and entry.mode & 0o170000 == 0o100000:
             ids[f"{prefix}{name}"] = entry.sha
     if prefix:  # not the root tree, which differs in nearly every commit

@@ -51,6 +51,8 @@ class PackSizes:
         """Return an object's size and, for a delta, the location of its base."""
         file.seek(at)
         head = file.read(_HEAD_BYTES)
+        # Bit 7 says that another byte of the size follows, bits 4 to 6 hold the kind, the others the lowest bits of the
+        # size.
         kind, size, used = head[0] >> 4 & 7, head[0] & 15, 1
         shift = 4
         while head[used - 1] & 128:
@@ -60,18 +62,21 @@ class PackSizes:
             back = head[used] & 127
             while head[used] & 128:
                 used += 1
+                # Each further byte adds one, so that no distance has two spellings.
                 back = (back + 1 << 7) | (head[used] & 127)
             if back <= 0:
                 raise ValueError("a delta is based on itself")
             return max(size, *_delta_sizes(head[used + 1 :])), (file, at - back)
         if kind == _REFERENCE_DELTA:
             base, used = head[used : used + _ID_BYTES], used + _ID_BYTES
+            # A base outside the packs ends the chain here; its size is checked when it is unpacked.
             return max(size, *_delta_sizes(head[used:])), self._find(base)
         return size, None
 
 
 def _delta_sizes(compressed: bytes) -> tuple[int, int]:
     """Return the sizes of a delta's base and result."""
+    # 24 bytes hold two sizes of up to 64 bits in groups of 7 bits; nothing more is unpacked.
     head = zlib.decompressobj().decompress(compressed, 24)
     sizes, at = [], 0
     for _ in range(2):

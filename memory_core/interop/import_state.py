@@ -37,8 +37,11 @@ def import_with_state(
     made = RECIPES[recipe_for(conversation)].made()
     begun = SessionImported(source=source, messages=len(conversation.messages), skipped=len(conversation.skipped))
     config = {**made.settings, "token_limit": token_limit(conversation)}
+    # 1. An empty session with the recipe's settings, and the limit under which the store worked.
     create_or_join(session, title=conversation.title, user_id=None, config=config, blocks=[], begun=begun)
+    # 2. The store's queue, archive and texts. Mirroring delivers nothing to blocks.
     mirror(session, conversation.messages, archived=conversation.archived, blocks=conversation.blocks)
+    # 3. The recipe's learning blocks only: fixed texts come from the store.
     with session.changing() as w:
         for block in made.blocks:
             if not isinstance(block, StaticMemoryBlock):

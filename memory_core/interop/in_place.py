@@ -67,6 +67,7 @@ def open_store(path: Path, database: Database, *, services: Services, only: str 
         StoreError: The database cannot be reached.
     """
     path = path.expanduser().resolve()
+    # A session that follows its own database would change it by following.
     if database.is_sqlite and str(path) == str(Path(database.engine.url.database or "").resolve()):
         raise problem(path.name, "is the database that it would be shown in. Give another --database.")
     picked = {name: part for name, part in _parts(path).items() if only in (None, name[0])}
@@ -89,6 +90,7 @@ def _parts(path: Path) -> dict[_Name, _Part]:
     check_files(path)
     if graph := _reference_memory(path):
         return graph
+    # A database may hold both facts and conversations, as Agno's does.
     parts = _facts_tables(path)
     try:
         preview = read_path(path)
@@ -100,6 +102,7 @@ def _parts(path: Path) -> dict[_Name, _Part]:
         raise problem(path.name, f"is not opened where it lies: it is a {preview.label}. Import it in the app.")
     seen: Counter[str] = Counter()
     for number, listed in enumerate(preview.conversations):
+        # Titles are not unique, and a part must be found again after the store has changed.
         parts[listed.title, seen[listed.title]] = _Part(partial(_bring_conversation, preview, number))
         seen[listed.title] += 1
     return parts
@@ -152,6 +155,7 @@ def _bring_graph(facts: Sequence[MirroredFact], relations: Sequence[NamedRelatio
 
 
 def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: Services) -> str:
+    # The id is a hash of this text, so it must be written alike each time.
     place = json.dumps({"path": str(path), "name": name})
     session = Session(database, _free_id(database, place), services=services)
     create_or_join(
@@ -164,6 +168,7 @@ def _open(path: Path, name: _Name, bring: _Bring, database: Database, services: 
         begun=AgentAttached(source="file", name=path.name),
     )
     bring(session)
+    # Last, so that a session that could not be filled is not followed.
     with session.changing() as w:
         w.session.opened_from = place
     return session.id
@@ -205,11 +210,14 @@ class StoreFollower:
         changed = 0
         problems = {session: reason for session, reason in self.problems.items() if session in opened}
         for path, sessions in stores.items():
+            # Taken before reading, so that a change during it is noticed next time. With the sessions, as a newly
+            # opened one must be read although its store did not change.
             now = fingerprint(path), list(sessions)
             if self._seen.get(path) == now:
                 continue
             try:
                 changed += self._read(path, sessions, problems)
+            # The app's own database is away, which says nothing about the store: the next look tries again.
             except StoreError:
                 raise
             except MemoryInspectorError as error:  # retried after the next change
@@ -228,6 +236,7 @@ class StoreFollower:
             if part is None:
                 problems[session_id] = f"{path.name} no longer holds this conversation."
                 continue
+            # A conversation that came back is in sync again.
             problems.pop(session_id, None)
             self.notes = {**self.notes, session_id: part.note}
             session = Session(self.database, session_id, services=self.services)

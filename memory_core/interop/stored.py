@@ -52,6 +52,7 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
     for index, value in enumerate(conversation.messages):
         try:
             if isinstance(value, MessageError):
+                # A reader could not convert it, and gives its reason in the place of the message.
                 raise value
             read = isinstance(value, ChatMessage)
             message, left_out = (value, ()) if read else message_from_llamaindex(value, any_role=True)
@@ -63,6 +64,7 @@ def read_stored(conversation: StoredConversation, *, filename: str) -> Conversat
             skipped.append(Skipped(None, index, "no text"))
             continue
         if index in conversation.archived:
+            # Indexes of the result count imported messages only, unlike those of the store.
             archived.add(len(messages))
         messages.append(timed(message, conversation.times[index] if conversation.times else None))
     if not messages and not conversation.blocks:
@@ -89,6 +91,8 @@ class BlockNames:
     def free(self, wanted: Any) -> str:
         """Return a free name similar to the wanted one."""
         text = str(storable(wanted)[0]) if isinstance(wanted, str) else ""
+        # Names become tags in the prompt, so a block's name may hold neither angle bracket; look-alikes keep it
+        # readable.
         name = " ".join(text.replace("<", "‹").replace(">", "›").split()) or "Block"
         number = 1
         candidate = name = f"{name} block" if name in RESERVED_NAMES else name
