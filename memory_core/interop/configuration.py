@@ -112,16 +112,19 @@ def read_configuration(data: bytes | str, name: str) -> Configuration:
     if not is_configuration(value):
         raise problem(name, "is not a configuration of Memory Inspector.")
     version = value.get("version")
+    # Before the strict model, whose error would not say what to do about it.
     if isinstance(version, int) and version > VERSION:
         raise problem(name, "was written by a newer Memory Inspector. Update Memory Inspector.")
     try:
         file = _File.model_validate_json(text)
     except ValidationError as error:
         raise problem(name, f"is not a configuration ({first_problem(error)}).") from error
+    # Refused rather than replaced: a setting with another character is another setting.
     if storable(value)[1]:
         raise problem(name, "holds characters that cannot be stored.")
     blocks, stored, skipped = [], [], []
     try:
+        # Made only for its checks; the settings are returned as they stand in the file.
         MemoryConfig(**file.settings)
         for entry in file.blocks:
             block = entry.make()
@@ -148,6 +151,8 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
     for block in listed:
         block_class = BUILT_IN.get(block.type) or _own_class(block.type)
         problem = _left_out(block, block_class)
+        # A bundle may name any class, and importing a module runs its code: only a class that is loaded already is
+        # written.
         if block_class is None or problem:
             made.append(f"# The block {block.name!r} is left out: {problem}.")
             continue
@@ -156,6 +161,7 @@ def write_python(config: MemoryConfig, blocks: Iterable[StoredBlock], *, user_id
         else:
             foreign.add(f"from {block_class.__module__} import {block_class.__name__}")
         arguments = _arguments(block, block_class)
+        # Without a model, the constructor refuses these prompts, and the source must run as pasted.
         if "llm" in block_class.model_fields and (prompts := [name for name in PROMPTS if name in arguments]):
             keywords = ", ".join(f"{name}={arguments.pop(name)}" for name in prompts)
             made.append(f"# With llm=... for the block {block.name!r}, also: {keywords}")
@@ -202,6 +208,7 @@ def _arguments(block: StoredBlock, block_class: type[Block] | None) -> dict[str,
         arguments["static_content"] = repr(shown)
     defaults = (block_class or BaseMemoryBlock).model_fields
     for name, value in block.settings.items():
+        # Settings of a newer version have no field here and would be refused as arguments.
         if name in defaults and defaults[name].get_default(call_default_factory=True) != value:
             arguments[name] = repr(value)
     return arguments

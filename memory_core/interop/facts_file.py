@@ -184,12 +184,14 @@ def _rows_of(data: bytes | str, filename: str) -> Iterable[tuple[Place, Any]]:
         return facts_of(data, filename=filename)
     text = read_text(data, filename=filename)
     is_json = text.lstrip().startswith(("[", "{"))
+    # Otherwise broken JSON would be read as CSV, with an error about its heading.
     if not is_json and filename.lower().endswith(".json"):
         raise problem(filename, "is not a list of facts: it starts with neither [ nor {.")
     return _json_rows(text, filename) if is_json else _csv_rows(text, filename)
 
 
 def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
+    # First, as each line of this format would otherwise count as a fact without a text.
     if (memory := read_reference_memory(text, filename=filename)) is not None:
         return [(observed.place, {"text": f"{observed.entity}: {observed.text}", "topics": [observed.entity]})
                 for observed in memory.observations]  # fmt: skip
@@ -197,6 +199,7 @@ def _json_rows(text: str, filename: str) -> Iterable[tuple[Place, Any]]:
     if len(values) > 1:  # one fact per line
         return [(value.place, value.value) for value in values]
     rows: Located | None = values[0]
+    # An object with a text is a single fact, any other one a file that holds a list.
     if isinstance(values[0].value, dict) and "text" not in values[0].value:
         rows = values[0].member("facts")
         if rows is None or not isinstance(rows.value, list):
@@ -215,6 +218,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
 
     def lines() -> Iterator[str]:
         for line in io.StringIO(text):
+            # Counted while the reader asks for lines: empty lines and cells cost time too.
             budget.take(items=1 + line.count(delimiter))
             yield line
 
@@ -235,6 +239,7 @@ def _csv_rows(text: str, filename: str) -> Iterable[tuple[int, dict[str, str] | 
                 yield line, Problem(line, f"{len(row)} columns, the heading has {len(header)}")
             else:
                 yield line, {name: _plain(cell) for name, cell in zip(header, row, strict=False)}
+        # A quoted cell may span lines, so a row is named by the line on which it begins.
         line = reader.line_num + 1
 
 
@@ -254,6 +259,7 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
         row = {"text": row}
     if not isinstance(row, dict):
         return Problem(place, "this is neither a text nor an object with a text")
+    # Cells that a CSV row lacks are empty strings, which mean the default like a missing field of JSON.
     text, state, category = row.get("text") or "", row.get("state") or "active", row.get("category") or "other"
     if not all(isinstance(value, str) for value in (text, state, category)):
         return Problem(place, "text, state and category must be texts")
@@ -273,6 +279,7 @@ def _fact(place: Place, row: Any) -> FileFact | Problem:
     if topics is None:
         return Problem(place, "topics must be texts")
     key, metadata = row.get("key") or None, _metadata(row.get("metadata") or {})
+    # A changed key would no longer be the one by which its program finds the fact.
     if not isinstance(key, str | None) or (key and storable(key)[0] != key):
         return Problem(place, "key must be a text")
     if metadata is None:

@@ -84,6 +84,7 @@ def write_graph(graph: Graph, form: str) -> str:
 
 def file_of(graph: Graph, name: str = "graph") -> GraphFile:
     """Return the active entities, with current and ended relations between them."""
+    # Sorted by id, so that equal graphs give equal files.
     active = {id: entity for id, entity in sorted(graph.entities.items()) if entity.state == "active" and entity.name}
     return GraphFile(
         name,
@@ -164,6 +165,7 @@ class _Checking:
 
     def entity(self, place: Place, id: str, values: Mapping[str, Any]) -> None:
         name = self._name(place, values.get("name"), "an entity")
+        # Relations name entities by id, so one that is there twice is ambiguous; an equal name is the same entity.
         if id in self._names:
             self._wrong(place, f"the id {_shown(id)} is there twice")
         type = values.get("type")
@@ -197,6 +199,7 @@ class _Checking:
 
     def _named(self, place: Place, end: str) -> str:
         """Return the entity at one end of a relation, by id or name."""
+        # Ids first: a file with ids may use a name that is the id of another entity.
         if end in self._names:
             return self._names[end]
         entity = self._entities.get(normal_name(clean_name(end)))
@@ -241,6 +244,7 @@ def _write_json(file: GraphFile) -> str:
         {"subject": ids[edge.subject], "predicate": edge.predicate, "object": ids[edge.object], "state": edge.state}
         for edge in file.relations
     ]
+    # Without its closing brace: the lists follow with a row per line.
     head = json.dumps({"format": _FORMAT, "version": 1})[:-1]
     lists = (("entities", entities), ("relations", relations))
     rows = ",\n".join(f'"{name}": [{_rows(values)}]' for name, values in lists)
@@ -252,6 +256,7 @@ def _rows(values: Sequence[Mapping[str, object]]) -> str:
 
 
 def _read_json(text: str, name: str) -> GraphFile:
+    # First, as its `read_graph` has the same two lists with other fields.
     if (memory := read_reference_memory(text, filename=name)) is not None:
         return graph_of(memory, name)
     if not text.lstrip().startswith("{"):
@@ -267,6 +272,7 @@ def _read_json(text: str, name: str) -> GraphFile:
         raise problem(name, "was written by a newer Memory Inspector. Update Memory Inspector.")
     checking = _Checking(name)
     for row in _elements(top, "entities", name):
+        # A file written by hand may name entities in its relations directly.
         id = row.value.get("id", row.value.get("name"))
         checking.entity(row.place, _id(id, row, name), row.value)
     for row in _elements(top, "relations", name):
@@ -286,6 +292,7 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     relations: dict[FileRelation, None] = {}
     for subject, predicate, object in memory.relations:
         ends = [_add_entity(entities, end) for end in (subject, object)]
+        # The store of another program is taken as it is: what does not fit costs itself alone.
         fits = 0 < len(predicate) <= LONGEST and None not in ends and ends[0] != ends[1]
         if fits and len(entities) + len(relations) <= MAX_ROWS:
             relations[FileRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None
@@ -315,6 +322,7 @@ def _elements(top: Located, member: str, name: str) -> Iterable[Located]:
 def _id(value: Any, row: Located, name: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | str):
         raise problem(name, "an entity is named by neither a number nor a text.", place=row.place)
+    # A number and the same digits as text are different ids.
     return f"#{value}" if isinstance(value, int) else value
 
 

@@ -202,6 +202,7 @@ class _Writing:
             settings = ", ".join(f"{name}={value!r}" for name, value in block.settings().items() if name != "name")
             self._note(f"The block {block.name!r} ({stored.type}) has no counterpart and is left out: {settings}.")
             return None
+        # Priority 0 is not cut in either library and stays as it is.
         if block.priority:
             arguments["priority"] = repr(self._priorities[block.priority])
         if not block.accept_short_term_memory:
@@ -245,6 +246,7 @@ class _Writing:
         by_reason: dict[str, list[str]] = {}
         for name, value in settings.items():
             other, needed = _DEPENDENT.get(name, (name, None))
+            # A setting with a counterpart equals itself and so gets no note.
             same, reason = without.get(other, (value, ""))
             if value != same if other == name else settings[other] == needed:
                 by_reason.setdefault(reason, []).append(f"{name}={value!r}")
@@ -262,6 +264,7 @@ def _turned(config: MemoryConfig, blocks: Iterable[StoredBlock]) -> dict[int, in
     """Map priorities, except 0, to LlamaIndex's inverted order."""
     made: list[BaseMemoryBlock[Any]] = [block for stored in blocks if (block := stored.make()) is not None]
     priorities = sorted({block.priority for block in made if block.priority and block.enabled})
+    # The order that LlamaIndex has.
     if config.truncation_order == "smallest_first":
         return {priority: priority for priority in priorities}
     return dict(zip(priorities, reversed(priorities), strict=True))

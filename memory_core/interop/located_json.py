@@ -68,6 +68,7 @@ def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -
     Raises:
         FormatError: The file is too large, binary, empty, or not in its encoding.
     """
+    # A text from a form may hold half a surrogate pair, which plain UTF-8 would refuse to encode.
     check_size(len(data) if isinstance(data, bytes) else len(data.encode("utf-8", "surrogatepass")))
     text = data.removeprefix("\ufeff") if isinstance(data, str) else _decoded(data, filename, wanted)
     if not text.strip():
@@ -77,6 +78,7 @@ def read_text(data: bytes | str, *, filename: str, wanted: str = CONVERSATION) -
 
 def _decoded(data: bytes, filename: str, wanted: str) -> str:
     encoding = next((name for mark, name in _MARKED_ENCODINGS.items() if data.startswith(mark)), "utf-8")
+    # Only without a byte order mark: UTF-16 text is full of zero bytes.
     if encoding == "utf-8" and (kind := _binary_kind(data)):
         raise problem(filename, f"is not {wanted.format(f'it is {kind}')}.")
     try:
@@ -136,10 +138,12 @@ def read_values(text: str, *, filename: str) -> list[Located]:
     position = _after_space(text, 0)
     if not text.startswith(("[", "{"), position):
         raise problem(filename, "is not a conversation: it starts with neither [ nor {.")
+    # Counted before parsing: a few megabytes of empty objects become gigabytes of Python objects.
     Budget(filename).take_json(text)
     values: list[tuple[Any, int]] = []
     line, counted = 1, 0
     while position < len(text):
+        # Counts each line end once, however many values the file has.
         line += text.count("\n", counted, position)
         counted = position
         try:
@@ -186,6 +190,7 @@ def _syntax_problem(
 ) -> FormatError:
     """Build the error for the value at `start`; with `by_line`, limited to its line."""
     before = 0
+    # The decoder reads on beyond the broken line and may fail far below; the line alone gives the place to look at.
     if by_line:
         line_start = text.rfind("\n", 0, start) + 1
         line_text = text[line_start:].partition("\n")[0]

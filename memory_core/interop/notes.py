@@ -95,6 +95,7 @@ def folder_fingerprint(folder: Path) -> object:
     """
     files = [(file.path, file.size, file.at) for file in _files_of(folder, _LeftOut())]
     root = _repository(folder)
+    # Every commit appends to the log of HEAD, and a switch of branches rewrites HEAD.
     git = [root / ".git" / name for name in ("HEAD", "packed-refs", "logs/HEAD")] if root is not None else []
     return files, [entry.stat().st_mtime_ns for entry in git if entry.exists()]
 
@@ -201,6 +202,7 @@ def _members(infos: Sequence[zipfile.ZipInfo], left_out: _LeftOut, filename: str
 
 def _changed(info: zipfile.ZipInfo) -> float | None:
     try:
+        # Zip has no time zones, and 1980 is what programs write that store no time.
         return datetime(*info.date_time, tzinfo=UTC).timestamp() if info.date_time[0] > 1980 else None
     except ValueError:
         return None
@@ -218,6 +220,7 @@ def _unpacked_git(
             continue
         if not inside.startswith("objects/pack/") and info.file_size > MAX_OBJECT_BYTES:  # larger objects are not read
             raise problem(filename, f"has {path}, which is larger than {MAX_OBJECT_BYTES >> 20} MB.")
+        # Stays below the scratch folder: paths that lead upwards were left out by `_members`.
         target = git / inside
         target.parent.mkdir(parents=True, exist_ok=True)
         with archive.open(info) as member, target.open("wb") as file:
@@ -278,4 +281,5 @@ def _text(data: bytes) -> str | None:
 
 def _room_for(tokens: int) -> int | None:
     """Return a token limit that leaves room beside the notes; None if the default does."""
+    # Half of the prompt for the notes, the other half for the conversation.
     return tokens * 2 if tokens * 2 > DEFAULT_TOKEN_LIMIT else None

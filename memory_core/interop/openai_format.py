@@ -135,6 +135,7 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
         values = values[0].elements()
     if not values:
         raise problem(filename, "holds no messages.")
+    # The first value decides: a file of single messages is one conversation, otherwise each value is one.
     if not _is_conversation(values[0].value):
         only = values[0].value
         if (
@@ -148,6 +149,7 @@ def _sources(data: bytes | str, filename: str) -> list[_Source]:
         return [_Source(name, values)]
     several = len(values) > 1
     return [
+        # The first branch is what the user saw last, and has the plain title.
         _Source(title + (f" (branch {branch})" if branch else ""), messages)
         for number, located in enumerate(values, 1)
         for title in [_title(located.value) or (f"{name} {number}" if several else name)]
@@ -221,12 +223,14 @@ def _paths(located: Located) -> Iterator[list[Located]]:
     tree = located.member("mapping")
     assert tree is not None
     nodes: dict[str, Any] = tree.value
+    # Nodes without children are the ends of branches.
     parents = {parent for node in nodes.values() if isinstance(parent := node.get("parent"), str)}
     current = located.value.get("current_node")
     opened = [current] if isinstance(current, str) and current in nodes else []
     ends = [id for id in reversed(nodes) if id not in parents and id != current]
     ordered = [*opened, *ends] or list(nodes)[-1:]  # a cyclic tree has no leaves
     paths = [_path(tree, end) for end in ordered[:_MAX_BRANCHES]]
+    # If no branch has visible messages, one empty list still lists the conversation.
     yield from [path for path in paths if path] or paths[:1]
 
 
@@ -234,6 +238,7 @@ def _path(tree: Located, end: str) -> list[Located]:
     """Return the messages from a tree's root to a node."""
     ids: list[str] = []
     step: Any = end
+    # Ends at a parent that is missing, or that was visited before, as the file may be damaged.
     while isinstance(step, str) and step in tree.value and step not in ids:
         ids.append(step)
         step = tree.value[step].get("parent")
@@ -273,6 +278,7 @@ def _read(source: _Source, filename: str) -> Conversation:
             value, replaced = storable(located.value)
             read = [message for message in read_messages(value) if not _says_nothing(message)]
         except MessageError as error:
+            # The first reason is told if nothing can be imported; otherwise each has its line.
             refused = refused or (located, error)
             skipped.append(Skipped(line, index, str(error).removesuffix(".")))
             continue
@@ -281,6 +287,7 @@ def _read(source: _Source, filename: str) -> Conversation:
             continue
         messages += read
         chat = as_chat(value)
+        # Fields that nothing reads are counted by name, so that the user learns of them once.
         left_out.update(key for key, content in chat.items() if key not in _READ and content)
         if replaced:
             notes.append(Note(line, index, f"{_characters(replaced)} cannot be stored and became \ufffd"))
@@ -316,6 +323,7 @@ def other_notes(message: ChatMessage) -> Iterator[str]:
     """Yield notes on a message's other content and its unknown role."""
     if kinds := other_kinds(message):
         yield f"{listed(list(dict.fromkeys(kinds)))} cannot be shown and is kept with the message"
+    # Readers map a role they do not know to the assistant, and keep its name here.
     if message.role is MessageRole.ASSISTANT and (role := message.additional_kwargs.get("role")):
         yield f'the role "{role}" is not known, and became assistant'
 
