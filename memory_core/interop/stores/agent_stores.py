@@ -54,6 +54,7 @@ def conversation_in(value: Any) -> StoredConversation | None:
         return None
     if all(langchain_fields(entry) is not None for entry in value):
         return StoredConversation("Conversation", tuple(_langchain(value)))
+    # Messages of the Responses API look like any others; one typed item tells the format.
     if any("role" not in entry and _is_item(str(entry.get("type"))) for entry in value):
         return StoredConversation("Conversation", tuple(_items(value)))
     return None
@@ -65,6 +66,7 @@ def _is_item(kind: str) -> bool:
 
 def _by_session(connection: sqlite3.Connection, name: str, table: _Table) -> dict[str, list[Any]]:
     sessions: dict[str, list[Any]] = {}
+    # A session with branches holds the messages of all of them in one table, where they would stand mixed.
     if table.read is _items and (branches := tables_with(connection, _BRANCHES)):
         return _by_branch(connection, name, branches[0])
     query = f"SELECT session_id, {quoted(table.data)} FROM {quoted(name)} ORDER BY {table.order}"
@@ -93,6 +95,7 @@ def _items(rows: list[Any]) -> list[Read]:
     good: list[Mapping[str, Any]] = []
     for row in rows:
         try:
+            # Tested alone, but converted with its neighbours: an answer is several items and one message here.
             messages_from_items([row])
         except MessageError:
             read += [*messages_from_items(good), MessageError("it is no item of the Responses API")]
@@ -112,6 +115,7 @@ def _agno(rows: list[Any]) -> list[Read]:
         read
         for run in rows
         for message in _said_in(run)
+        # Each run repeats the history that the model was given, and Agno writes its system message anew for each run.
         if not (isinstance(message, dict) and (message.get("from_history") or message.get("role") == "system"))
         for read in _read_or_error(_from_agno, message)
     ]
@@ -129,6 +133,7 @@ def _said_in(run: Any) -> Iterable[Any]:
 
 def _from_agno(message: Any) -> list[ChatMessage]:
     fields = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "created_at")
+    # Agno names the tool of a result under `tool_name`.
     named = {"name": message.get("tool_name")} if isinstance(message, dict) else {}
     return read_messages({key: message[key] for key in fields if message.get(key) is not None} | named)
 

@@ -51,6 +51,7 @@ def threads_of(connection: StoreConnection, filename: str) -> list[StoredConvers
         _thread(connection, table, str(thread), filename)
         for table in tables_with(connection, _COLUMNS)
         for (thread,) in connection.execute(
+            # Other namespaces are those of subgraphs, whose messages are not the thread's.
             f"SELECT DISTINCT thread_id FROM {quoted(table)} WHERE checkpoint_ns = '' ORDER BY thread_id"
         ).fetchall()
     ]
@@ -60,14 +61,17 @@ def _thread(connection: StoreConnection, table: str, thread: str, filename: str)
     """Return a thread at its newest checkpoint; messages only in its ancestors are archived."""
     line = [_decoded(*row, filename=filename, budget=connection.budget) for row in _line(connection, table, thread)]
     last = line[-1]
+    # The first checkpoint of a run may hold the user's message only as the graph's input.
     inputs = _graph_inputs(last.state)
     entries: dict[str, tuple[Any, float | None]] = {}
     for checkpoint in line:
         for entry in [*_messages(checkpoint.state), *(inputs if checkpoint is last else ())]:
             key = _key(entry)
+            # The newest content of a message, with the time of the first checkpoint that has it.
             entries[key] = entry, entries[key][1] if key in entries else checkpoint.at
     newest = {_key(entry): None for entry in [*_messages(last.state), *inputs]}
     older = [key for key in entries if key not in newest]
+    # One entry may become several messages, which share its place and time.
     read = [(key, message) for key in [*older, *newest] for message in _read(entries[key][0])]
     notes = []
     if older:
@@ -95,8 +99,10 @@ def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[An
     )
     rows = {row[0]: row[1:] for row in connection.execute(query, (thread,))}
     line: list[tuple[Any, Any]] = []
+    # Ids of checkpoints sort by time.
     current = max(rows, default=None)
     while current in rows:
+        # Taken out, so that a parent that names a descendant ends the walk.
         parent, kind, data = rows.pop(current)
         line.append((kind, data))
         current = parent
@@ -104,6 +110,7 @@ def _line(connection: StoreConnection, table: str, thread: str) -> list[tuple[An
 
 
 def _decoded(kind: Any, data: Any, *, filename: str, budget: Budget) -> _Checkpoint:
+    # Pickled checkpoints among others: unpickling runs code of the file.
     if kind not in ("msgpack", "json"):
         raise problem(
             filename,
@@ -132,6 +139,7 @@ def _unpacker(filename: str, budget: Budget) -> Unpack:
         ) from error
 
     def counted(container: Any) -> Any:
+        # Called for each container while it is unpacked, as nothing counts msgpack before.
         budget.take(items=1 + len(container))
         return container
 

@@ -53,9 +53,11 @@ def _agent(agent: Mapping[str, Any], file: Mapping[str, Any]) -> StoredConversat
     raw = agent.get("messages")
     entries = [entry for entry in raw if isinstance(entry, dict)] if isinstance(raw, list) else []
     in_context = agent.get("in_context_message_ids")
+    # Without the list, every message counts as in context.
     current = {str(id) for id in in_context} if isinstance(in_context, list) else None
     archived = {n for n, entry in enumerate(entries) if current is not None and str(entry.get("id")) not in current}
     instructions = storable(agent.get("system"))[0]
+    # The compiled message repeats the blocks, which would then stand in the prompt twice.
     compiled = _compiled(entries, archived) if isinstance(instructions, str) and instructions.strip() else None
     messages = [
         ChatMessage(role="system", content=instructions) if n == compiled else _message(entry)
@@ -117,6 +119,7 @@ def _blocks(agent: Mapping[str, Any], file: Mapping[str, Any]) -> Iterator[Mirro
             names.free(block.get("label")),
             (TextVersion(text if isinstance(text, str) else ""),),
             description=described if isinstance(described, str) and described.strip() else None,
+            # A `bool` is an `int` in Python.
             limit=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
             read_only=block.get("read_only") is True,
         )

@@ -46,6 +46,7 @@ def read_chat_store(value: Mapping[str, Any], *, filename: str) -> tuple[StoredC
     else:
         rows = [row for row in store or [] if isinstance(row, dict) and isinstance(row.get("key"), str)]
         conversations = _by_key((row["key"], row.get("data"), row.get("status"), row.get("timestamp")) for row in rows)
+    # A key without messages is nothing to choose.
     conversations = [conversation for conversation in conversations if conversation.messages]
     if not conversations:
         raise problem(filename, "is a chat store without messages.")
@@ -74,6 +75,7 @@ def read_table(
             if not tables and others is not None and (foreign := others(connection)):
                 return tuple(foreign)
             if not tables:
+                # The user may have taken the app's own database for a store of conversations.
                 ours = connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (_OUR_TABLE,)).fetchone()
                 raise problem(filename, _not_theirs(ours is not None))
             conversations = [
@@ -96,6 +98,7 @@ def write_chat_store(conversations: Mapping[str, Sequence[ChatMessage]]) -> str:
 
 def _store_of(value: Mapping[str, Any]) -> dict[str, Any] | list[Any] | None:
     """Return the container of messages: by key in a simple store, rows in an SQL store."""
+    # A memory holds its store under one of these, possibly inside another memory.
     for name in ("chat_store", "sql_store"):
         if isinstance(inner := value.get(name), dict):
             return _store_of(inner)

@@ -72,6 +72,7 @@ def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, 
     for row, memory, old, new, event in connection.execute(query):
         _, texts, _ = chains.get(str(memory), (0, [], False))
         deleted = event == "DELETE"
+        # A deletion repeats the last text, which is needed only if the log has no earlier one of this memory.
         text = None if deleted and texts else (old if deleted else new) or ""
         if text and texts[-1:] != [text]:  # Mem0 records metadata changes as updates with equal text
             texts.append(text)
@@ -82,6 +83,7 @@ def _chains(connection: sqlite3.Connection, table: str) -> dict[str, tuple[int, 
 def _agno(connection: sqlite3.Connection, table: str, filename: str) -> Iterator[tuple[Place, dict[str, Any]]]:
     rows = _agno_rows(connection, table)
     users = {user for *_, user in rows}
+    # Facts of several people in one session would all count as the same user's.
     if len(users) > 1:
         raise problem(
             filename, f"holds what is known of {len(users)} users, and facts belong to one. Give those of one."

@@ -58,6 +58,7 @@ def read_reference_memory(text: str, *, filename: str = "") -> ReferenceMemory |
     for place, row in rows:
         if _is_entity(row):
             name, kind = _text(row["name"]), _text(row.get("entityType"))
+            # An entity may be there twice: its first type counts, and all observations are kept.
             entities.setdefault(name, kind)
             raw = row.get("observations")
             texts = [_text(entry) for entry in (raw if isinstance(raw, list) else [raw])]
@@ -89,6 +90,7 @@ def _rows(text: str) -> Iterator[tuple[Place, Any]]:
         if line.strip():
             row = _decoded(line)
             seen = seen or _is_entity(row) or _is_relation(row)
+            # A long JSONL file of another kind is not parsed to its end.
             if not seen and number > _FIRST:
                 return
             yield number, row
@@ -114,6 +116,7 @@ def _text(value: Any) -> str:
     if value is None or value in ({}, []):
         return ""
     if isinstance(value, Mapping):
+        # Relatives of the server keep an observation as an object with its text in a field.
         value = next((value[key] for key in ("content", "text", "observation") if value.get(key)), value)
     try:
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

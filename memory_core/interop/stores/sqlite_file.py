@@ -65,18 +65,24 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
             path.write_bytes(data)
         else:
             _copy(data, path)
+        # An upload has no log and is never written. A copy must be writable for SQLite to recover its log.
         uri = f"{path.as_uri()}?mode={'ro&immutable=1' if uploaded else 'rw'}"
         with closing(sqlite3.connect(uri, uri=True, factory=StoreConnection)) as connection:
+            # A small file gets the budget of the largest upload.
             size = max(MAX_FILE_BYTES, size)
             items = size // BYTES_PER_VALUE
             budget = Budget(filename, bytes=TIMES_UNPACKED * size, items=items, seconds=MAX_SECONDS)
             connection.budget = budget
             connection.row_factory = connection.counted
+            # Called every 100 steps of SQLite's machine; a true answer interrupts the query.
             connection.set_progress_handler(lambda: budget.out_of_time, 100)
+            # A file's schema is code of a stranger: it must not call unsafe functions, write, or run its checks.
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA query_only=ON")
             connection.execute("PRAGMA ignore_check_constraints=ON")
+            # Notices damaged pages when they are read rather than later.
             connection.execute("PRAGMA cell_size_check=ON")
+            # An expression of the schema may make a value of any length from a few bytes.
             connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
             connection.set_authorizer(_only_reading)
@@ -92,6 +98,7 @@ def opened(data: bytes | Path, *, filename: str) -> Iterator[StoreConnection]:
 def _copy(source: Path, target: Path) -> None:
     """Copy a database and its write-ahead log in a consistent state."""
     for attempt in range(COPY_ATTEMPTS):
+        # No pause before the first attempt; longer ones if the store is busy.
         time.sleep(attempt * COPY_PAUSE_SECONDS)
         before = _moment(source)
         if before.mid_write:
@@ -103,6 +110,7 @@ def _copy(source: Path, target: Path) -> None:
         # A log that only grew is fine: incomplete frames fail their checksum and are ignored.
         if _moment(source) == before:
             return
+        # A log of a failed attempt would be applied to the next copy, which may have none.
         Path(f"{target}-wal").unlink(missing_ok=True)
     raise problem(
         source.name, "is in the middle of a write, or was left so. Try again, or open it once with its own program."
@@ -138,6 +146,7 @@ def _beginning(path: Path, size: int) -> bytes | None:
 
 
 def _only_reading(action: int, *_: str | None) -> int:
+    # Functions are among them for LIKE in `tables_with`.
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_FUNCTION)
     return sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY
 
@@ -145,6 +154,7 @@ def _only_reading(action: int, *_: str | None) -> int:
 def tables_with(connection: sqlite3.Connection, columns: Collection[str]) -> list[str]:
     """Return the ordinary tables with these columns, sorted; tables with long defaults, which every row repeats, are
     skipped."""
+    # Virtual tables and views are no such statement: reading them runs code of a module or of the file.
     query = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE TABLE%' ORDER BY name"
     return [
         name
@@ -162,6 +172,7 @@ def decoded(data: Any) -> Any:
     """Decode a value's JSON, even if nested in a JSON string; None if invalid."""
     try:
         parsed = json.loads(data)
+        # Some frameworks store JSON as a JSON text.
         return json.loads(parsed) if isinstance(parsed, str) and parsed[:1] in ("[", "{") else parsed
     except (ValueError, TypeError, RecursionError):
         return None
