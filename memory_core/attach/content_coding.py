@@ -16,6 +16,7 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
     Raises:
         MessageError: The result exceeds `most`, or a coding is unsupported.
     """
+    # Codings are listed in the order in which they were applied.
     for coding in reversed([name.strip().lower() for name in codings.split(",")]):
         if coding in ("gzip", "x-gzip", "deflate"):
             body = _inflated(body, most, 47)  # 47: gzip or zlib header
@@ -23,6 +24,7 @@ def decompressed(body: bytes, codings: str, most: int) -> bytes:
             body = _unpacked(body, most)
         elif coding not in ("", "identity"):
             raise MessageError(f'it is compressed as "{coding[:20]}": gzip, deflate and zstd are read')
+        # The decompressors stop one byte above the limit, which this tells from a body of just that size.
         if len(body) > most:
             raise MessageError(f"it is more than {most:,} bytes when it is decompressed")
     return body

@@ -71,6 +71,7 @@ def distinct(facts: Iterable[MirroredFact]) -> list[MirroredFact]:
     uses = Counter(key for fact in listed for key in {same_words(text) for text in fact.texts})
     by_text: dict[str, MirroredFact] = {}
     for fact in listed:
+        # Facts are matched by their texts, so a shared one could belong to either fact at the next look.
         if any(uses[same_words(text)] > 1 for text in fact.texts):
             fact = replace(fact, texts=fact.texts[-1:])
         key = same_words(fact.texts[-1])
@@ -87,15 +88,18 @@ def _as_stored(texts: Sequence[str]) -> tuple[str, ...]:
 
 def plan_facts(existing: Sequence[Fact], wanted: Sequence[MirroredFact]) -> list[Step]:
     """Return the next step of each fact towards `wanted` (see `distinct`); up-to-date facts need none."""
+    # Active facts last, so that of two with the same words the active one is matched.
     free = {same_words(fact.text): fact for fact in sorted(existing, key=lambda fact: fact.state == "active")}
     steps: list[Step] = []
     for mirrored in wanted:
         number = next((n for n in range(len(mirrored.texts) - 1, -1, -1) if same_words(mirrored.texts[n]) in free), -1)
         if number < 0:
+            # A deleted fact goes through its texts first and is retired with the last one.
             state = "active" if mirrored.active or len(mirrored.texts) > 1 else "retired"
             steps.append(New(mirrored.texts[0], state=state, topics=mirrored.topics))
             continue
         fact = free.pop(same_words(mirrored.texts[number]))
+        # Where only the spelling differs, the known text itself is written once more.
         following = mirrored.texts[number + 1 :] if fact.text == mirrored.texts[number] else mirrored.texts[number:]
         state = "active" if mirrored.active or following else "retired"
         change = None if (fact.state == "active") == (state == "active") else state
@@ -118,6 +122,7 @@ def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bo
     graph = desk.graph()
     now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
     gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]
+    # `add_many` leaves an ended relation as it is.
     back = [relation for key, relation in now.items() if relation.state == "ended" and key in wanted]
     if gone:
         desk.end(gone, actor="agent")
@@ -133,5 +138,6 @@ def _key(subject: str, predicate: str, object: str) -> tuple[str, str, str]:
 def _with_block(session: Session, block: BaseMemoryBlock[str]) -> None:
     if all(attached.name != block.name for attached in session.blocks):
         with session.changing() as w:
+            # Again within the transaction: another process may have added it in between.
             if all(attached.name != block.name for attached in session.blocks):
                 add_block(session, w, block, "user")

@@ -64,13 +64,16 @@ def mirror(
         NotFoundError: The session was deleted.
         StoreError: The database cannot be reached.
     """
+    # 1. Outside the transaction, for whose end other writers wait: counting tokens takes long.
     prepared = queue.prepare(session, messages, [uuid.uuid4().hex for _ in messages])
     with session.changing() as w:
         before = w.session.next_seq, w.session.archived_messages, w.session.revision
+        # 2. Match by content, as the store's ids mean nothing here.
         hashes = hashes_by_seq(w.connection, session.id)
         places = aligned(list(hashes.values()), [content_hash(new.json) for new in prepared])
         existing = list(hashes)
         seqs = [None if place is None else existing[place] for place in places]
+        # 3. What the store lost leaves the queue; its archived messages stay, as an archive only grows.
         queued = set(message_seqs(w.connection, session.id, MessageStatus.ACTIVE))
         _remove(session, w, sorted(queued.difference(seq for seq in seqs if seq is not None)))
         fresh = [n for n, seq in enumerate(seqs) if seq is None]
@@ -79,6 +82,8 @@ def mirror(
         added = add_messages(w, [prepared[n] for n in fresh], counter=session.counter.id, opening=opening)
         for n, new in zip(fresh, added, strict=True):
             seqs[n] = new
+        # 4. After adding, as a message may be new here and archived there. What is archived here already is not
+        # archived again.
         _archive(session, w, queued.union(added).intersection(seqs[n] or 0 for n in archived))
         for name in {block.name for block in session.blocks} - {block.name for block in blocks}:
             editing.remove_block(session, w, name, "user")
@@ -142,6 +147,7 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
     """Write a block's new versions and its settings."""
     versions: Sequence[TextVersion] = block.versions
     if any(attached.name == block.name for attached in session.blocks):
+        # Changed settings make a new block object, whose text the next lines write.
         if editing.write_settings(session, w, block.name, block.settings, "user"):
             editing.take_over(session, w)
         versions = _after(versions, read_revisions(w.connection, session.id, block.name))
@@ -156,6 +162,7 @@ def _write(session: Session, w: Writing, block: MirroredBlock) -> None:
 def _after(versions: Sequence[TextVersion], revisions: Sequence[TextRevision]) -> Sequence[TextVersion]:
     """Return the versions after the last known one; if the store rewrote its history, only the last."""
     last = revisions[-1].text if revisions else None
+    # From the newest, as a text may have been changed back to an earlier one.
     for n in range(len(versions) - 1, -1, -1):
         if versions[n].text == last:
             return versions[n + 1 :]

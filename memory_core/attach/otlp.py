@@ -113,6 +113,7 @@ def read_export(body: bytes, content_type: str) -> Export:
                         request.MergeFrom(ExportTraceServiceRequest.FromString(alone_bytes))
                     except DecodeError as error:
                         refused.append(f"a span cannot be read ({type(error).__name__})")
+                # Each span alone is valid, so the damage lies between them.
                 if not refused:
                     raise
         if not request.resource_spans and request.ByteSize():  # it holds only fields that OTLP does not define
@@ -256,6 +257,7 @@ def _with_bytes(request: Any, resources: str = "resourceSpans", scopes: str = "s
     for of_resource in request.get(resources, ()):
         for of_scope in of_resource.get(scopes, ()):
             for span in of_scope.get(item, ()):
+                # Ids there are hex too, which the conversion would take for base64; neither field is read.
                 span.pop("links", None)
                 span.pop("parentSpanId", None)
                 for name in ("traceId", "spanId"):

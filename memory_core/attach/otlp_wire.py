@@ -17,6 +17,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 # Nested messages of each message, by field number.
 _VALUE: dict[int, Mapping[int, object]] = {}
 _ATTRIBUTE = {2: _VALUE}
+# A value may hold lists of values and of attributes, so the table refers to itself.
 _VALUE |= {5: {1: _VALUE}, 6: {1: _ATTRIBUTE}}
 _SPAN = {9: _ATTRIBUTE, 11: {3: _ATTRIBUTE}, 13: {4: _ATTRIBUTE}}
 _LOG_RECORD = {5: _VALUE, 6: _ATTRIBUTE}

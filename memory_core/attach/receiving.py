@@ -71,6 +71,7 @@ class LoggedEvents:
             for record in records:
                 self._events.setdefault(record.span, []).append(record)
                 self._characters += _characters(record)
+            # A log record whose span never comes would stay for ever otherwise.
             while self._events and (len(self._events) > MAX_LOGGED or self._characters > MAX_LOGGED_CHARACTERS):
                 self._forget(next(iter(self._events)))
 
@@ -111,6 +112,7 @@ class Receiver:
                 refused.add(reason)
             for span in export.spans:
                 try:
+                    # Spans are read before a session is opened: most concern neither a model nor memory.
                     report = read_span(self.logged.completed(span))
                 except Exception as error:  # spans are untrusted: one that fails must not cost the rest of its batch
                     refused.add(f"the span {span.name[:80]!r} cannot be read: {_reason(error)}")
@@ -128,6 +130,7 @@ class Receiver:
         except StoreError:
             raise
         except Exception as error:
+            # The cached past may hold what was rolled back, and a deleted session must not stay cached.
             self._sessions.pop(session_id, None)
             # If the session itself is refused (deleted, or not an attached agent's), separating the spans does not
             # help.
@@ -141,6 +144,7 @@ class Receiver:
     def _by_session(self, reports: Sequence[tuple[Report, Refusals]]) -> Mapping[str, list[tuple[Report, Refusals]]]:
         named = {report.trace: report.session for report, _ in reports if report.session is not None}
         unnamed = {report.trace for report, _ in reports if report.session is None} - named.keys()
+        # A trace may span several requests: its session is the one that an earlier request stored.
         if unnamed:
             with self._database().read() as connection:
                 named |= sessions_of_traces(connection, unnamed)
@@ -183,7 +187,9 @@ def record_reports(session: Session, past: Past, reports: Sequence[Report]) -> N
     with recording(session, past) as to:
         w = to.w
         recorded = recorded_spans(w.connection, [report.key for report in reports])
+        # A mapping, as one batch may hold a span twice.
         fresh = {report.key: report for report in reports if report.key not in recorded}
+        # By their ends: an answer exists, and a record is found, only when the span ends.
         ordered = sorted(fresh.values(), key=lambda report: (report.ended, report.began))
         meanwhile = _before_their_call(ordered)
         held = {report.key for operations in meanwhile.values() for report in operations}
@@ -210,6 +216,7 @@ def _before_their_call(ordered: Sequence[Report]) -> Mapping[str, list[Report]]:
         if isinstance(report.what, MemoryOperation):
             of_trace = calls.get(report.trace, [])
             place = bisect_left(of_trace, report.ended, key=lambda call: call.began)
+            # The first call that began after the operation had ended may have used its result.
             if place < len(of_trace):
                 by_call[of_trace[place].key].append(report)
     return by_call

@@ -159,8 +159,10 @@ class Recording:
         Raises:
             MessageError: A message cannot be stored.
         """
+        # 1. Convert before anything is written: an unstorable message refuses the whole call.
         w, prompt = self.w, [self._new(part) for message in exchange.messages for part in _split_reasoning(message)]
         answer = [self._new(_split_reasoning(exchange.answer)[-1])] if exchange.answer is not None else []
+        # 2. New messages of the prompt come first, so that events in between stand in their turn.
         places, front = self._placed(prompt)
         w.record(*meanwhile, actor="agent")
         if prompt:
@@ -178,10 +180,12 @@ class Recording:
                 captured=exchange.captured,
             )
         )
+        # 3. The answer directly follows its call, by which `_recent` tells it from messages of the next prompt.
         answer_seqs = self._add(answer)
         if prompt:
             recent = self._past().recent
             recent.insert(0, [*places, *answer_seqs])
+            # A call leaves about four events, so this looks back as far as `_recent` does.
             del recent[LOOKBACK_EVENTS // 4 :]
 
     def _placed(self, prompt: Sequence[NewMessage]) -> tuple[list[int], int]:
@@ -192,6 +196,7 @@ class Recording:
             return [], 0
         past = self._past()
         places = aligned(past.recent, past.hashes, [content_hash(new.json) for new in prompt])
+        # Leading system messages are pinned when they are added, others are not.
         for span, opening in ((range(front), True), (range(front, len(prompt)), False)):
             fresh = [n for n in span if places[n] is None]
             for n, seq in zip(fresh, self._add([prompt[n] for n in fresh], opening=opening), strict=True):
@@ -243,6 +248,7 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
     places: list[int | None] = [None] * len(asked)
     best = 0
     for base in recent:
+        # A shorter prompt cannot match more than the best one so far.
         if len(base) <= best:
             continue
         if [hashes[seq] for seq in base] == asked[: len(base)]:  # usual case: the prompt extends an earlier one
@@ -257,6 +263,7 @@ def aligned(recent: Sequence[Sequence[int]], hashes: Mapping[int, str], asked: S
                 for n in range(block.size):
                     places[len(asked) - 1 - block.b - n] = base[len(base) - 1 - block.a - n]
     last = max((n for n, seq in enumerate(places) if seq is not None), default=-1)
+    # No gap before the last shared message, and what follows is new.
     if None not in places[: last + 1]:
         return places
     used = set(places)
@@ -304,6 +311,7 @@ def _seen(
         cuts=(),
         asked=pinned + queue,
         total=pinned + queue,
+        # The agent's limit is unknown; what it sent did fit.
         token_limit=pinned + queue,
         over_by=0,
         over_because=None,

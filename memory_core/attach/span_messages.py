@@ -43,6 +43,7 @@ def decoded(value: Any) -> Any:
     try:
         return json.loads(value)
     except json.JSONDecodeError as error:
+        # An error at the end of what looks like JSON is a value that was cut off; any other is text in brackets.
         at_end = error.pos >= len(value.rstrip()) - 1 or error.msg.startswith("Unterminated string")
         if not (at_end and _CUT_OFF.match(value)):
             return value
@@ -122,6 +123,7 @@ def _objects(value: Any) -> Any:
 
 def _messages(entry: Any, role: str) -> Iterator[ChatMessage]:
     """Parse one entry; several tool results become a message each, as their ids distinguish them."""
+    # An object without a message's fields is itself what was said.
     if isinstance(entry, Mapping) and not any(name in entry for name in _SAYS):
         entry = json.dumps(entry, ensure_ascii=False)
     if isinstance(entry, str):
@@ -160,6 +162,7 @@ def flattened_list(values: Mapping[str, Any], prefix: str) -> list[Any] | None:
             at, *path = tree, *name[len(prefix) :].split(".")
             for step in path[:-1]:
                 inner = at.setdefault(step, {})
+                # A name that is also the beginning of another has a value already; what lies deeper is dropped.
                 at = inner if isinstance(inner, dict) else {}
             at[path[-1]] = value
     return _lists(tree) if tree and all(key.isdigit() for key in tree) else None

@@ -91,6 +91,7 @@ def read_span(span: Span) -> Report | None:
         what: Exchange | MemoryOperation = _exchange(span, dialect, operation)
     else:
         what = _operation(span, dialect, operation)
+    # The span before its resource, which may name one session for a whole process.
     named = (_name(attributes.get(name)) for attributes in (values, span.resource) for name in SESSION)
     service = _name(span.resource.get("service.name")) or "agent"
     return Report(span.key, span.trace, span.began, span.ended, next(filter(None, named), None), service, what)
@@ -142,6 +143,7 @@ def _exchange(span: Span, dialect: Dialect, purpose: str) -> Exchange:
         error=_error(span),
         known="reported",
         span=span.key,
+        # Microseconds: nanoseconds of today exceed what JSON readers represent exactly.
         sent=span.began // 1_000,
         captured=purpose != "reply" or bool(messages),
     )
@@ -152,9 +154,11 @@ def _prompt_and_answer(span: Span, dialect: Dialect) -> tuple[list[ChatMessage],
     values, events = span.values, span.events
     prompt = _read(values, dialect, "system", instructions)
     prompt += _read(values, dialect, "input", lambda value: messages_of(value, MessageRole.USER))
+    # Emitters that write both attributes and events repeat the same messages.
     prompt = prompt or messages_of_events(events, said=False)
     answers = _read(values, dialect, "output", lambda value: messages_of(value, MessageRole.ASSISTANT))
     answers = answers or messages_of_events(events, said=True)
+    # Stored apart, these belong to the first answer's text, as one message.
     if calls := _read(values, dialect, "calls", calls_of):
         answers = [calls[0].with_parts([*(part for answer in answers[:1] for part in answer.parts), *calls[0].parts])]
     for message in (*prompt, *answers):
@@ -209,6 +213,7 @@ def _records(values: Mapping[str, Any], dialect: Dialect) -> tuple[MemoryRecord,
         entries = entries if isinstance(entries, list) else [entries]
         if len(entries) > MAX_RECORDS:
             raise MessageError(f"{name} has {len(entries):,} records, and at most {MAX_RECORDS:,} are kept")
+        # The operation's own record id can only mean a single record.
         only = record_id if len(entries) == 1 else None
         return tuple(_record(entry, only) for entry in entries)
     ids, texts = (_several(_get(values, dialect, field)[1]) for field in ("ids", "texts"))

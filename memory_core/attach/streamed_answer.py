@@ -137,7 +137,9 @@ class _Calls:
             index = index if isinstance(index, int | str) else None
             arguments = fields.get("arguments", fields.get("input"))
             text = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
+            # 1. Find the call that this piece may continue.
             call = self._continued(index, id)
+            # 2. Two named pieces in one chunk are two calls, unless they share an id.
             beside = call in fresh and name != "" and (id is None or call is None or id != call.id)
             if call is None or beside or _starts(call, index, id, name, text):
                 call = _Call(index, kind)
@@ -148,6 +150,7 @@ class _Calls:
             call.name = name if name.startswith(call.name) else call.name if not name else call.name + name
             if text:
                 call.add(text)
+            # 3. Under each key, as later pieces may carry only one of them.
             self._latest |= {(id, index): call, (id, None): call, (None, index): call}
 
     def _continued(self, index: int | str | None, id: str | None) -> _Call | None:
@@ -169,10 +172,12 @@ def _starts(call: _Call, index: Any, id: str | None, name: str, text: str) -> bo
     same_id, moved = id is not None and id == call.id, None not in (index, call.index) and index != call.index
     if same_id and not moved:
         return False
+    # Some endpoints count up the index within one call; only a name or an id begins another.
     if moved and not same_id:
         return id is not None or name != ""
     if id is not None and call.id is not None:  # unreliable: ids may change per piece, or be shared
         return name != "" and not (call.begun and name == call.name)
+    # Without ids and indexes, a name after a whole object of arguments begins another call.
     return name != "" and call.complete and (text.strip() != "" or name != call.name)
 
 
@@ -269,6 +274,7 @@ def joined_events(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
                 item.pieces.setdefault(index, []).append(str(event.get("delta") or ""))
             elif isinstance(whole := event.get(item.name or text), str) and whole:
                 item.pieces[index] = [whole]
+    # Mixed or missing indexes cannot be compared, and then the order of arrival stands.
     if all(isinstance(item.index, int) for item in items):
         items.sort(key=lambda item: item.index)
     streamed = storable_value([item.made() for item in items])

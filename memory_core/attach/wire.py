@@ -99,9 +99,11 @@ def read_exchange(
         answers = []
         problem = answered.problem or "its answer is in too many pieces to be read"
         answered = replace(answered, problem=problem)
+    # The requested name first, as answers often name a dated variant of it.
     named = [asked.get("model"), deployment, *(answer.get("model") for answer in answers)]
     model = storable_value(str(next(filter(None, named), exchange.model)))[:200]
     exchange = replace(exchange, model=model, error=_problem(answered, answers))
+    # An error's body is no answer, whatever fields it has.
     if answered.status is None or answered.status >= 400:
         return exchange
     input_tokens, output_tokens = reported_tokens(answers)
@@ -134,6 +136,7 @@ def _problem(answered: Answered, answers: list[dict[str, Any]]) -> str | None:
         return answered.problem
     if answered.status >= 400:
         refusal = next(filter(None, (failure_code(answer.get("error")) for answer in answers)), "")
+        # Many endpoints repeat the status as the code.
         return f"the endpoint refused it: {answered.status} {refusal}".removesuffix(f" {answered.status}").rstrip()
     for answer in answers:
         if (code := reported_failure(answer)) is not None:
