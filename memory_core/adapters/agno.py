@@ -85,6 +85,7 @@ class InspectedMemoryManager(MemoryManager):
         run_metrics: Any = None,
     ) -> str:
         """Learn from a user's messages; return a summary in words."""
+        # Answers go along as context: memories come from the user's own words alone.
         learned_from = [ChatMessage(storable_value(message))] if message else []
         learned_from += [
             read
@@ -142,6 +143,7 @@ class InspectedMemoryManager(MemoryManager):
 
     def clear_user_memories(self, user_id: str | None = None) -> None:
         user = self.of(user_id)
+        # One by one, so that each has its event and can be restored in the app.
         for fact in user.get_user_memories():
             user.delete_user_memory(fact.id, actor="agent")
 
@@ -203,6 +205,7 @@ class _Call:
 
     def add(self, response: ModelResponse) -> None:
         for entry in filter(None, (response.content, getattr(response.audio, "transcript", None))):
+            # Pieces of streamed text are one text, between which a picture may stand.
             if isinstance(entry, str) and self._said and isinstance(self._said[-1], str):
                 self._said[-1] += entry
             else:
@@ -223,6 +226,7 @@ class _Call:
         self._record(self._run, lambda: self._exchange(seconds, error))
 
     def _exchange(self, seconds: float, error: BaseException | None) -> Exchange:
+        # An answer with calls comes with the next prompt, and one that broke off is no answer.
         answers = self._said and not self._calls_tools and error is None
         return Exchange(
             purpose="reply",

@@ -75,6 +75,7 @@ class InspectedMemory(AutoGenMemory):
             ConfigError: No block of the memory holds facts.
             MessageError: The content is not text, or the fact exists already.
         """
+        # AutoGen's interface names no block, so the first that holds facts is meant.
         name = next((block.name for block in self.memory.blocks if block.kind == "facts"), None)
         if name is None:
             raise ConfigError("AutoGen adds facts, and this memory has no block for them: FactExtractionMemoryBlock")
@@ -173,6 +174,7 @@ def _theirs(messages: Sequence[ChatMessage]) -> list[LLMMessage]:
                 call_id=message.tool_call_id or "",
                 is_error=False,
             )
+            # One message there holds the results of all calls of an answer.
             if theirs and isinstance(theirs[-1], FunctionExecutionResultMessage):
                 theirs[-1].content.append(result)
             else:

@@ -126,6 +126,7 @@ class InspectedMemoryService(BaseMemoryService):
                 self._learners.submit(_embed, memory, words)
 
     def _put(self, memory: Memory, events: Sequence[Event], session_id: str) -> None:
+        # The same ids each time, so that events handed over again are not stored again.
         items = [(f"{session_id}:{event.id}:{number}", message) for event in events for number, message in _ours(event)]
         if items:
             self._wait_for_learning(memory)
@@ -170,6 +171,7 @@ class RecordedPrompts(BasePlugin):
         self._asked[_asking(callback_context)] = time.perf_counter(), llm_request
 
     async def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
+        # Pieces of a streamed answer are followed by the whole.
         if not llm_response.partial:
             self._record(callback_context, llm_response, llm_response.error_code)
 
@@ -180,9 +182,11 @@ class RecordedPrompts(BasePlugin):
 
     async def close(self) -> None:
         """Wait until every prompt is recorded and every stored session is learned from."""
+        # The recorder's one thread comes to this after every prompt that was handed to it before.
         await asyncio.to_thread(self._recorder.submit(self._service.wait).result)
 
     def _record(self, context: CallbackContext, answer: LlmResponse | None, error: str | None) -> None:
+        # Taken out, so that an error behind an answer does not record the call twice.
         if (asked := self._asked.pop(_asking(context), None)) is None:
             return
         (began, request), session = asked, context.session

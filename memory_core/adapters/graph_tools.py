@@ -84,6 +84,7 @@ _ENTITIES, _RELATIONS = (_list(_object(schema, closed=True)) for schema in (_ENT
 _GRAPH = {"entities": _ENTITIES, "relations": _RELATIONS}
 _DONE = {"success": {"type": "boolean"}, "message": _text()}
 
+# Word for word as the reference server declares them, so that an agent's instructions still fit.
 TOOLS = (
     GraphTool(
         "create_entities",
@@ -209,6 +210,7 @@ class GraphTools:
         ]
         relations = [{"from": start, "to": end, "relationType": kind} for start, kind, end in memory.relations]
         create_entities, create_relations, *_ = TOOLS
+        # Not through `call`: a file may hold more texts than one call of an agent.
         self._answered(create_entities, {"entities": entities})
         self._answered(create_relations, {"relations": relations})
 

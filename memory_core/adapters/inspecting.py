@@ -76,9 +76,11 @@ class InspectingTools:
             raise MessageError(f"{name} takes {', '.join(properties) or 'no argument'}: check {wrong[:40]}.")
         for key, value in arguments.items():
             kind = int if properties[key]["type"] == "integer" else str
+            # A `bool` is an `int` in Python.
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise MessageError(f"{key} must be {'a whole number' if kind is int else 'text'}.")
         answer = self._tools[name](**arguments)
+        # A prompt begins with its instructions and ends with the question, which say more than the middle.
         half = LONGEST // 2
         return answer if len(answer) <= LONGEST else f"{answer[:half]}\n[…]\n{answer[-half:]}"
 

@@ -143,6 +143,7 @@ class InspectedStore(BaseStore):
         return [(items[id], scores.get(id)) for id in ranked[op.offset : op.offset + op.limit]]
 
     def _namespaces(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
+        # The last part is the item's key, the others are its namespace.
         every = {parts_of(fact.key or "")[:-1] for fact in self._facts()}
         fitting = (path for path in every if all(_matches(path, how) for how in op.match_conditions or ()))
         # Cut before the limit is applied: several namespaces may become one.
@@ -156,6 +157,7 @@ class InspectedStore(BaseStore):
 
 def _beginning(namespace: Sequence[str]) -> str:
     """Return the prefix of keys in a namespace and its children."""
+    # With an empty last part: the prefix of `user` must not match `users`.
     return key_of([*namespace, ""]) if namespace else ""
 
 

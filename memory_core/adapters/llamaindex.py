@@ -54,6 +54,7 @@ class InspectedMemory(BaseMemory):
             memory = _opened(self.session_id, self.database)
         else:
             engine = memory.session.database.engine
+            # A serialised context may be stored anywhere, so it never holds a password.
             url = None if engine.url.password else engine.url.render_as_string()
             super().__init__(session_id=memory.session_id, database=url)
         self._memory = memory

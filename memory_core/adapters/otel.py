@@ -94,6 +94,7 @@ class SpanEmitter:
         self._end = 0
         self._unit_messages: dict[tuple[str, str], Ranges] = {}
         """Messages of each stored unit, by block and unit name."""
+        # Units stored before the start are later named by number alone, so their messages are looked up once.
         if self._content and self._after:
             self._learn_units(record.event for record in memory.events(kinds=_UNIT_EVENTS))
         self._lock = threading.Lock()
@@ -179,6 +180,7 @@ class SpanEmitter:
             "memory_inspector.purpose": call.purpose,
             **self._common(record),
         }
+        # Attributes cannot be empty: what a model did not report is left out.
         present = {name: value for name, value in attributes.items() if value is not None}
         self._span(f"chat {call.model}", SpanKind.CLIENT, present, record.at, call.seconds, call.error)
 
@@ -197,6 +199,8 @@ class SpanEmitter:
         begun = self._end - max(0, int(seconds * 1e9))
         span: Span = self._tracer.start_span(name, kind=kind, attributes=attributes, start_time=begun)
         if error is not None:
+            # The conventions' value for an error of no known class. Its text may quote the conversation, as content
+            # does.
             span.set_attribute("error.type", "_OTHER")
             span.set_status(Status(StatusCode.ERROR, error if self._content else None))
         span.end(end_time=self._end)

@@ -22,6 +22,7 @@ _log = logging.getLogger(__name__)
 
 def record_prompt(learns: Callable[[], Memory], conversation: str, exchange: Callable[[], Exchange]) -> None:
     """Record a model call in its conversation's session, next to the memory that learns from it."""
+    # Both are made inside: opening the memory and reading the prompt may fail as well.
     with harmless(conversation):
         memory, made = learns(), exchange()
         database, services = memory.session.database, memory.session.services

@@ -122,7 +122,6 @@ def mirror_relations(session: Session, relations: Sequence[NamedRelation]) -> bo
     graph = desk.graph()
     now = {_key(graph.name(r.subject), r.predicate, graph.name(r.object)): r for r in desk.relations()}
     gone = [relation for key, relation in now.items() if relation.state == "active" and key not in wanted]
-    # `add_many` leaves an ended relation as it is.
     back = [relation for key, relation in now.items() if relation.state == "ended" and key in wanted]
     if gone:
         desk.end(gone, actor="agent")
