@@ -26,6 +26,7 @@ def forbidden(scope: "Scope", host_allowed: Callable[[str], bool] = no_other_hos
     """
     headers, client = Headers(scope=scope), scope.get("client")
     forwarded = [address.strip() for address in headers.get("x-forwarded-for", "").split(",") if address.strip()]
+    # Every address on the way counts: a header may only add reasons to refuse.
     if not all(_loopback(address) for address in ([client[0]] if client is not None else []) + forwarded):
         return "Agents are recorded on this machine only. Start the app where the agent runs."
     if not _served(headers.get("host", ""), host_allowed):

@@ -77,11 +77,13 @@ def answer(job: Job, memory: Memory, model: ChatModel, turn_id: str) -> None:
     Raises:
         ModelError: the model failed; the message is kept and can be answered again.
     """
+    # 1. Record the start first: a reply without an end is then known as interrupted after a crash.
     newest = memory.session.messages(last=1)
     memory.log.record(ReplyStarted(reply=turn_id, seq=newest[-1].seq if newest else 0, model=model.name))
     watch = loop.Watch(job.add_text, job.add_progress, job.cancel.is_set)
     try:
         reply = loop.reply(memory, model, turn_id, watch)
+    # 2. Record the failure too, so that a later process can say why the message has no answer.
     except ModelError as error:
         memory.log.record(ReplyEnded(reply=turn_id, outcome="failed", error=str(error)))
         raise
@@ -120,10 +122,12 @@ def play(
         if job.cancel.is_set():
             return
         turn = recording.next_turn
+        # 1. Prepare what comes next while this turn is watched; embedding takes longest.
         while foreseen < min(recording.played + FORESEEN, len(recording.messages)):
             memory.session.foresee(recording.messages[foreseen : foreseen + AT_ONCE])
             foreseen += AT_ONCE
         job.add_progress(f"Playing message {recording.played + 1} of {len(recording.messages)}")
+        # 2. Put the turn's messages as an agent would, with a prompt before each first answer.
         for offset, message in enumerate(turn):
             if message.role is MessageRole.ASSISTANT and offset and turn[offset - 1].role is MessageRole.USER:
                 newest = memory.session.status().turns
@@ -140,6 +144,7 @@ def play(
                         return
                 else:
                     _pause(job, STEP_SECONDS)
+            # An id made from the place in the recording: playing again after a crash stores nothing twice.
             message_id = recording.message_id(recording.played + offset)
             _put(memory, message, message_id)
             if (
@@ -147,6 +152,7 @@ def play(
             ):  # a put waits briefly: this gives the same log on every machine
                 memory.deliver()
             job.add_progress("A message was stored")
+            # 3. Recorded answers know nothing of this memory, so rules edit its blocks in their place.
             if message.role is MessageRole.USER and memory.blocks.editable_by_agents:
                 _pause(job, STEP_SECONDS)
                 loop.act(memory, OfflineResponder(), f"{PLAYED}{message_id}")
@@ -171,6 +177,7 @@ def _reveal(memory: Memory, turn: int, stops_after: int | None) -> Reveal:
         ends.append((stage, lines))
     stops: frozenset[str] = frozenset()
     if stops_after is not None:
+        # A stage stops playing only the first time that it happens after that turn.
         later = memory.events(from_turn=stops_after + 1, kinds=STORY_KINDS)
         stops = happened(events) - happened([record for record in later if record.turn < turn])
     return Reveal(turn, tuple(ends), stops)
@@ -194,6 +201,7 @@ def _pause(job: Job, seconds: float) -> None:
     """Wait for this many seconds at pace 1, or until cancelled; a change of pace takes effect at once."""
     remaining = seconds
     while remaining > 0 and job.pace > 0:
+        # In short steps, as the pace may change while this waits.
         waited = min(remaining, PAUSE_SECONDS * job.pace)
         if job.cancel.wait(waited / job.pace):
             return
@@ -222,6 +230,7 @@ def unanswered(memory: Memory, *, running: bool) -> Unanswered | None:
         return None
     events = memory.events(kinds=("reply_started", "reply_ended"), limit=1, newest_first=True)
     newest = events[0].event if events else None
+    # The newest reply is one to an earlier message.
     if not (isinstance(newest, ReplyStarted | ReplyEnded) and newest.reply.startswith(asked)):
         return Unanswered(
             asked, INTERRUPTED if agents_model(memory) is None else NOT_ASKED

@@ -51,6 +51,7 @@ class Engine:
         self._waiting: dict[str, list[Waiting]] = {}
         self._sending: dict[str, Waiting] = {}
         self._browser_models: set[str] = set()
+        # Reentrant: `_send_next` starts a job while it holds the lock.
         self._lock = threading.RLock()
         self._closing = threading.Event()
         self._retrying = threading.Thread(target=self._retry_deliveries, name="retry-deliveries", daemon=True)
@@ -88,6 +89,8 @@ class Engine:
             if message.job_id in waiting or self._jobs.get(message.job_id) is not None:
                 return
             self._waiting.setdefault(session_id, []).append(message)
+        # Outside of the lock; if a job ends in between, its own end sends the message, and the second try finds
+        # nothing.
         if self.running(session_id) is None:
             self._send_next(session_id)
 
@@ -152,6 +155,7 @@ class Engine:
 
     def close(self) -> None:
         """Wait for the running jobs and close the database."""
+        # In this order: jobs and threads use the database until they end.
         self._closing.set()
         self._jobs.close()
         self._retrying.join()
@@ -173,6 +177,7 @@ class Engine:
 
     def _retry_deliveries(self) -> None:
         """Retry due deliveries, and erase the remains of processes that died while storing or erasing."""
+        # Stored units without a vector are taken up once per process, as soon as the database answers.
         begun = False
         while not self._closing.wait(RETRY_EVERY_SECONDS):
             try:
@@ -181,6 +186,7 @@ class Engine:
                         self.open(session_id).retrieval.resume_vectors()
                     begun = True
                 for session_id in set(upkeep.sessions_with_due_deliveries(self.database)) - self._browser_models:
+                    # Deliveries of a session that a running agent owns are made by that agent, with its model.
                     if left_to_agent(self.database, session_id) is None:
                         self.open(session_id).deliver(force=False)
                 upkeep.erase_remains_of_crashed_work(self.database)

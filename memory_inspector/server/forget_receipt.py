@@ -19,6 +19,7 @@ def receipt_for(memory: Memory, phrase: str) -> Receipt:
     texts = wanted([phrase])
     home, file = Settings.of_the_app().home, memory.session.database.file
     places = [home] if home is not None and home.is_dir() else []
+    # A database inside of the folder is searched with it already.
     if file is not None and file.is_file() and not any(place in file.resolve().parents for place in _resolved(places)):
         places.append(file)
     parts = tuple(part for place in places for part in search(place, texts))

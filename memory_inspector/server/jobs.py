@@ -132,6 +132,7 @@ class Jobs:
         with self._lock:
             self._drop_old()
             running = self._jobs.get(job_id)
+            # A second click, or another tab.
             if running is not None and running.error is None:
                 return running
             job = Job(job_id)
@@ -149,6 +150,7 @@ class Jobs:
         """Wait for everything submitted and accept nothing more."""
         with self._lock:
             for job in self._jobs.values():
+                # Such work can go on later, and the server waits below for all that runs.
                 if job.watched:
                     job.cancel.set()
         self._pool.shutdown(wait=True)
@@ -167,6 +169,7 @@ class Jobs:
             _log.exception("job %s was stopped", _kind(job))
             raise
         finally:
+            # Before `then`, which may start the next job and must find this one done.
             job._finish(error, self._clock())
             if then is not None:
                 then()

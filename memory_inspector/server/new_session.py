@@ -47,6 +47,7 @@ def new_memory(
     chosen = RECIPES[recipe]
     if chosen.of_user and user_id is None:
         raise ConfigError(f'"{chosen.title}" belongs to a user: say whose conversation it is.')
+    # Not every recipe has a block for instructions.
     made = chosen.made(**({"instructions": INSTRUCTIONS} if "instructions" in chosen.parameters else {}))
     for block in made.blocks:
         if isinstance(block, FactExtractionMemoryBlock) and facts_of == "user":

@@ -81,7 +81,7 @@ class RecordingProxy:
         self._recorder = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record-calls")
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        # As it was sent: escapes reach the endpoint unchanged.
+        # The raw path, so that escapes reach the endpoint unchanged.
         sent = scope.get("raw_path") or quote(scope["path"]).encode() if scope["type"] == "http" else b""
         match = _PATH.fullmatch(sent.partition(b"?")[0].decode("latin-1"))
         if match is None:
@@ -102,6 +102,7 @@ class RecordingProxy:
             await self._pass_on(session_id, path, scope, receive, send)
 
     async def _pass_on(self, session_id: str, path: str, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        # 1. Read the request as far as it may be kept.
         call = _Call(self._room)
         call.coding = _coding(scope["headers"])
         body = _Body(receive, call)
@@ -110,6 +111,7 @@ class RecordingProxy:
             return
         begun = time.monotonic()
         try:
+            # 2. Answer, and watch for the agent hanging up: whichever ends first ends the other.
             async with anyio.create_task_group() as both:
 
                 async def end_with_the_agent() -> None:
@@ -122,6 +124,8 @@ class RecordingProxy:
                 await self._answer(call, path, body, scope, send)
                 both.cancel_scope.cancel()
         finally:
+            # 3. Record beside the agent, whatever the outcome. Only what is posted is a call: lists of stored answers
+            # come by GET.
             call.seconds = time.monotonic() - begun
             if scope["method"] == "POST":
                 self._recorder.submit(_record_kept, self._session, session_id, path, call)
@@ -133,11 +137,12 @@ class RecordingProxy:
         import httpx
 
         if self._client is None:
+            # Once connected, neither time nor number is limited: both are the agent's to decide.
             timeout = httpx.Timeout(None, connect=CONNECT_SECONDS)
             self._client = httpx.AsyncClient(timeout=timeout, limits=httpx.Limits(max_connections=None))
         upstream = os.environ.get(UPSTREAM) or OPENAI
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        # Compressed, an answer could not be read here; what comes is passed on as it comes.
+        # An uncompressed answer is asked for, as it is read here; one that comes compressed is passed on as it is.
         dropped = {b"host", b"accept-encoding"} | ({b"content-length"} if body.whole is not None else set())
         headers = [pair for pair in _passed_on(scope["headers"]) if pair[0].lower() not in dropped]
         headers.append((b"accept-encoding", b"identity"))
@@ -154,6 +159,7 @@ class RecordingProxy:
             async for piece in response.aiter_raw():
                 call.keep(piece)
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
+            # Before the last piece: an agent that hangs up now has the whole answer.
             call.ended = True
             await send({"type": "http.response.body", "body": b""})
         except _HungUpError:
@@ -164,10 +170,12 @@ class RecordingProxy:
                 call.problem = "the connection to the endpoint broke off"
                 return
             call.problem = f"the endpoint could not be reached ({type(error).__name__})"
+            # The address may hold a name and a password.
             where = re.sub(r"//[^/@]*@", "//", upstream)
             await _refuse(send, 502, f"{where} could not be reached ({type(error).__name__}). Is {UPSTREAM} right?")
         finally:
             if response is not None:
+                # An agent that hung up has cancelled this task, and the connection must be closed all the same.
                 with anyio.CancelScope(shield=True):
                     await response.aclose()
 
@@ -176,6 +184,7 @@ class RecordingProxy:
         from memory_core import MemoryInspectorError, StoreError
         from memory_core.attach.recording import check_free
 
+        # Asked once per name, as it costs a query; recording checks again.
         if session_id in self._free:
             return None
         try:
@@ -227,6 +236,7 @@ class _Body:
 
     async def hung_up(self) -> None:
         """Wait until the agent hangs up after its whole request."""
+        # Two tasks must not receive at once: until its end the request is read by the other one.
         await self._ended.wait()
         while (await self._receive())["type"] != "http.disconnect":
             pass
@@ -270,6 +280,7 @@ class _Call:
     def _stored(self, pieces: list[bytes] | None, what: str, piece: bytes) -> list[bytes] | None:
         if pieces is None:
             return None
+        # A call that cannot be kept whole gives back its room at once, for calls that can.
         if self._sizes[what] + len(piece) > MAX_KEPT_BYTES or not self._room.take(len(piece)):
             self._room.give_back(self._sizes[what])
             self._sizes[what] = 0

@@ -23,6 +23,7 @@ def ensure_demo(shared: Engine) -> None:
     Raises:
         StoreError: the database cannot be reached.
     """
+    # Two tabs of a first start would both find it missing.
     with _making:
         if not has_demo(shared.database):
             _store(shared.database)
@@ -36,6 +37,7 @@ def reset_demo(shared: Engine) -> None:
         StoreError: the database cannot be reached.
     """
     with _making:
+        # Restoring refuses an id that was ever used, so the tombstone must give this one up.
         delete_session(shared.database, DEMO_SESSION, reusable=True)
         _store(shared.database)
         for name in (GUIDE_CLOSED, GUIDE_CUT, GUIDE_FORGOTTEN):

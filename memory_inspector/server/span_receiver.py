@@ -82,7 +82,7 @@ class SpanReceiver:
         self._waiting: list[_Waiting] = []
         self._room = Room(MAX_WAITING_BYTES)
         self._unpacking: anyio.CapacityLimiter | None = None
-        # One at a time: a transaction has the database to itself anyhow, and who waits for it is stored by the next.
+        # One at a time: a transaction has the database to itself anyway, and requests that wait share the next one.
         self._storing = threading.Lock()
         self._threads: anyio.CapacityLimiter | None = None
 
@@ -107,6 +107,7 @@ class SpanReceiver:
                 body = await self._body(receive, encoding)
             except NoRoomError:
                 await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
+            # Before `ValueError`, of which it is a kind.
             except LimitError:
                 await answer.refuse(413, f"A request has at most {MAX_BODY_BYTES >> 20} MB: send fewer spans at once.")
             except ValueError as error:
@@ -126,6 +127,7 @@ class SpanReceiver:
         Raises:
             NoRoomError, LimitError, ValueError: see `whole_body` and `_unpacked`.
         """
+        # Made here, as a limiter belongs to the event loop that runs the requests.
         if self._unpacking is None:
             self._unpacking = anyio.CapacityLimiter(1)
         packed = await whole_body(receive, self._room, most=MAX_BODY_BYTES)
@@ -134,6 +136,7 @@ class SpanReceiver:
         try:
             body = await anyio.to_thread.run_sync(_unpacked, packed, encoding, limiter=self._unpacking)
         finally:
+            # The packed bytes are gone now; what they unpacked to is taken anew, as it may be much more.
             self._room.give_back(len(packed))
         if not self._room.take(len(body)):
             raise NoRoomError
@@ -181,6 +184,7 @@ class SpanReceiver:
 
     def _stored(self, waiting: _Waiting) -> "Refusals":
         """Return what was refused of a request, once the rest is stored, by this thread or by one that came before."""
+        # Another thread may have stored this one while it waited for its turn, and a batch may end before it.
         while not waiting.done:
             with self._storing:
                 if not waiting.done:
@@ -197,16 +201,17 @@ class SpanReceiver:
         for waiting in batch:
             try:
                 read.append((waiting, _read(waiting)))
-            except Exception as error:  # handed to who waits
+            except Exception as error:  # raised to the thread of its request
                 waiting.error = error
         try:
             if read:
                 stored = self._opened().store([export for _, export in read])
                 for (waiting, _), refused in zip(read, stored, strict=True):
                     waiting.refused = refused
-        except Exception as error:  # the same
+        except Exception as error:  # likewise, for the whole batch
             for waiting, _ in read:
                 waiting.error = error
+        # Only now: bodies are held in memory until their batch is stored.
         self._room.give_back(sum(len(waiting.body) for waiting in batch))
 
     def _next(self) -> list[_Waiting]:
@@ -215,6 +220,7 @@ class SpanReceiver:
             size = number = 0
             for waiting in self._waiting:
                 size += len(waiting.body)
+                # The first is taken at any size, or one above the limit would wait for ever.
                 if number and size > BATCH_BYTES:
                     break
                 number += 1
@@ -272,7 +278,7 @@ class _Answering:
 def _status(message: str) -> bytes:
     try:
         from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTracePartialSuccess
-    except ImportError:  # as is then said: in words that are read without it
+    except ImportError:  # the message says so, as plain text
         return message.encode()
     # Field 2 is the message of both, so that no second package is needed for `Status`.
     encoded: Any = ExportTracePartialSuccess(error_message=message).SerializeToString()
@@ -303,11 +309,12 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
             unpacked = b"".join(budget.pieces(gzip.GzipFile(fileobj=io.BytesIO(body))))
         except EOFError:
             raise ValueError("The request was cut off.") from None
-        except (OSError, zlib.error):  # of the first member or of what follows it
+        except (OSError, zlib.error):  # in the first member, or in what follows it
             raise ValueError("The request is not compressed with gzip, as it says, or something follows it.") from None
     elif encoding == "deflate":
         unpacking = zlib.decompressobj()
         try:
+            # One byte above the limit, so that the budget tells a larger body from one of just that size.
             unpacked = unpacking.decompress(body, MAX_BODY_BYTES + 1)
         except zlib.error:
             raise ValueError("The request is not compressed with deflate, as it says.") from None
