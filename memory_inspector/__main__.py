@@ -25,6 +25,7 @@ from memory_core.verification.fingerprints import wanted
 from memory_core.verification.receipts import read_receipt, receipt_of
 
 HERE = Path(__file__).resolve().parent
+# An installed package holds the app's files itself; in the repository they stand beside it.
 FOLDER = HERE if (HERE / "serve.py").exists() else HERE.parent
 """Folder of the app."""
 
@@ -73,6 +74,7 @@ def _app(arguments: argparse.Namespace) -> int:
     if arguments.database is not None:
         os.environ["MEMORY_INSPECTOR_DATABASE_URL"] = database_url(arguments.database)
     if arguments.upstream is not None:
+        # By environment, as Streamlit runs the app's script without arguments of ours.
         os.environ["MEMORY_INSPECTOR_UPSTREAM"] = upstream_url(arguments.upstream)
     from streamlit.web import cli
 
@@ -91,6 +93,7 @@ def _open(arguments: argparse.Namespace) -> int:
     opened = open_store(Path(arguments.store), database, services=Services(), only=arguments.only)
     database.close()
     print(f"Opened read only: {len(opened)} {'session' if len(opened) == 1 else 'sessions'}.")
+    # What listens there may be the app, which then shows the session without a second one.
     with socket() as port:
         port.settimeout(1)
         running = port.connect_ex(("127.0.0.1", arguments.port)) == 0
@@ -131,6 +134,7 @@ def _verify(arguments: argparse.Namespace) -> int:
         text = _content(arguments.receipt).decode("utf-8", "replace")
         texts = read_receipt(text, Path(arguments.receipt).name).wanted
     else:
+        # As bytes: typed words of another encoding must not end the search with an error.
         data = sys.stdin.buffer.read() if arguments.words == "-" else _content(arguments.words)
         texts = wanted(line for line in data.decode("utf-8", "replace").splitlines() if line.strip())
     place = arguments.place or str(Settings.of_the_app().home)
@@ -159,12 +163,14 @@ def database_url(text: str) -> str:
     """
     url = _url(text)
     file = Path(str(url.database))
+    # SQLite would create the file, and the app would show an empty database instead of a typing error.
     if url.drivername.startswith("sqlite") and not file.is_file():
         raise ConfigError(f"There is no database {file.name}: give the file that the agent writes to.")
     return url.render_as_string(hide_password=False)
 
 
 def _url(text: str) -> URL:
+    # Set as a field, as the path of a file may hold characters that mean something in a URL.
     return parse_url(text) if "://" in text else parse_url("sqlite://").set(database=str(Path(text).resolve()))
 
 

@@ -105,12 +105,14 @@ def ink_on(background: str) -> str:
 def contrast(a: str, b: str) -> float:
     """The contrast ratio of two colours, 1 to 21, as defined by WCAG 2."""
     brighter, darker = sorted((luminance(a), luminance(b)), reverse=True)
+    # WCAG adds 0.05 for light that the screen reflects, so that black is not infinitely far from white.
     return (brighter + 0.05) / (darker + 0.05)
 
 
 def luminance(hex_colour: str) -> float:
     """Relative luminance of `#RRGGBB`, 0 to 1 (WCAG 2)."""
     red, green, blue = linear_rgb(hex_colour)
+    # Shares of the three colours in the brightness that the eye sees.
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
@@ -121,4 +123,5 @@ def linear_rgb(hex_colour: str) -> tuple[float, float, float]:
 
 
 def _linear(channel: float) -> float:
+    # The sRGB curve is a straight line near black.
     return channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4

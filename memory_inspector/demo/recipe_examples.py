@@ -54,6 +54,7 @@ _TEAM = _messages(
     "Bob, in Leeds.",
     "The deadline of Project Alpha is March 2026.",
     "March 2026 for Project Alpha.",
+    # Contradicts the home above: one relation ends and another begins.
     "Bob moved from Leeds to York.",
     "York it is.",
     "Carol works at Northwind. Northwind is a customer of Project Alpha.",
@@ -73,6 +74,7 @@ _PERSON = _messages(
     "Hiking and Portuguese, noted.",
     "I like dark mode.",
     "Dark mode, noted.",
+    # The same wish in other words: an update, not a second fact.
     "I prefer dark mode in every app, please.",
     "Dark mode everywhere.",
     "I moved, I live in York now.",
@@ -102,6 +104,7 @@ _SUPPORT = _messages(
     "It is BR-2231-88.",
 )
 
+# Token limits are far below any real one, so that each effect comes before the conversation ends.
 EXAMPLES: dict[str, Example] = {
     "buffer": Example("Trip to Portugal", "The oldest message leaves when the limit is reached.", _TRIP, 260),
     "window": Example("Trip to Portugal", "A turn leaves with every new one once the window is full.", _TRIP, 1_000),

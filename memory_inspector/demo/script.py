@@ -50,6 +50,7 @@ What to leave alone
 
 _TURNS = (
     (
+        # Turn 1: where Sam lives, which turn 5 contradicts.
         "Hello, my name is Sam and I live in Porto. Please help me plan a birthday dinner for Ana. Ana is my sister.",
         "Happy to help, Sam: a birthday dinner for your sister it is. What should I know about Ana before we begin?",
     ),
@@ -59,18 +60,21 @@ _TURNS = (
         "No nuts on any plate, then, and I will say so in every draft. Jazz sounds lovely. Which day is it?",
     ),
     (
+        # Turn 3: the date that turn 5 repeats.
         "The dinner is on 14 March. I would like a small place by the river, where we can talk without shouting "
         "across the table, and where nobody minds if we all stay on for an hour or two after the coffee.",
         "14 March, small, by the river, quiet enough to talk, and in no great hurry to see you leave. Who else is "
         "coming to the birthday dinner, as far as you know? Family only, or old friends of hers as well?",
     ),
     (
+        # Turn 4: says in passing what turn 16 asks for in other words, so that no fact is learned from it.
         "Family and a few old friends. I pay the bill. And I want no fuss about it, no wallets on the table, no "
         "splitting. Rui stays off meat these days, and some of us drive home.",
         "Understood: the bill goes to you, no wallets, no splitting. I can ask the place to settle it with you "
         "quietly, well away from the table. What time would suit everyone?",
     ),
     (
+        # Turn 5: a new home for a known fact, and a date that is known already.
         "Teresa is my aunt. I live in Lisbon now. Ana works at the hospital until seven, so she comes straight from "
         "there. So the dinner is on the 14th of March. Let us say 8 pm, if they still have room.",
         "The 14th of March at 8 pm, which leaves Ana an hour after work. Send me the names of places you like, "
@@ -107,12 +111,14 @@ _TURNS = (
         "decides which table to ask for, so the next step is to count the guests.",
     ),
     (
+        # Turn 11: the last one played when the app first opens, one message before the next flush.
         "Let's do eight people then, and the table by the window, so that Ana can see the musicians. Can you "
         "draft the request for the birthday dinner, with the date, the dessert and the river view?",
         "Eight people, table by the window. Shall I put it like this: a birthday dinner for eight on 14 March at "
         "8 pm, at the long table by the river, and with every dessert free of nuts?",
     ),
     (
+        # Turn 12: asks for many things at once, so that more is recalled than the prompt has room for.
         "Yes. And keep it under 300 euros altogether. Go over Ana's birthday dinner once more: the evening in "
         "March, the river, the dessert, the jazz, and the bill, which I pay without fuss.",
         "Noted: at most 300 euros. Dinner by the river on 14 March at 8 pm, dessert without nuts, jazz for Ana, "
@@ -137,6 +143,7 @@ _TURNS = (
         "your glass. Which scene with her is the first that comes to your mind?",
     ),
     (
+        # Turn 16: asks for what turn 4 said, and the recorded answer does not know it.
         "Swimming lessons at the lake, that will be the scene. The cook has sent his spring menu, soups, salads, "
         "fish and chicken. Remind me what Rui eats before I fix the menu?",
         "A fine scene to begin with. As for the menu, I have nothing about what Rui eats. Please ask him before "
