@@ -78,7 +78,7 @@ def read_folder(folder: Path) -> StoredConversation:
     folder = folder.resolve()
     left_out = _LeftOut()
     root = _repository(folder)
-    inside = "" if root is None else folder.relative_to(root).as_posix().removeprefix(".")
+    inside = "" if root is None or folder == root else folder.relative_to(root).as_posix()
     git = root / ".git" if root is not None else None
     try:
         return _notes(folder.name, [*_files_of(folder, left_out)], left_out, git=git, inside=inside)

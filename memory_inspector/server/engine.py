@@ -172,7 +172,7 @@ class Engine:
                     self._stores = StoreFollower(self.database, self.services)
                 if self._stores is not None:
                     self._stores.look()
-            except MemoryInspectorError as error:  # the next look may succeed
+            except (MemoryInspectorError, OSError) as error:  # the next look may succeed
                 _log.warning("opened stores could not be looked at: %s", error)
 
     def _retry_deliveries(self) -> None:

@@ -80,7 +80,7 @@ class _Kept:
         self.player: Player | None = None
         self.results = LruCache[Result](MAX_KEPT)
         self.evicted: Counter[str] = Counter()
-        """How often the result of a finished job was evicted, by what was asked."""
+        """Times that the result of a finished job was evicted, by what was asked."""
         self.paid = 0
         """Calls that plays made with models in this process."""
 

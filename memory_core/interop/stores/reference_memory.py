@@ -86,7 +86,7 @@ def _rows(text: str) -> Iterator[tuple[Place, Any]]:
             yield from ((f"{name}[{n}]", row) for n, row in enumerate(rows if isinstance(rows, list) else ()))
         return
     seen = False
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             row = _decoded(line)
             seen = seen or _is_entity(row) or _is_relation(row)
