@@ -292,7 +292,7 @@ def graph_of(memory: ReferenceMemory, name: str) -> GraphFile:
     relations: dict[FileRelation, None] = {}
     for subject, predicate, object in memory.relations:
         ends = [_add_entity(entities, end) for end in (subject, object)]
-        # The store of another program is taken as it is: what does not fit costs itself alone.
+        # Another program's store is taken as it is: only what does not fit is left out.
         fits = 0 < len(predicate) <= LONGEST and None not in ends and ends[0] != ends[1]
         if fits and len(entities) + len(relations) <= MAX_ROWS:
             relations[FileRelation(str(ends[0]), _plain(predicate), str(ends[1]))] = None

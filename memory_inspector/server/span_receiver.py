@@ -107,7 +107,7 @@ class SpanReceiver:
                 body = await self._body(receive, encoding)
             except NoRoomError:
                 await answer.refuse(503, "More spans wait than can be stored at the moment.", again=AGAIN_SECONDS)
-            # Before `ValueError`, of which it is a kind.
+            # Before `ValueError`, its base class.
             except LimitError:
                 await answer.refuse(413, f"A request has at most {MAX_BODY_BYTES >> 20} MB: send fewer spans at once.")
             except ValueError as error:
