@@ -113,6 +113,13 @@ def test_a_folder_inside_a_repository_has_its_part_of_the_history(repository):
     assert [text for text, *_ in had["mira.md"]] == ["Lives in Ghent.\n", "Lives in Lisbon.\n"]
 
 
+def test_a_hidden_folder_inside_a_repository_has_its_history_too(repository):
+    commit(repository, "Notes", SECOND + 60, **{".claude/mem/n_md": "Likes tea.\n"})
+    commit(repository, "More", SECOND + 120, **{".claude/mem/n_md": "Likes mint tea.\n"})
+    had = versions(read_folder(repository / ".claude"))
+    assert [text for text, *_ in had["mem/n.md"]] == ["Likes tea.\n", "Likes mint tea.\n"]
+
+
 def test_a_folder_without_git_has_one_version_each(tmp_path):
     (tmp_path / "a.md").write_text("Alone.")
     os.utime(tmp_path / "a.md", (FIRST, FIRST))
