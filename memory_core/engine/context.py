@@ -137,6 +137,7 @@ def build_context(
         rows = session.queue(connection)
     config = session.config
     reading = reading_for(session, rows, input, dict(arguments or {}))
+    # Who only looks waits less for vectors that are still being computed: a screen is redrawn often.
     reading = replace(reading, patience=PATIENCE_SECONDS if record else LOOKING_SECONDS)
     frame = outer_frame(config, session.counter, {row.message.role for row in rows})
     read, failures, token_budgets = _read_blocks(session, reading, taken=frame + sum(row.sized.tokens for row in rows))
@@ -164,6 +165,7 @@ def build_context(
         try:
             _record(session, context, layout, section)
             _warn(session, layout, failures)
+        # The session was deleted meanwhile: that is for the caller to know, and no failed write.
         except NotFoundError:
             raise
         except Exception as error:  # on a full disk, or where a block's event cannot be stored, an agent can go on
@@ -223,11 +225,13 @@ class _Layout:
         def shorten(part: Part, over: int) -> Part | None:
             try:
                 shorter = block.shorten(content, over, self.reading, state)
+            # Ctrl+C ends the program and says nothing about the block.
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a custom block may raise anything; it is recorded and shown
                 self.failures[block.name] = error
                 return None
+            # The block may have made new items, a shortened text say; the plan names them by ref.
             self.items.update((item.ref, item) for item in shorter.items)
             self.keep += shorter.keep
             return replace(part, pieces=tuple(Piece(item.ref, self._size(item)) for item in shorter.items))
@@ -248,10 +252,12 @@ def reading_for(
         extra, text = (ChatMessage(role=MessageRole.USER, content=input),), input
     else:
         extra = (input,) if isinstance(input, ChatMessage) else tuple(input)
+        # Only a user's words are a question to search for; of several, the last one.
         users = [message_text(message) for message in extra if message.role is MessageRole.USER]
         text = users[-1] if users else None
     for message in extra:
         message.to_json()  # raises for what cannot be stored: the caller's own words
+    # Pinned messages are no part of what blocks search with, but need not be recalled either (`queue_seqs`).
     queue = tuple(row.message for row in rows if not row.pinned)
     return ReadContext(
         session_id=session.id,
@@ -286,20 +292,25 @@ def _read_blocks(
     cut last first, each with the tokens left under the limit.
     """
     enabled = [a for a in session.blocks if a.record.settings.get("enabled", True)]
+    # 1. Split the blocks: those that take what is left, those worth a thread, and static texts, which are in memory.
     filling = [attached for attached in enabled if attached.block is not None and attached.block.fills_budget]
     slow = [attached for attached in enabled if attached.kind != "static" and attached not in filling]
+    # 2. Read the slow ones at the same time, as each may wait for a model or an index. One alone needs no thread.
     if len(slow) > 1:
         futures = {attached.name: _pool().submit(_read, attached, reading) for attached in slow}
         outcomes = {name: future.result() for name, future in futures.items()}
     else:
         outcomes = {attached.name: _read(attached, reading) for attached in slow}
     outcomes |= {a.name: _read(a, reading) for a in enabled if a not in slow and a not in filling}
+    # 3. Read those that fill a budget in turn, as each takes from what the next may use. What the others ask for
+    #    counts, not what they will be granted: cuts are planned only once all sizes are known.
     token_budgets: dict[str, int] = {}
     for attached in _cut_last(filling, session.config.truncation_order):
         asked = sum(_asked(a, outcomes[a.name], reading, session.config.limit) for a in enabled if a.name in outcomes)
         token_budget = budget_for(session.config.limit, taken + asked + _frame(attached.name, reading))
         token_budgets[attached.name] = token_budget
         outcomes[attached.name] = _read(attached, replace(reading, token_budget=token_budget))
+    # 4. Put the outcomes back in the order of the blocks, which decides ties between cuts and the layout.
     read: dict[str, Content] = {}
     failures: dict[str, BaseException] = {}
     for attached in enabled:
@@ -307,6 +318,7 @@ def _read_blocks(
         if isinstance(outcome, Content):
             read[attached.name] = outcome
         else:
+            # Empty rather than missing, so that the block keeps its row in the plan and in the log.
             read[attached.name] = Content()
             failures[attached.name] = outcome
     return read, failures, token_budgets
@@ -314,6 +326,7 @@ def _read_blocks(
 
 def _cut_last(attached: Sequence[SessionBlock], order: TruncationOrder) -> list[SessionBlock]:
     """Sort blocks: first those that are never cut, then the others, the one that is cut last first."""
+    # The largest priority number is cut first by default, so the smallest comes first here.
     sign = 1 if order == "largest_first" else -1
     return sorted(attached, key=lambda one: (one.priority > 0, sign * one.priority))
 
@@ -330,6 +343,7 @@ def _asked(attached: SessionBlock, content: Content | BaseException, reading: Re
 
 def share_tokens(settings: Mapping[str, Any], limit: int) -> int | None:
     """Return the tokens that a block with these settings keeps when a prompt is full; None if it has no share."""
+    # A share protects from cuts of single pieces: priority 0 has none, and `drop` knows only the whole block.
     share, priority = settings.get("prompt_share"), settings.get("priority", 0)
     return None if share is None or not priority or settings.get("truncation") == "drop" else max(1, int(share * limit))
 
@@ -339,8 +353,10 @@ def outer_frame(config: MemoryConfig, counter: TokenCounter, roles: Collection[M
 
     `roles` are those of the messages in the queue, pinned ones included.
     """
+    # The other accountings count no markup, only what stands in it.
     if config.accounting != "billed":
         return 0
+    # The section joins an existing message of this role; without one it needs a message of its own.
     role = MessageRole.SYSTEM if config.insert_method is InsertMethod.SYSTEM else MessageRole.USER
     return frame_tokens("memory", counter, config.accounting) + (MESSAGE_OVERHEAD if role not in roles else 0)
 
@@ -352,6 +368,7 @@ def _frame(name: str, reading: ReadContext) -> int:
 def _read(attached: SessionBlock, reading: ReadContext) -> Content | BaseException:
     """Return a block's content, or why it could not be read; the context is then built without it."""
     try:
+        # A custom class that this process lacks: its last contribution is shown rather than nothing.
         if attached.block is None:
             return _last_recorded(attached, reading)
         return attached.block.read(reading, attached.state)
@@ -369,6 +386,7 @@ def _last_recorded(attached: SessionBlock, reading: ReadContext) -> Content:
         for record in built:
             event = record.event
             assert isinstance(event, ContextBuilt)
+            # The newest contexts may have nothing of it, where all of it was cut: the last one with refs counts.
             asked = [part for part in event.parts if part["name"] == attached.name and part["refs"]]
             if asked:
                 refs = asked[0]["refs"]
@@ -391,6 +409,7 @@ def _laid_out(
     names = layout.reading.names
     in_queue = {message.seq for message in plan.queue}
     rows = sorted([*pinned, *(row for row in queue if row.sized.seq in in_queue)], key=lambda row: row.sized.seq)
+    # `neutralise_message` returns the message itself if there is nothing to escape, so identity tells the changed ones.
     safe = [row.message if row.plain else neutralise_message(row.message, names) for row in rows]
     changed = sum(row.message is not message for row, message in zip(rows, safe, strict=True))
     # Stored messages are shared between contexts, so mutable ones are copied.
@@ -400,6 +419,7 @@ def _laid_out(
         items = [layout.items[piece.ref] for piece in part.pieces]
         if parts := tuple(p for item in items for p in item.parts):
             sections.append(Section(part.name, parts))
+        # Whole messages that a block returned stand before the queue, not in the memory section.
         for message in (message for item in items for message in item.messages):
             in_front.append(neutralise_message(message, names))
             changed += in_front[-1] is not message
@@ -408,9 +428,11 @@ def _laid_out(
 
     counter = session.counter
     granted = [layout.items[piece.ref] for part in plan.granted for piece in part.pieces]
+    # Counted as `content` under any accounting: `billed_tokens` is always what an endpoint would count.
     content = sum(item_tokens(item, counter, "content") for item in granted)
     content += sum(row.tokens.content for row in rows)
     section_tokens = sum(counter.part(part) for part in memory)
+    # Markup is what the section has beyond its items. Items given as whole messages are not part of it.
     in_section = sum(item_tokens(item, counter, "content") for item in granted if item.parts)
     context = Context(
         messages=tuple(messages),
@@ -438,8 +460,10 @@ def _was_neutralised(item: Item) -> bool:
 def _record(session: Session, context: Context, layout: _Layout, section: str | None) -> None:
     plan, reading, read = context.plan, layout.reading, layout.read
     with session.writing(patience=RECORDING_SECONDS) as w:
+        # 1. Texts first: the events name them by hash.
         for words in layout.keep:
             w.store_text(words)
+        # 2. Searches and failures before the context that they led to, as a reader of the log expects causes first.
         events: list[Event] = [event for content in read.values() for event in content.events]
         events += [BlockFailed(block=name, error=error) for name, error in context.failures.items()]
         events.append(

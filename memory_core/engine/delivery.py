@@ -94,20 +94,24 @@ def serve(session: Session, *, timeout: float | None, force: bool = False) -> di
     try:
         with session.database.read() as connection:
             waiting = pending_by_block(connection, session.id)
+    # The messages are stored already, so a put must not fail: each block says that it was not served.
     except StoreError as error:
         return {a.name: Served(a.name, "failed", error=str(error)) for a in session.blocks if a.learns}
     by_name = {attached.name: attached for attached in session.blocks}
     started: dict[str, Future[Served]] = {}
     results = {}
     for name, deliveries in waiting.items():
+        # A block that is switched off, or cannot be made here, keeps its deliveries for later or for another process.
         attached = by_name.get(name)
         off = attached is None or attached.block is None or not attached.settings.get("enabled", True)
+        # Asked first, as it is the reason to show: another model would learn differently for this block.
         if attached is not None and (model := _waits_for(session, attached)) is not None:
             results[name] = Served(name, "waiting", error=f"Waits for {model}, which learns for this block.")
         elif attached is None or off or not _due(deliveries, session.clock(), force):
             results[name] = Served(name, "waiting", error=deliveries[0].error)
         else:
             started[name] = _pool().submit(_serve_block, session, attached, force)
+    # `wait` overflows on an infinite timeout; None is its word for no limit.
     wait(started.values(), timeout=None if timeout == math.inf else timeout)
     for name, future in started.items():
         results[name] = future.result() if future.done() else Served(name, "waiting")
@@ -123,6 +127,7 @@ def serve_put(session: Session, wait: bool) -> dict[str, Served]:
 
 def retry(session: Session, ids: Sequence[int] | None = None) -> None:
     """Make parked deliveries (None: all of them) due again, with their attempts reset to 0."""
+    # Pending ones as well: a person may not want to wait for their next attempt.
     for block, chosen in _by_block(session, ids, states=("parked", "pending")).items():
         with session.writing() as w:
             set_state(w, chosen, "pending", attempts=0)
@@ -202,6 +207,7 @@ def _released(session: Session, block: str, key: str, owner: str, force: bool) -
     Both in one transaction: a process that put something and found the lease taken can rely on its holder seeing it.
     """
     with session.database.write() as connection:
+        # Expired in a long call and taken by another process, which now serves the rest.
         if not holds(connection, key, owner):
             raise _LeaseLost
         waiting = pending(connection, session.id, block)
@@ -252,6 +258,7 @@ def _deliver(session: Session, attached: SessionBlock, due: Sequence[Delivery], 
     # 2. The slow part. It stores nothing: if it fails in any way, the deliveries are still due.
     with _lease_kept(session, key, owner):
         try:
+            # Without messages all of them were erased meanwhile: the delivery still has to be acknowledged.
             learned: PendingWrite = attached.block.prepare_write(batch) if messages else NoWrite()
         except (StoreError, NotFoundError) as error:
             if attached.block.kind_is_built_in:
@@ -319,6 +326,7 @@ def _failed(
     if parked:
         events.append(DeliveryParked(deliveries=ids, block=attached.name, attempts=attempts, error=problem))
     with session.writing() as w:
+        # Another process has the lease: its attempt is the one that counts.
         if not holds(w.connection, key, owner):
             raise _LeaseLost
         state = "parked" if parked else "pending"
@@ -339,9 +347,11 @@ def _one_call(due: Sequence[Delivery], attempts: int) -> list[Delivery]:
     The last attempt before parking is made with one delivery, so that one impossible delivery parks no others.
     """
     chosen = [due[0]]
+    # With a single attempt allowed every attempt is the last, and deliveries still share calls.
     if due[0].attempts >= attempts - 1 > 0:
         return chosen
     tokens = due[0].tokens
+    # Attempts are counted for the call as a whole, so its deliveries must have equally many behind them.
     for delivery in takewhile(lambda d: d.attempts == due[0].attempts, due[1:]):
         tokens += delivery.tokens
         if tokens > CALL_TOKENS:
@@ -354,6 +364,7 @@ def _due(deliveries: Sequence[Delivery], now: float, force: bool) -> bool:
     """Return whether the first delivery is due: it decides, as a block is served in sequence."""
     if not deliveries:
         return False
+    # Further off than the longest pause is possible only where the clock was set back: due now.
     pause = deliveries[0].next_attempt_at - now
     return force or not 0 < pause <= LONGEST_BACKOFF_SECONDS
 
@@ -417,6 +428,7 @@ def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
     stop = threading.Event()
 
     def keep() -> None:
+        # Two renewals in a row may fail before the lease expires.
         while not stop.wait(LEASE_SECONDS / 3):
             try:
                 if not renew(session.database, key, owner, now=session.clock()):
@@ -429,6 +441,7 @@ def _lease_kept(session: Session, key: str, owner: str) -> Iterator[None]:
     try:
         yield
     finally:
+        # Not joined: a renewal under way changes the row of this owner or none.
         stop.set()
 
 

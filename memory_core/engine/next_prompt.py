@@ -51,12 +51,14 @@ def next_prompt(session: Session, message: ChatMessage | None) -> NextPrompt:
         state = read_session(connection, session.id)
     place = state.next_seq if state is not None else 1
     if message is None:
+        # Without its text it still begins a turn, which decides where the queue may be cut.
         newest = SizedMessage(place, MessageRole.USER, 0)
     else:
         tokens = session.counter.message(message)
         newest = SizedMessage(place, MessageRole.USER, tokens.by(session.config.accounting))
         rows.append(QueueRow(newest, tokens, False, message, plain_message(message)))
     queued = [row.sized for row in rows if not row.pinned]
+    # Counted in the plan only: without its text there is nothing to show in the prompt.
     if message is None:
         queued.append(newest)
     plan = _planned(session, queued, "over_budget")
@@ -81,12 +83,14 @@ def _learned(
     session: Session, state: SessionState, newest: SizedMessage, flushed: Collection[int]
 ) -> tuple[Session, tuple[str, ...]]:
     """Return the session with its blocks as after learning from that message, and the names of unpredictable ones."""
+    # One counter for all blocks, so that no two invented items share an id.
     numbers, unknown, blocks = count(NOT_STORED), [], []
     with session.database.read() as connection:
         waiting = pending_by_block(connection, session.id)
         due = {block.name: _due(session, connection, state, block, newest, flushed) for block in session.blocks}
     for attached in session.blocks:
         seqs = due[attached.name]
+        # Deliveries that wait are learned before these, with an unknown outcome.
         waits = attached.learns and attached.name in waiting
         imagined = _imagined(session, attached, seqs, numbers) if seqs and not waits else None
         if imagined is not None:

@@ -46,6 +46,7 @@ def append(session: Session, w: Writing, prepared: Sequence[NewMessage], seq_by_
     fresh = without_sections(session, w.connection, [new for new in prepared if new.id not in seq_by_id])
     added = add_messages(w, fresh, counter=session.counter.id)
     places = seq_by_id | {new.id: seq for new, seq in zip(fresh, added, strict=True)}
+    # A message that was nothing but a memory section was dropped and has no number.
     return [places[new.id] for new in prepared if new.id in places]
 
 
@@ -56,6 +57,7 @@ def without_sections(session: Session, connection: Connection, messages: Sequenc
         message = strip_memory(new.message, lambda key: section_went_out(connection, session.id, key))
         if message is new.message:
             remaining_messages.append(new)
+        # Without words it may still carry tool calls, whose results follow.
         elif message.parts or message.additional_kwargs:
             tokens = session.counter.message(message)
             remaining_messages.append(NewMessage(new.id, message, message.to_json(), tokens, stripped=True))
@@ -87,6 +89,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
     """Plan a flush and apply it: archive the messages, record the plan, schedule deliveries."""
     config = session.config
     queue = w.session.queue(config.accounting)
+    # Counting turns is a query that only a window needs.
     turns = queued_turns(w.connection, session.id) if config.queue_turns is not None else 0
     plan = plan_under(config, queue, oldest_queued(w.connection, session.id, config.accounting), turns, trigger)
     if not plan:
@@ -110,6 +113,7 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
             queue_turns=config.queue_turns,
         )
     )
+    # In the same transaction as the flush, so that no message leaves the queue without being due to someone.
     for attached in session.blocks:
         if attached.learns and attached.deliver_on == "flush":
             _queue_flushed(session, w, attached, seqs)
@@ -119,9 +123,11 @@ def flush_queue(session: Session, w: Writing, trigger: Trigger) -> FlushPlan:
 def _queue_flushed(session: Session, w: Writing, attached: SessionBlock, seqs: Sequence[int]) -> None:
     """Schedule delivery of flushed messages to a block, except those it already received turn by turn."""
     heard = last_turn_heard(w.connection, session.id, attached.name) if w.session.turn_delivered else 0
+    # A whole flush is named by its number: its messages need not be consecutive, as a thinned turn keeps its first.
     if heard < seqs[0]:
         queue_for(session, w, attached, "flush", seqs, flush=w.session.flushes)
         return
+    # A part of a flush has no number, and a delivery without one covers its whole span: one for each run.
     for first, last in ranges(seq for seq in seqs if seq > heard):
         queue_for(session, w, attached, "flush", range(first, last + 1))
 
@@ -133,19 +139,23 @@ def begin_turns(session: Session, w: Writing, attached: SessionBlock) -> None:
     if not complete:
         return
     delivered = given_seqs(w.connection, session.id, attached.name)
+    # What left the queue before was delivered to the block by its flush.
     queued = {message.seq for message in oldest_queued(w.connection, session.id, session.config.accounting)}
     due = [message.seq for message in complete if message.seq in queued - delivered] if attached.learns else []
     for first, last in ranges(due):
         queue_for(session, w, attached, "turn", range(first, last + 1))
+    # Never backwards: `queue_turns` may have noted more just now.
     w.session.turn_delivered = max(w.session.turn_delivered, complete[-1].seq)
 
 
 def queue_turns(session: Session, w: Writing, *, closing: bool = False) -> None:
     """Schedule completed turns for the blocks that learn each turn. Disabled blocks never receive them."""
+    # Disabled blocks count, so that the mark moves on: turns they missed are not due later.
     each_turn = [attached for attached in session.blocks if attached.deliver_on == "turn"]
     if not each_turn:
         return
     unheard = sizes_between(w.connection, session.id, after=w.session.turn_delivered)
+    # Closing: the last turn will get no answer any more and counts as complete.
     complete = unheard if closing else complete_turns(unheard)
     if complete:
         for attached in each_turn:
@@ -159,6 +169,7 @@ def queue_session_end(session: Session, w: Writing) -> None:
     for attached in session.blocks:
         if attached.learns and attached.deliver_on == "session_end":
             done = [d for d in read_deliveries(w.connection, session.id) if d.block == attached.name]
+            # A session may be closed again after more messages: what an earlier closing covered is not due twice.
             heard = max((d.last_seq for d in done if d.trigger == "session_end"), default=0)
             seqs = [message.seq for message in sizes_between(w.connection, session.id, after=heard)]
             if seqs:
@@ -182,10 +193,12 @@ def fill(session: Session, w: Writing, attached: SessionBlock) -> int:
     if attached.deliver_on == "turn":
         queue_turns(session, w)  # so that blocks that already learn each turn miss none
     delivered = given_seqs(w.connection, session.id, attached.name)
+    # Skipped deliveries are not counted as given, so filling brings them back.
     due = [seq for seq in due_at_once(session, w.connection, attached.deliver_on) if seq not in delivered]
     trigger = "turn" if attached.deliver_on == "turn" else "archive"
     for first, last in ranges(due):
         queue_for(session, w, attached, trigger, range(first, last + 1))
+    # So that the next completed turn does not deliver these again.
     if attached.deliver_on == "turn" and due:
         w.session.turn_delivered = max(w.session.turn_delivered, due[-1])
     return len(due)

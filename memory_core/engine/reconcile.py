@@ -73,9 +73,11 @@ def create_or_join(
         if problem := unstorable(name):
             raise ConfigError(f"{what} {problem}")
     _check_names(blocks or ())
+    # What the program gave, without what the engine has set in its objects since: only that is compared.
     made = [block.as_made(session.whole_id) for block in blocks or ()]
     now = session.clock()
     with session.writing(create=SessionState(session.id, user_id, title, now, now)) as w:
+        # No `user_id` claims nothing: it joins whatever user the session has.
         if user_id is not None and w.session.user_id != user_id:
             raise ConfigError(f'the session "{session.id}" belongs to another user: choose another session_id')
         if without_messages and w.session.messages:
@@ -105,6 +107,7 @@ def attach(
     _check_user(session, block)
     made = block.as_made(session.whole_id)
     _add(session, w, made, position=position, actor=actor, written=written)
+    # After its row is stored, as loading looks for the object by name, and for its texts.
     session.adopt([block], initial={block.name: made.state_json()})
     w.flush_contents()
     session.load(w.connection, w.session)
@@ -118,12 +121,16 @@ def free_learners(session: Session, w: Writing, names: Collection[str]) -> None:
 
 def _reconcile_config(session: Session, w: Writing, settings: dict[str, Any]) -> None:
     stored, last = json.loads(w.session.config), json.loads(w.session.constructor)
+    # Through JSON, to compare with stored values: there enums are texts and tuples lists.
     settings = json.loads(MemoryConfig(**settings).model_dump_json(include=set(settings)))
+    # A value that the program changed since its last constructor wins; an unchanged one yields to what is stored.
     wins = {name: value for name, value in settings.items() if last.get(name, _MISSING) != value}
     loses = {name: value for name, value in settings.items() if name not in wins and stored.get(name, value) != value}
+    # Noted in either case, with settings that earlier constructors gave: the next comparison is with these.
     w.session.constructor = json.dumps({**last, **settings})
     if wins:
         before = {name: stored[name] for name in wins if name in stored and stored[name] != wins[name]}
+        # Checked together, as a new value may be impossible beside a stored one.
         MemoryConfig(**{**stored, **wins})
         w.session.config = json.dumps({**stored, **wins})
         w.session.revision += 1
@@ -133,6 +140,7 @@ def _reconcile_config(session: Session, w: Writing, settings: dict[str, Any]) ->
 
 
 def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> None:
+    # 1. Remove what the program no longer gives. Blocks added in the app have no constructor's values, and stay.
     stored = {record.name: record for record in read_blocks(w.connection, session.id)}
     for record in stored.values():
         if record.constructor and record.name not in {block.name for block in blocks}:
@@ -140,6 +148,7 @@ def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> 
             skip_deliveries(w, record.name)
             w.record(BlockRemoved(block=record.name))
             w.session.revision += 1
+    # 2. Add or reconcile each block. An order set in the app stays until the program gives another one.
     moved = _takes_order(w, [block.name for block in blocks])
     for position, block in enumerate(blocks):
         _check_user(session, block)
@@ -151,6 +160,7 @@ def _reconcile_blocks(session: Session, w: Writing, blocks: Sequence[Block]) -> 
         if moved and known_record.position != position:
             update_block(w, block.name, position=position)
             w.session.revision += 1
+    # 3. Record an order only if blocks that were there before changed places: others have their own events.
     names = [record.name for record in read_blocks(w.connection, session.id)]
     if [name for name in names if name in stored] != [name for name in stored if name in names]:
         w.record(BlocksOrdered(names=tuple(names)))
@@ -172,11 +182,13 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
             "choose another name, or remove the stored one first"
         )
     constructor = _constructor_values(block)
+    # A block added in the app has no last constructor: everything a program gives for it counts as new, and wins.
     passed, last = json.loads(constructor), json.loads(record.constructor or '{"settings": {}, "state": null}')
     # A setting added by a later version had its legacy default before.
     before = {**_defaults(block), **block.legacy_defaults(record.settings)}
     later = {k: v for k, v in before.items() if k not in record.settings}
     had = {**later, **last["settings"]} if record.constructor else {}
+    # `wins`: what the program changed; `changed`: what of it differs from the row; `loses`: what the row overrules.
     wins = {k: v for k, v in passed["settings"].items() if had.get(k, _MISSING) != v}
     changed = {k: v for k, v in wins.items() if {**later, **record.settings}.get(k, _MISSING) != v}
     loses = {k: v for k, v in passed["settings"].items() if k not in wins and record.settings.get(k, v) != v}
@@ -184,15 +196,18 @@ def _reconcile_block(session: Session, w: Writing, block: Block, record: BlockRe
         settings = {**record.settings, **wins}
         update_block(w, block.name, settings=settings, constructor=constructor)
         w.session.revision += 1
+    # Either event names the values that lost: stored ones to the program's, or the program's to stored ones.
     lost = {name: record.settings[name] for name in changed if name in record.settings}
     for after, ignored in ((changed, lost), ({}, loses)):
         if after or ignored:
             w.record(BlockEdited(record.name, record.revision, None, None, after, ignored_settings=ignored))
     if isinstance(block, StaticMemoryBlock):
         text = encode(block.static_content)
+        # The program has another text than last time: it replaces the stored one, which is recorded as overridden.
         if passed["state"] != last["state"]:
             ignored_text = record.text if record.text != content_hash(text) else None
             write_text(w, record, text, actor="engine", ignored=ignored_text)
+        # The same text as last time, but the stored one was edited since: the edit stays.
         elif record.text != content_hash(text):
             edited = BlockEdited(
                 block=block.name,
@@ -216,6 +231,7 @@ def _add(
     written: Written | None = None,
 ) -> None:
     """Store a new block; without an actor, it came from a constructor."""
+    # Empty for a block added in the app, so that a program that does not know it will not remove it.
     constructor = _constructor_values(block) if actor is None else ""
     settings = block.settings()
     add_block(w, name=block.name, position=position, type=block.type, settings=settings, constructor=constructor)
@@ -253,6 +269,7 @@ def _set_learners(session: Session, w: Writing, learners: Mapping[str, str], *, 
     after = {name: model for name, model in {**before, **learners}.items() if name in remaining}
     if after != before:
         w.session.constructor = json.dumps({**constructor, **({LEARNERS: after} if after else {})})
+        # So that other processes load the new learners before they serve these blocks.
         w.session.revision += 1
         session.load(w.connection, w.session)
 
@@ -268,6 +285,7 @@ def _defaults(block: Block) -> dict[str, Any]:
 def _constructor_values(block: Block) -> str:
     """Values a block's constructor was given, as one comparable JSON text."""
     state = encode(block.static_content) if isinstance(block, StaticMemoryBlock) else block.state_json()
+    # What other built-in blocks hold was learned: a constructor must not be compared with it.
     if block.type in BUILT_IN and not isinstance(block, StaticMemoryBlock):
         state = ""
     return json.dumps({"settings": block.settings(), "state": state}, sort_keys=True)

@@ -89,6 +89,7 @@ class SessionBlock:
         Raises:
             ConfigError: the block has no such setting; the name cannot be changed.
         """
+        # The name is a field of every block, but the key of its row and of its log: it cannot change.
         unknown = set(changes) - set(self.settings) | {"name"} & set(changes)
         if unknown:
             raise ConfigError(f'the block "{self.name}" has no setting called {sorted(unknown)[0]!r}')
@@ -121,6 +122,7 @@ class ImaginedBlocks:
             ConfigError: a setting is impossible, or the block has no text, no facts or no graph.
         """
         name = attached.name
+        # Settings first: the replacements below are put into the changed copy.
         attached = _with_settings(attached, self.settings.get(name, {}))
         if name in self.texts:
             if attached.kind not in WITH_TEXT:
@@ -165,9 +167,11 @@ class Session:
         """Revision of `config` and `blocks`; None if they are still to be loaded."""
         self.tokenizer_fn = tokenizer_fn
         """The caller's own tokenizer, if it gave one."""
+        # The program's own objects by name; they are used in place of new ones whenever blocks are loaded.
         self._given: dict[str, Block] = {}
         self._initial: dict[str, str] = {}
         self._imagined = False
+        # Rows of the queue, with the key under which they are still valid (see `queue`).
         self._queue: tuple[object, tuple[QueueRow, ...]] = (None, ())
         self._other_queue: tuple[QueueRow, ...] | None = None
 
@@ -253,6 +257,7 @@ class Session:
         other = Session(
             self.database, session_id, services=self.services, tokenizer_fn=self.tokenizer_fn, clock=self.clock
         )
+        # Copies, as a block object belongs to one session only.
         other._given = {name: block.on_its_own() for name, block in self._given.items() if block.kind != "static"}
         other._initial = dict(self._initial)
         other.open()
@@ -293,10 +298,12 @@ class Session:
         state = self.keep_up(connection)
         if self._other_queue is not None:
             return self._other_queue
+        # A flush takes rows away, a removal or other settings change the version, an accounting changes the sizes.
         key = (state.flushes, state.version, self.config.accounting)
         position, rows = self._queue
         if position != key:
             rows = ()
+        # Otherwise messages were only appended, and those known need not be read again.
         last = rows[-1].sized.seq if rows else 0
         if last + 1 < state.next_seq:
             new = read_queue(connection, self.id, self.config.accounting, self.services.messages, after=last)
@@ -311,8 +318,10 @@ class Session:
             NotFoundError: the session was deleted.
         """
         state = read_existing(connection, self.id)
+        # A trial stays what it was made as, whatever is stored meanwhile.
         if self._imagined:
             return state
+        # A custom block's fields change with each delivery, which is no new revision.
         learned = any(attached.record.type not in BUILT_IN for attached in self.blocks)
         if learned or state.version != self._loaded:
             self.load(connection, state)
@@ -331,6 +340,7 @@ class Session:
 
     def refresh(self, w: Writing) -> None:
         """Load configuration and blocks if another process changed them. For write transactions."""
+        # The session's row is locked, so nothing can change between this comparison and the writing.
         if w.session.version != self._loaded:
             self.load(w.connection, w.session)
         self.recount(w)
@@ -342,6 +352,7 @@ class Session:
         counter = self.counter
         before, had = w.session.counter, w.session.queue(self.config.accounting).tokens
         w.session.counter = counter.id
+        # An empty queue has nothing to count: only the id is noted, and no event.
         if w.session.queue_messages or w.session.pinned_messages:
             recount(w, counter, self.services.messages)
             after = w.session.queue(self.config.accounting).tokens
@@ -352,16 +363,21 @@ class Session:
         state = words.get(record.text or record.state or "")
         block = self._given.get(record.name)
         initial = None
+        # Before its first delivery a custom block has the fields of its constructor, stored with the block or just
+        # given.
         if record.type not in BUILT_IN:
             initial = json.loads(record.constructor)["state"] if record.constructor else self._initial.get(record.name)
             state = initial if record.state is None else state
         if block is None and record.type in BUILT_IN:
             extra = {"static_content": decode(state or "")} if record.type == "static" else {}
             block = BUILT_IN[record.type](name=record.name, **extra)
+        # A custom class without an object of the program: an installed plug-in may make one.
         if block is None:
             block = plugins.made(record.type, record.name)
         if block is not None:
+            # Stored values win over those of the object; they were reconciled when the program opened the session.
             block.apply(record.settings)
+            # So that the program's object shows the stored text and fields.
             if isinstance(block, StaticMemoryBlock) and state is not None:
                 block.mirror({"static_content": decode(state)})
             elif record.type not in BUILT_IN:
@@ -386,6 +402,7 @@ def _with_settings(attached: SessionBlock, changes: Mapping[str, Any]) -> Sessio
     settings = attached.changed(changes)
     block = None
     if attached.block is not None:
+        # A copy: the live block must not take over trial settings.
         block = attached.block.model_copy()
         block.apply(settings)
     return replace(attached, record=replace(attached.record, settings=settings), block=block)
