@@ -49,6 +49,7 @@ from memory_core.store.tables import NEW_COLUMNS, SCHEMA_VERSION, SINCE_3, TABLE
 BUSY_TIMEOUT_SECONDS = 30
 """Seconds a write waits for another process's write on SQLite."""
 
+# Other names of the same databases, by the driver that this package needs: threads share it.
 _SYNC_DRIVERS = {
     "sqlite+aiosqlite": "sqlite",
     "postgres": "postgresql+psycopg",
@@ -79,15 +80,18 @@ class Database:
         self.noted: dict[str, float] = {}
         """Sessions that this process works in, and when that was stored last; see `memory_core.store.leases`."""
         self.is_sqlite = engine.dialect.name == "sqlite"
+        # One consistent view for a whole read: SQLite gives it to any transaction, PostgreSQL only from this level on.
         view = {} if self.is_sqlite else {"isolation_level": "REPEATABLE READ"}
         self._reading = self.engine.execution_options(**view)
         self._file: Path | None = None
+        # Device and inode of the file, noted by the first write.
         self._opened_file: tuple[int, int] | None = None
         self._owns_engine = True
         self._openers = 1
         self._closed: str | None = None
         """Name of the closed database, for the error on use; None while it is open."""
         path = engine.url.database
+        # A `file:` URI may name a file in memory, so only plain paths are watched.
         if self.is_sqlite and not shared_connection and path and not path.startswith((":memory:", "file:")):
             self._file = Path(path)
         self._prepare()
@@ -118,6 +122,7 @@ class Database:
                 parsed = parsed.set(database=os.path.abspath(str(parsed.database)))
         key = (parsed.render_as_string(hide_password=False), schema)
         with _open_lock:
+            # Under the lock, so that threads that open one URL at once share what the first of them makes.
             return cls._joined(key) or _open.setdefault(key, cls._on(_create(parsed), schema))
 
     @classmethod
@@ -187,6 +192,7 @@ class Database:
 
     def _begin_soon(self, connection: Connection, milliseconds: int) -> None:
         if not self.is_sqlite:
+            # LOCAL ends with the transaction; SQLite's setting is of the connection and is put back below.
             connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
             return
         connection.exec_driver_sql(f"PRAGMA busy_timeout={milliseconds}")
@@ -246,6 +252,8 @@ class Database:
         """
         if self.is_sqlite:
             with self._taking_turns(), _our_errors(self.url), self.engine.connect() as connection:
+                # Outside of a transaction, in which VACUUM is refused. In WAL mode the file shrinks only at the
+                # checkpoint.
                 connection.exec_driver_sql("VACUUM")
                 connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -271,11 +279,13 @@ class Database:
                 return
             self._closed = "database"
         if self._owns_engine:
+            # The one connection of a shared database may be at work in another thread.
             with self._turns or nullcontext():
                 self.engine.dispose()
 
     def closed_for(self, owner: str) -> "Database":
         """Return a closed handle, for an owner that closed its access: every use raises `StoreError`."""
+        # A copy, as other owners go on using the database itself.
         view = copy.copy(self)
         view._closed = owner
         return view
@@ -292,6 +302,7 @@ class Database:
         if self._turns is None:
             self.engine.dispose(close=False)
         else:
+            # The parent's lock may be held by a thread that does not exist in this process.
             self._turns = threading.RLock()
 
     @contextmanager
@@ -299,6 +310,7 @@ class Database:
         with self._turns or nullcontext():
             if self._closed:
                 raise StoreError(f"This {self._closed} was closed and cannot be used any more: open it again.")
+            # Closing gives the engine another pool: the one in use now is remembered.
             pool = self.engine.pool
             try:
                 yield
@@ -310,10 +322,12 @@ class Database:
         with self.write() as connection:
             if not self.is_sqlite:
                 # Two processes may open a new database at once: one creates, the other waits.
+                # The number is arbitrary, but the same in every version of this program.
                 connection.execute(text("SELECT pg_advisory_xact_lock(7034921)"))
                 if self._schema:
                     connection.execute(CreateSchema(self._schema, if_not_exists=True))
                 prepare_for_postgresql()
+            # The tables and the version are written in one transaction: where this table is, all are.
             if not inspect(connection).has_table(schema_table.name, schema=self._schema):
                 self._create_tables(connection)
                 connection.execute(insert(schema_table).values(version=SCHEMA_VERSION, database_id=uuid.uuid4().hex))
@@ -336,9 +350,11 @@ class Database:
     def _upgrade(self, connection: Connection, found: int) -> None:
         """Upgrade from an earlier schema version: add what is new, rewrite nothing."""
         place = f'"{self._schema}".' if self._schema else ""
+        # New columns are nullable or have a server default: databases add no others to rows that exist.
         for column in [column for version, added in NEW_COLUMNS.items() if found < version for column in added]:
             added = CreateColumn(column).compile(dialect=connection.dialect)
             connection.exec_driver_sql(f"ALTER TABLE {place}{column.table.name} ADD COLUMN {added}")
+        # Creates only the tables that are missing; these come with their indexes.
         SQLModel.metadata.create_all(connection, tables=TABLES)
         for index in SINCE_3:
             index.create(connection, checkfirst=True)
@@ -403,6 +419,7 @@ class SQLiteConnection(sqlite3.Connection):
 
 def open_sqlite(url: str | URL, **options: Any) -> Engine:
     """Return an engine whose SQLite connections any thread may use, and which close themselves."""
+    # The pool lends a connection to one thread at a time, which is all that SQLite needs.
     arguments = {"check_same_thread": False, "factory": SQLiteConnection, **options.pop("connect_args", {})}
     return create_engine(url, connect_args=arguments, **options)
 
@@ -437,6 +454,8 @@ _compiled: dict[Any, Any] = {}
 def _create(url: URL) -> Engine:
     try:
         if not url.drivername.startswith("sqlite"):
+            # Pinged before each use, as a server closes idle connections. Up to 24 at once for all threads of this
+            # process.
             arguments = {"connect_timeout": CONNECT_TIMEOUT_SECONDS}
             engine = create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=8, max_overflow=16)
             limit_waiting(engine)
@@ -475,6 +494,7 @@ def _connect(connection: Any, _record: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves
     for pragma in (
         f"busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}",
+        # Readers do not wait for a writer, nor a writer for readers.
         "journal_mode=WAL",
         # Survives the death of the process; only a power cut can lose the newest commits.
         "synchronous=NORMAL",
@@ -489,6 +509,7 @@ def _our_errors(url: str) -> Iterator[None]:
     """Translate database errors into `StoreError`. The only place that does."""
     try:
         yield
+    # SQLite's driver encodes texts itself, and refuses an unpaired surrogate.
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end]
         raise MessageError(f"a text holds half a character ({half!r}), which cannot be stored") from error
@@ -496,6 +517,7 @@ def _our_errors(url: str) -> Iterator[None]:
         if too_long := TOO_LONG.get(getattr(error.orig, "sqlstate", None) or ""):
             raise StoreError(f"The database at {url} {too_long()} Nothing was stored: try again.") from error
         reason = " ".join(str(error.orig).split())
+        # A value of a wrong type or size. SQLite's driver says so only in words.
         if isinstance(error, DataError) or "binding parameter" in reason:
             raise MessageError(f"a value cannot be stored: {reason}") from error
         raise StoreError(f"The database at {url} did not do what was asked: {reason}.") from error

@@ -58,6 +58,7 @@ def queue_delivery(
         "turn": w.session.turns,
         "state": "pending",
         "attempts": 0,
+        # In the past by any clock: due at once.
         "next_attempt_at": 0.0,
         "created_at": w.now,
     }
@@ -92,6 +93,7 @@ def pending(connection: Connection, session_id: str, block: str) -> list[Deliver
 
 def waiting_sessions(connection: Connection, *, before: float) -> list[str]:
     """Return the ids of the sessions with a delivery due before a time."""
+    # A pause longer than the longest means that the clock was set back: due as well.
     due = (_d.next_attempt_at <= before) | (_d.next_attempt_at > before + LONGEST_BACKOFF_SECONDS)
     query = select(_d.session_id).where(_d.state == "pending", due).distinct()
     return list(connection.execute(query).scalars())
@@ -101,6 +103,7 @@ def delivered_messages(connection: Connection, delivery: Delivery, cache: Messag
     """Return the messages of a delivery, in order."""
     if delivery.flush is not None:
         return read_messages(connection, delivery.session_id, cache, flush=delivery.flush)
+    # Without a flush its messages are consecutive. Pinned ones among them are instructions, which no block learns from.
     first, last = delivery.first_seq - 1, delivery.last_seq
     messages = read_messages(connection, delivery.session_id, cache, after=first, upto=last)
     return [message for message in messages if not message.pinned]
@@ -172,11 +175,13 @@ def set_state(
     next_attempt_at: float = 0.0,
 ) -> int:
     """Change the state of deliveries that are not finished; return their number."""
+    # Error and pause are cleared unless given, as a delivery that is due again or finished has neither.
     values: dict[str, object] = {"state": state, "error": error, "next_attempt_at": next_attempt_at}
     if state in ("done", "skipped"):
         values["done_at"] = w.now
     if attempts is not None:
         values["attempts"] = attempts
+    # Finished ones are left alone. The caller sees by the number that some were finished meanwhile.
     where = _d.id.in_(list(ids)) & _d.state.in_(("pending", "parked"))
     return w.connection.execute(update(delivery_table).where(where).values(values)).rowcount
 
@@ -184,6 +189,7 @@ def set_state(
 def in_transit(connection: Connection, session_id: str) -> tuple[int, int]:
     """Count flushed messages not yet delivered to every block; return messages and tokens."""
     m = message_table.c
+    # Only what a flush moved: messages due by turns are still in the queue, and counted there.
     flushes = select(_d.flush).where(_d.session_id == session_id, _d.state.in_(("pending", "parked")))
     query = select(func.count(), func.coalesce(func.sum(m.tokens), 0)).where(
         m.session_id == session_id, m.status == str(MessageStatus.ARCHIVED), m.flush.in_(flushes)

@@ -44,11 +44,13 @@ def claim(database: Database, connection: Connection, key: str, owner: str, now:
     """Take the lease if it is free, expired, or its owner is dead."""
     query = select(lease_table).where(lease_table.c.key == key).with_for_update()
     while True:
+        # A row without owner to lock, since FOR UPDATE locks nothing where no row is.
         database.insert_if_new(connection, lease_table, [{"key": key, "owner": "", "until": 0.0}])
         row = connection.execute(query).one_or_none()
         if row is not None:  # else its holder released it between these two statements
             break
     held = now < row.until < now + 2 * LEASE_SECONDS  # further off only where the clock was set back since
+    # Its own lease may be taken again, which extends it.
     if held and row.owner != owner and not _dead(row.owner):
         return False
     values = {"owner": owner, "until": now + LEASE_SECONDS}
@@ -78,6 +80,7 @@ def release(connection: Connection, key: str, owner: str) -> None:
 def _dead(owner: str) -> bool:
     """Return whether the owner is a process of this machine that no longer runs."""
     host, pid = _process(owner)
+    # A process of another machine cannot be looked for: its lease has to expire.
     if host != socket.gethostname() or not pid.isdigit():
         return False
     return not is_running(int(pid))
@@ -105,12 +108,14 @@ def note_agent(database: Database, connection: Connection, session_id: str, now:
 
     Nothing is noted in a database that no other process can open, and in one opened by an app (`Database.for_agents`).
     """
+    # A difference below 0 means that the clock was set back: the lease is written anew.
     if not database.for_agents or 0 <= now - database.noted.get(session_id, float("-inf")) < NOTED_SECONDS:
         return
     key, owner = _agent_key(session_id), new_owner()
     database.insert_if_new(connection, lease_table, [{"key": key, "owner": owner, "until": now + AGENT_SECONDS}])
     where = lease_table.c.key == key
     connection.execute(update(lease_table).where(where).values(owner=owner, until=now + AGENT_SECONDS))
+    # Cleared rather than trimmed: at worst each session renews its lease once more.
     if len(database.noted) >= MAX_TRACKED_SESSIONS:
         database.noted.clear()
     database.noted[session_id] = now
@@ -126,6 +131,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
     """Return the other processes that work in sessions, by session."""
     agents: dict[str, RunningAgent] = {}
     for row in connection.execute(select(lease_table).where(lease_table.c.until > now)):
+        # Leases of blocks are in the same table; they have a scope where these have a null.
         scope, session_id = json.loads(row.key)
         if scope is None and (agent := _agent(row.owner, row.until, now)) is not None:
             agents[session_id] = agent
@@ -134,6 +140,7 @@ def running_agents(connection: Connection, now: float) -> dict[str, RunningAgent
 
 def _agent(owner: str, until: float, now: float) -> RunningAgent | None:
     """Return the process of a lease on a session; None if it has ended, or is this one."""
+    # Further off than any lease lasts: written before the clock was set back.
     if not now < until < now + 2 * AGENT_SECONDS or _dead(owner):
         return None
     machine, process = _process(owner)

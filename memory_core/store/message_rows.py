@@ -22,6 +22,7 @@ from memory_core.store.writing import Writing, read_texts, session_scope
 from memory_core.tokens import Accounting, MessageTokens, TokenCounter, total_tokens
 
 _m = message_table.c
+# Built once, as the others below: making a statement costs as much as running it.
 _INSERT = insert(message_table)
 _KNOWN = select(_m.id, _m.seq).where(_m.session_id == bindparam("session"), _m.id.in_(bindparam("ids", expanding=True)))
 
@@ -82,6 +83,7 @@ class MessageCache:
         """Return the messages with these hashes, by hash; erased ones are missing."""
         with self._lock:
             result = {key: self._messages[key] for key in hashes if key in self._messages}
+        # Read and decoded outside of the lock: two threads may do the same work, but none waits for the database.
         missing = [key for key in hashes if key not in result]
         if missing:
             texts = read_texts(connection, session_scope(session_id), missing)
@@ -100,6 +102,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
     `opening`: the messages start the queue, although the session may have had turns before.
     """
     session = w.session
+    # No user has spoken yet.
     opening = opening or session.turns == 0
     rows, seqs = [], []
     for new in messages:
@@ -120,6 +123,7 @@ def add_messages(w: Writing, messages: Sequence[NewMessage], *, counter: str, op
             session.queue_content += new.tokens.content
             session.queue_reference += new.tokens.reference
         content = w.store_text(new.json)
+        # Ids of calls and results are kept in columns, so that planning a flush reads no words.
         calls = [call.tool_call_id for call in new.message.tool_calls if call.tool_call_id]
         rows.append(
             {
@@ -236,12 +240,14 @@ def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
     seqs = [message.seq for message in leave]
     for chunk in chunks(seqs):
         where = (_m.session_id == w.session.id) & _m.seq.in_(chunk)
+        # Both sums from the rows, as the plan has only the tokens of one accounting.
         sums = w.connection.execute(select(func.sum(_m.tokens), func.sum(_m.reference_tokens)).where(where)).one()
         w.connection.execute(update(message_table).where(where).values(status=str(MessageStatus.ARCHIVED), flush=flush))
         w.session.queue_content -= int(sums[0])
         w.session.queue_reference -= int(sums[1])
     w.session.queue_messages -= len(seqs)
     w.session.archived_messages += len(seqs)
+    # The newest turn leaves only after all others, so no user message is left.
     if w.session.newest_turn in set(seqs):
         w.session.newest_turn = None
 
@@ -249,6 +255,7 @@ def archive(w: Writing, leave: Sequence[SizedMessage], *, flush: int) -> None:
 def recount(w: Writing, counter: TokenCounter, cache: MessageCache) -> None:
     """Count the active messages again, and the totals with them. Archived counts keep their tokenizer."""
     session = w.session
+    # Summed anew from 0, which also corrects totals that were wrong.
     session.queue_content = session.queue_reference = session.pinned_content = session.pinned_reference = 0
     for stored in read_messages(w.connection, session.id, cache, status=MessageStatus.ACTIVE):
         tokens = counter.message(stored.message)
@@ -291,6 +298,7 @@ def read_messages(
     if last is not None:
         rows = list(reversed(connection.execute(query.order_by(_m.seq.desc()).limit(last)).all()))
     elif seqs is not None:
+        # Sorted before they are split, so that rows are in order across the chunks.
         queries = (query.where(_m.seq.in_(chunk)).order_by(_m.seq) for chunk in chunks(sorted(seqs)))
         rows = [row for chunk in queries for row in connection.execute(chunk)]
     else:
@@ -313,6 +321,7 @@ def texts_that_hold(
 
     Searches the stored text, which is much faster than decoding it. `fold` makes a text comparable in a second way.
     """
+    # As the words stand in the stored JSON, where quotes and line breaks are escaped.
     written = [json.dumps(_folded(word), ensure_ascii=False)[1:-1] for word in words]
     data = content_table.c.data
     # The database knows upper and lower case of ASCII only: texts with more than that are all compared here.
@@ -321,6 +330,7 @@ def texts_that_hold(
     marked = [data.contains(sign, autoescape=True) for sign in ("*", "`", "~", "\\u")]
     plain = [data.icontains(word, autoescape=True) for word in written if word.isascii()]
     query = select(content_table.c.hash, data).where(content_table.c.scope == session_scope(session_id))
+    # `true()` because `and_` needs a condition, and there may be no ASCII word.
     rows = connection.execute(query.where(or_(stored != func.length(data), *marked, and_(true(), *plain))))
     return {key for key, text in rows if _has_all(_folded(text), written) or (fold and _has_all(fold(text), written))}
 

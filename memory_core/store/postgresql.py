@@ -56,6 +56,7 @@ def _limited() -> Any:
 
         def _ending(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
             """Wrap the driver's wait loop: one step whenever data arrives, otherwise ten a second."""
+            # Set anew for each wait of the driver: many statements in a row are no silence.
             until = time.monotonic() + ANSWER_SECONDS
             try:
                 wanted = next(waiting)
@@ -65,6 +66,7 @@ def _limited() -> Any:
                         self.pgconn.finish()  # its state is unknown: the pool opens another
                         raise psycopg.OperationalError(f"it has not said anything for {ANSWER_SECONDS} s")
                     wanted = waiting.send(came)
+            # The wrapped generator hands over its result this way.
             except StopIteration as done:
                 return done.value
 

@@ -43,6 +43,7 @@ def read_summary(connection: Connection, session_id: str, block: str) -> StoredS
     kinds = (BlockAdded.kind, SummaryRewritten.kind)  # a removed block of the same name covered other messages
     records = read_events(connection, session_id, kinds=kinds, block=block, limit=1, newest_first=True)
     event = records[0].event if records else None
+    # The block was added after the last rewriting, or never rewritten: it covers nothing.
     if not isinstance(event, SummaryRewritten):
         return StoredSummary(record, text, 0, 0, 0)
     return StoredSummary(record, text, event.covers, event.turn_covered, records[0].position)
@@ -71,6 +72,7 @@ def write_summary(
     now = read_summary(w.connection, w.session.id, before.record.name)
     if now is None or now.stamp != before.stamp:
         raise ConflictError(f'"{before.record.name}" was changed while it was being rewritten. Nothing was saved.')
+    # An unchanged text makes no version, but the messages that it covers now are recorded.
     revision = now.record.revision
     if text != now.text:
         revision = write_text(w, now.record, text, actor="engine")
@@ -103,6 +105,7 @@ def empty_summaries(w: Writing, gone: Collection[int]) -> None:
     for record in read_blocks(w.connection, w.session.id):
         if record.type != "summary" or not wanted:
             continue
+        # Each rewriting reads only new messages: all since the block was added or last emptied are in the text.
         read: set[int] = set()
         last = None
         for logged in read_events(
@@ -115,6 +118,7 @@ def empty_summaries(w: Writing, gone: Collection[int]) -> None:
         text = read_texts(w.connection, w.session.scope, [record.text]).get(record.text, "") if record.text else ""
         revisions = block_revision_table.c
         where = (revisions.session_id == w.session.id) & (revisions.block == record.name)
+        # Former versions have the words as well.
         w.connection.execute(delete(block_revision_table).where(where))
         revision = write_text(w, record, "", actor="engine")
         w.session.revision += 1

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlmodel import Field, SQLModel
 
+# To be raised with every new column, table or index; columns and indexes are also listed at the end of this file.
 SCHEMA_VERSION = 7
 
 _BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
@@ -427,10 +428,13 @@ _refers(relation_table, ["subject"], entity_table, ["id"])
 _refers(relation_table, ["object"], entity_table, ["id"])
 _refers(relation_source_table, ["relation_id"], relation_table, ["id"])
 
+# Planning a flush reads the queue from its oldest message on.
 Index("mi_message_status", message_table.c.session_id, message_table.c.status, message_table.c.seq)
+# Unique, which also keeps two processes from storing one id twice.
 Index("mi_message_id", message_table.c.session_id, message_table.c.id, unique=True)
 _flushed = message_table.c.flush.is_not(None)  # a put has nothing to write in this index
 _message_flush = Index("mi_message_flush", message_table.c.session_id, message_table.c.flush, sqlite_where=_flushed)
+# The whole log of a session in order, and one kind of its events from either end.
 Index("mi_event_session", event_table.c.session_id, event_table.c.id)
 Index("mi_event_kind", event_table.c.session_id, event_table.c.kind, event_table.c.id)
 Index("mi_delivery_due", delivery_table.c.session_id, delivery_table.c.state, delivery_table.c.block)
@@ -439,6 +443,7 @@ Index("mi_entity_scope", entity_table.c.scope, entity_table.c.block, entity_tabl
 Index("mi_relation_scope", relation_table.c.scope, relation_table.c.block, relation_table.c.state)
 Index("mi_relation_subject", relation_table.c.subject)
 Index("mi_relation_object", relation_table.c.object)
+# A copy in an index reads what it lacks: ids above its last.
 Index("mi_vector_collection", vector_table.c.collection, vector_table.c.id)
 Index("mi_vector_session", vector_table.c.session_id, vector_table.c.first_seq)
 _vectors_of_a_block = Index("mi_vector_block", vector_table.c.session_id, vector_table.c.block, vector_table.c.id)

@@ -19,16 +19,20 @@ def read_word_vectors(connection: Connection, scope: str, hashes: Iterable[str],
     for chunk in chunks(sorted(set(hashes))):
         where = (_v.scope == scope) & (_v.embedder == embedder) & _v.hash.in_(chunk)
         for key, embedding in connection.execute(select(_v.hash, _v.embedding).where(where)):
+            # Stored little-endian, for databases that move to another machine; `astype` makes a writable copy in native
+            # order.
             result[key] = np.frombuffer(embedding, dtype="<f4").astype(np.float32)
     return result
 
 
 def keep_word_vectors(w: Writing, scope: str, embedder: str, vectors: Mapping[str, Vector]) -> None:
     """Store vectors by hash of the text; skip texts that are not in the content store."""
+    # Texts of this transaction must be stored before they are looked up.
     w.flush_contents()
     content = content_table.c
     for chunk in chunks(sorted(vectors)):
         stored_hashes = select(_v.hash).where(_v.scope == scope, _v.embedder == embedder, _v.hash.in_(chunk))
+        # Only for texts that are still there: one erased meanwhile must leave no vector.
         words = select(content.hash).where(
             content.scope == scope, content.hash.in_(chunk), content.hash.not_in(stored_hashes)
         )

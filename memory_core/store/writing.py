@@ -120,6 +120,7 @@ class Writing:
         self.session = session
         self.now = now
         self._events: list[dict[str, object]] = []
+        # By scope and hash: a text that several events name is written once.
         self._contents: dict[tuple[str, str], str] = {}
 
     def record(self, *events: Event, actor: Actor = "engine") -> None:
@@ -150,6 +151,7 @@ class Writing:
             {"scope": scope, "hash": key, "data": data.replace("\x00", "\ufffd")}
             for (scope, key), data in sorted(self._contents.items())
         ]
+        # What is stored under a hash already is the same text.
         self.database.insert_if_new(self.connection, content_table, rows)
         self._contents = {}
 
