@@ -90,6 +90,7 @@ def read_blocks(connection: Connection, session_id: str) -> list[BlockRecord]:
 
 def _constructor(stored: str) -> str:
     """Decode stored constructor values, with settings under their present names."""
+    # Nearly all have none: spared the parsing, as blocks are read with every change.
     if not any(name in stored for name in FORMER_SETTINGS):
         return stored
     values = json.loads(stored)
@@ -149,6 +150,7 @@ def write_text(
 ) -> int:
     """Store another text for a static block or a summary; return the new revision. An equal text changes nothing."""
     content = w.store_text(text)
+    # No version and no event: an editor that is saved unchanged leaves no trace.
     if content == block.text:
         return block.revision
     revision = block.revision + 1
@@ -182,6 +184,7 @@ def read_revisions(connection: Connection, session_id: str, block: str) -> list[
     table = block_revision_table
     where = (table.c.session_id == session_id) & (table.c.block == block)
     rows = connection.execute(select(table).where(where).order_by(table.c.revision)).all()
+    # Notes are in the log alone: few texts have any.
     edits = [record.event for record in read_events(connection, session_id, kinds=(BlockEdited.kind,), block=block)]
     notes = {edit.revision: edit.note for edit in edits if isinstance(edit, BlockEdited) and edit.note}
     words = read_texts(connection, session_scope(session_id), [*(row.content for row in rows), *notes.values()])
@@ -232,6 +235,7 @@ def _newest_relation(connection: Connection, scope: str, block: str) -> str | No
     if row is None:
         return None
     ends = connection.execute(select(e.id, e.name).where(e.id.in_((row.subject, row.object)))).all()
+    # Read by id, so their order may be another.
     names = {end.id: end.name for end in ends}
     keys = (names.get(row.subject), row.predicate, names.get(row.object))
     words = read_texts(connection, scope, [key for key in keys if key])
@@ -256,5 +260,6 @@ def read_state(connection: Connection, session_id: str, block: str) -> str | Non
 
 def _last_revision(w: Writing, name: str) -> int:
     """Return the highest revision ever used by a block of this name in the session."""
+    # From the log: with a block its revisions are deleted.
     edits = read_events(w.connection, w.session.id, kinds=(BlockEdited.kind,), block=name, limit=1, newest_first=True)
     return edits[0].event.revision if edits and isinstance(edits[0].event, BlockEdited) else 0

@@ -43,6 +43,7 @@ _SOURCES = (
     .where(fact_source_table.c.fact_id.in_(bindparam("facts", expanding=True)))
     .order_by(fact_source_table.c.fact_id, fact_source_table.c.seq)
 )
+# Columns with hashes or JSON, which a `Fact` has decoded.
 _STORED_OTHERWISE = ("content", "topics", "key", "metadata")
 
 
@@ -99,6 +100,7 @@ def read_history(connection: Connection, scope: str, fact_id: int) -> list[FactR
 
 def read_keyed(connection: Connection, scope: str, block: str, keys: Iterable[str]) -> dict[str, Fact]:
     """Return the active facts of a block that have these keys, by key."""
+    # Keys are words of the caller and stored by hash, so they are looked up by it.
     hashes = [content_hash(key) for key in keys]
     queries = [_OF_BLOCK.where(_f.key.in_(some), _f.state == "active") for some in chunks(hashes)]
     rows = [row for query in queries for row in connection.execute(query, {"scope": scope, "block": block})]
@@ -120,6 +122,7 @@ def read_protected(connection: Connection, scope: str, block: str) -> set[int]:
     """
     revision = fact_revision_table.c
     facts = select(_f.id).where(_f.scope == scope, _f.block == block)
+    # An agent's tools write facts too. The author of the first version tells them from a person's.
     written = facts.where(_f.origin == "written")
     query = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.actor == "user")
     by_agent = select(revision.fact_id).where(revision.fact_id.in_(facts), revision.version == 1)
@@ -132,6 +135,7 @@ def read_former_confirmation(connection: Connection, scope: str, block: str, fac
     """Return the time of the confirmation that is valid without a person's last one; None if nothing confirmed it."""
     for record in read_scope_events(connection, scope, block, ("fact_confirmed",)):
         event: Any = record.event
+        # Newest first. An undo (`restores`) confirms nothing; a person's confirmation names the time before it.
         if event.fact == fact_id and event.restores is None:
             return record.at if event.former is None else event.former  # said again since: that stays
     return None
@@ -156,6 +160,7 @@ def add_fact(
     actor: Actor = "engine",
 ) -> int:
     """Store a fact and record it; return its id. `tokens`: its size. Sources are this session's: see `add_support`."""
+    # The event names messages of its own session only; sources of others are added with `add_support`.
     seqs = [seq for session, seq in new.sources if session == w.session.id]
     content = w.store_text(new.text, scope=scope)
     key = w.store_text(new.key, scope=scope) if new.key is not None else None
@@ -179,6 +184,7 @@ def add_fact(
         "key": key,
         "metadata": metadata,
     }
+    # The row before its first version, which is copied from it.
     id = int(w.connection.execute(insert(fact_table).values(values).returning(_f.id)).scalar_one())
     _add_sources(w, id, seqs)
     _add_revision(w, id, actor)
@@ -217,9 +223,11 @@ def confirm_fact(
     `restores` is the time to go back to, in seconds since 1970, where a confirmation is undone.
     """
     at = w.now if restores is None else restores
+    # No new version: the fact says the same, so a change made to it meanwhile is no conflict.
     w.connection.execute(update(fact_table).where(_f.id == fact.id).values(confirmed_at=at))
     have = {seq for session, seq in fact.sources if session == w.session.id}
     _add_sources(w, fact.id, [seq for seq in sources if seq not in have])
+    # Only a person's confirmation can be undone, and needs the time before it.
     former = fact.confirmed_at if actor == "user" and restores is None else None
     confirmed = FactConfirmed(fact.id, fact.block, round(similarity, 3), ranges(sources), former, restores)
     w.record(confirmed, actor=actor)
@@ -268,6 +276,7 @@ def revise(
     Raises:
         ConflictError: it was changed elsewhere since `fact` was read.
     """
+    # 1. Collect the changes, each with its columns and its event, so that each can be undone alone.
     changes: list[tuple[dict[str, object], Event]] = []
     text = fact.text if text is None else text
     metadata = fact.metadata if metadata is None else metadata
@@ -284,9 +293,11 @@ def revise(
         changes.append(({"category": category, "topics": _as_json(topics)}, labelled))
     if pinned is not None and pinned != fact.pinned:
         changes.append(({"pinned": pinned}, FactPinned(fact=fact.id, block=fact.block, pinned=pinned)))
+    # With no other change the state is recorded again, as a review that keeps a fact is a decision too.
     if not changes or (state is not None and state != fact.state):
         state = state or fact.state
         changes.append(({"state": state}, _state_event(fact, state, by, reason)))
+    # 2. Write them one after the other. The version in the condition makes a change elsewhere a conflict.
     version = fact.version
     for values, event in changes:
         where = (_f.id == fact.id) & (_f.version == version)
@@ -305,6 +316,7 @@ def lock_row(w: Writing, fact: Fact) -> None:
     Raises:
         ConflictError: it was changed elsewhere.
     """
+    # An update that changes nothing locks the row on either database; SQLite has no SELECT FOR UPDATE.
     where = (_f.id == fact.id) & (_f.version == fact.version)
     if not w.connection.execute(update(fact_table).where(where).values(version=fact.version)).rowcount:
         raise changed_elsewhere(fact)
@@ -319,6 +331,7 @@ def _state_event(fact: Fact, state: str, by: int | None, reason: str) -> Event:
         return FactRejected(fact=fact.id, block=fact.block, reason=reason)
     if state == "proposed":
         return FactProposed(fact=fact.id, block=fact.block)
+    # What remains is a change to `active`: an approval, or a return from out of use.
     if fact.state in ("proposed", "active"):
         return FactAccepted(fact=fact.id, block=fact.block)
     return FactRestored(fact=fact.id, block=fact.block)
@@ -362,6 +375,7 @@ def drop_sources(w: Writing, seqs: Sequence[int] | None) -> list[int]:
     for where in wheres:
         touched.update(w.connection.execute(select(table.c.fact_id).where(where)).scalars())
         w.connection.execute(delete(table).where(where))
+    # What is left may be messages of other sessions, for a user's fact.
     supported: set[int] = set()
     for chunk in chunks(sorted(touched)):
         query = select(table.c.fact_id).where(table.c.fact_id.in_(chunk)).distinct()
@@ -394,6 +408,7 @@ def scope_revision(connection: Connection, scope: str, block: str) -> tuple[int,
 
 def _add_revision(w: Writing, fact_id: int, actor: Actor, reason: str | None = None) -> None:
     """Store the present state of a fact as a version."""
+    # Copied within the database from the row just written, so that the two cannot differ.
     copied = ("version", "content", "state", "pinned", "category", "topics", "metadata")
     made = {"fact_id": fact_id, "actor": actor, "reason": reason, "turn": w.session.turns, "at": w.now}
     new = (literal(value, fact_revision_table.c[name].type) for name, value in made.items())
@@ -425,6 +440,7 @@ def _add_sources(w: Writing, fact_id: int, seqs: Iterable[int]) -> None:
 
 
 def _facts(connection: Connection, rows: Sequence[Row[Any]]) -> list[Fact]:
+    # Facts read by id may be of several scopes, and words are stored by scope.
     hashes: dict[str, set[str]] = {}
     for row in rows:
         hashes.setdefault(row.scope, set()).update(key for key in (row.content, row.key, row.metadata) if key)

@@ -67,6 +67,7 @@ def read_graph(connection: Connection, scope: str, block: str) -> Graph:
     hashes = {row.name for row in entities} | {row.predicate for row in relations}
     words = read_texts(connection, scope, hashes.union(*aliases.values()))
     sources: dict[int, list[Source]] = {}
+    # By a subquery, as a list of ids may be longer than a statement's parameters.
     of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
     query = select(relation_source_table).where(_s.relation_id.in_(of_block)).order_by(_s.session_id, _s.seq)
     for id, session, seq in connection.execute(query) if relations else ():
@@ -104,6 +105,7 @@ def graph_revision(connection: Connection, scope: str, block: str) -> Revision:
 
     of_block = select(_r.id).where(_r.scope == scope, _r.block == block)
     confirmed = func.coalesce(func.max(_r.confirmed_at), 0.0)
+    # Sources come and go without a new version, by erasing say, and so do confirmations.
     sources = select(func.count()).select_from(relation_source_table).where(_s.relation_id.in_(of_block))
     rows = (connection.execute(query).one() for query in (of(_e), of(_r, confirmed), sources))
     return tuple(float(number) for row in rows for number in row)
@@ -135,6 +137,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     Raises:
         ConflictError: something was changed elsewhere since the plan was made.
     """
+    # Stored ids by those of the plan, which numbers new items from -1 downwards.
     entity_ids: dict[int, int] = {}
     relation_ids: dict[int, int] = {}
     entities: dict[int, Versions] = {}
@@ -143,9 +146,11 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     def real(entity: int) -> int:
         return entity_ids.get(entity, entity)
 
+    # 1. All new entities as active: any of them may be named below.
     for new in plan.added_entities:
         id = entity_ids[new.id] = add_entity(w, scope, block, new, actor=actor)
         entities[id] = (id, 0, 1)
+    # 2. Merges among them, once their targets have ids. Added and merged are two events, as for known ones.
     for new in plan.added_entities:
         if new.state != "active":  # the same plan merged it
             before = _as_stored(new, scope, block, id=real(new.id))
@@ -153,12 +158,14 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
                 before, state=new.state, merged_into=None if new.merged_into is None else real(new.merged_into)
             )
             entities[before.id] = (before.id, 0, change_entity(w, before, after, actor=actor))
+    # 3. Known entities, which may be merged into new ones; then relations, whose ends all exist now.
     for old, changed in plan.changed_entities:
         merged_into = None if changed.merged_into is None else real(changed.merged_into)
         version = change_entity(w, old, replace(changed, merged_into=merged_into), actor=actor)
         entities[old.id] = (old.id, old.version, version)
     for id, sources in plan.confirmed:
         confirm_relation(w, block, id, sources, actor=actor)
+    # 4. New relations as active, as one may be ended by another that is added after it.
     added = []
     for fresh in plan.added_relations:
         values: dict[str, Any] = {"id": fresh.id, "subject": real(fresh.subject), "object": real(fresh.object)}
@@ -176,6 +183,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
             "ended_by": by if by is None else relation_ids.get(by, by),
         }
 
+    # 5. Their ends and those of known relations, once every relation has an id.
     for fresh, stored in added:
         if fresh.state != "active":
             changed_to = replace(stored, state=fresh.state, ended_turn=fresh.ended_turn, **settled(fresh))
@@ -183,6 +191,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     for past, now in plan.changed_relations:
         version = change_relation(w, past, replace(now, **settled(now)), actor=actor)
         relations[past.id] = (past.id, past.version, version)
+    # = {gone.id|6. What an undo removes goes last, when nothing changed above refers to it any more.
     entities |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_entities}
     relations |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_relations}
     gone_entities = [(gone.id, block) for gone in plan.removed_entities]
@@ -221,6 +230,7 @@ def change_entity(w: Writing, before: Entity, after: Entity, *, actor: Actor) ->
         ConflictError: it was changed elsewhere since `before` was read.
     """
     was, now = _entity_values(w, before), _entity_values(w, after)
+    # Only what differs is written, and an entity that stays the same gets no version.
     names = [name for name in was if was[name] != now[name]]
     if not names:
         return before.version
@@ -258,6 +268,7 @@ def add_relation(w: Writing, scope: str, block: str, new: Relation, *, actor: Ac
 def confirm_relation(w: Writing, block: str, id: int, sources: Iterable[Source], *, actor: Actor) -> None:
     """Confirm a relation that was said again: update its date, add sources; no new version."""
     sources = list(sources)
+    # No version: the relation states the same.
     w.connection.execute(update(relation_table).where(_r.id == id).values(confirmed_at=w.now))
     _add_sources(w, id, sources)
     of_session = ranges(seq for session, seq in sources if session == w.session.id)
@@ -284,6 +295,7 @@ def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Act
     Raises:
         ConflictError: it was changed elsewhere since `before` was read.
     """
+    # A relation that only ends has an event of its own; with other changes, the end is one of them.
     ends_now = after.state == "ended" and after.ended_turn is None
     if ends_now and before.state == "active" and replace(after, state="active", ended_by=None) == before:
         return end_relation(w, before, by=after.ended_by, actor=actor)
@@ -293,6 +305,7 @@ def change_relation(w: Writing, before: Relation, after: Relation, *, actor: Act
     names = [name for name in was if was[name] != now[name]]
     if not names:
         return before.version
+    # Sources are rows of another table.
     _advance(w, relation_table, before, {name: now[name] for name in names if name != "sources"})
     if "sources" in names:
         gone = set(before.sources) - set(after.sources)
@@ -316,6 +329,7 @@ def erase_graph(
         return
     w.save()  # their words are looked up in the log too
     scope = w.session.scope
+    # Before the rows are deleted, from which the words are known.
     gone = graph_words(w.connection, scope, {id for id, _ in entities}, {id for id, _ in relations})
     for ids in chunks([id for id, _ in relations]):
         w.connection.execute(delete(relation_source_table).where(_s.relation_id.in_(ids)))
@@ -338,6 +352,7 @@ def forget_sources(w: Writing, seqs: Sequence[int] | None, *, with_unsourced: bo
     sourced = select(_s.relation_id).where(_s.relation_id == _r.id).exists()
     unsourced = w.connection.execute(select(_r.id, _r.block).where(in_scope, ~sourced)).all()
     relations = [(id, block) for id, block in unsourced if with_unsourced or id in touched]
+    # After a reset of everything, entities may be lonely without a relation that goes now.
     if relations or with_unsourced:
         lonely = lonely_entities(w.connection, w.session.scope, {id for id, _ in relations})
         erase_graph(w, lonely, relations)
@@ -373,11 +388,13 @@ def lonely_entities(connection: Connection, scope: str, without: Collection[int]
     columns = (_e.id, _e.block, _e.origin, _e.merged_into)
     entities = connection.execute(select(*columns).where(_e.scope == scope).order_by(_e.id)).all()
     into = {id: merged_into for id, _, _, merged_into in entities}
+    # = {id for id, _, origin|What a person wrote stays, related or not.
     needed |= {id for id, _, origin, _ in entities if origin == "written"}
 
     def stays(id: int) -> bool:
         seen: set[int] = set()
         following: int | None = id
+        # `seen` ends a circle of merges, which only a damaged database has.
         while following is not None and following not in seen:
             if following in needed:
                 return True
@@ -397,6 +414,7 @@ def _advance(w: Writing, table: Any, before: Entity | Relation, values: Mapping[
     Raises:
         ConflictError: it is not in the version it was read in.
     """
+    # The version in the condition makes a change elsewhere a conflict.
     where = (table.c.id == before.id) & (table.c.version == before.version)
     query = update(table).where(where).values(**values, version=before.version + 1, updated_at=w.now)
     if w.connection.execute(query.returning(table.c.id)).one_or_none() is None:
@@ -438,6 +456,7 @@ Value = TypeVar("Value", Entity, Relation)
 
 def _as_stored(value: Value, scope: str, block: str, *, id: int) -> Value:
     """Return a newly added entity or relation of a plan, in its stored form."""
+    # New rows are stored as active first; how the plan leaves them is a change that follows (see `store_plan`).
     more: dict[str, Any] = (
         {"merged_into": None} if isinstance(value, Entity) else {"ended_turn": None, "ended_by": None}
     )

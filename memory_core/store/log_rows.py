@@ -74,6 +74,7 @@ def last_position(connection: Connection, session_id: str) -> int:
 
 def section_went_out(connection: Connection, session_id: str, section: str) -> bool:
     """Return whether a context of this session contained the memory section with this hash."""
+    # Events are stored without spaces after separators (`Event.to_json`), and a hash occurs nowhere by chance.
     mark = f'%"section":"{section}"%'
     query = select(event_table.c.id).where(
         event_table.c.session_id == session_id, event_table.c.kind == "context_built", event_table.c.data.like(mark)

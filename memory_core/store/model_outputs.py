@@ -50,6 +50,7 @@ def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[Stor
     if not short_outputs:
         return
     of_session = _o.session_id == session_id
+    # Deleted first, as an answer to the same input is replaced by the newer one.
     connection.execute(delete(model_output_table).where(of_session, _o.key.in_(sorted(short_outputs))))
     rows = []
     for key, output in short_outputs.items():
@@ -57,6 +58,7 @@ def keep_outputs(connection: Connection, session_id: str, outputs: Sequence[Stor
         del values["key"]
         rows.append({"session_id": session_id, "key": key, "at": now, "data": json.dumps(values)})
     connection.execute(insert(model_output_table), rows)
+    # The key orders outputs of one call, which have the same time.
     beyond = select(_o.key).where(of_session).order_by(_o.at.desc(), _o.key).offset(MAX_KEPT)
     for chunk in chunks(list(connection.execute(beyond).scalars())):
         connection.execute(delete(model_output_table).where(of_session, _o.key.in_(chunk)))

@@ -39,13 +39,16 @@ def erase_unneeded(w: Writing, scope: str, keys: Collection[str] | None = None) 
     are deleted entirely, as any may derive from these words.
     """
     w.save()  # first: the log is looked into as well
+    # 1. Texts that no column names: the database can say that by itself.
     doomed = _c.scope == scope
     for query in _needing(scope):
         doomed &= _c.hash.not_in(query)
+    # 2. Texts that are named within JSON, or only as part of another text, are looked up here.
     e, r = entity_table.c, relation_table.c
     entities = set(w.connection.execute(select(e.id).where(e.scope == scope)).scalars())
     relations = set(w.connection.execute(select(r.id).where(r.scope == scope)).scalars())
     in_use = graph_words(w.connection, scope, entities, relations) | _summary_sentences(w.connection, scope)
+    # 3. Delete the others, with what was derived from them.
     among: list[ColumnElement[bool]] = (
         [true()] if keys is None else [_c.hash.in_(some) for some in chunks(sorted(keys))]
     )
@@ -89,6 +92,7 @@ def graph_words(connection: Connection, scope: str, entities: Collection[int], r
     for ids in chunks(sorted(relations)):
         hashes.update(connection.execute(select(r.predicate).where(r.id.in_(ids))).scalars())
     kinds = (EntityChanged.kind, RelationChanged.kind)
+    # Graphs are of sessions only, so the log of one session has all their changes.
     query = select(event.data).where(event.session_id == scope.partition(":")[2], event.kind.in_(kinds))
     for text in connection.execute(query).scalars():
         data = json.loads(text)

@@ -55,12 +55,14 @@ def count_facts(connection: Connection) -> dict[str, int]:
 def reading_user_facts(connection: Connection) -> set[str]:
     """Return the ids of the sessions with a facts block of user scope."""
     b = block_table.c
+    # The scope is within the JSON of the settings: one pass over the few facts blocks.
     rows = connection.execute(select(b.session_id, b.settings).where(b.type == "facts"))
     return {session for session, settings in rows if json.loads(settings).get("scope") == "user"}
 
 
 def read_origins(connection: Connection) -> dict[str, tuple[str, dict[str, Any]]]:
     """Kind and data of the newest event on a session's origin, by session; one created here has none."""
+    # One lookup in the index by kind for each session, instead of reading all such events.
     newest = (
         select(func.max(_e.id))
         .where(_e.session_id == session_table.c.id, _e.kind.in_(ORIGINS))

@@ -25,6 +25,7 @@ NO_VECTOR: Vector = np.ones(1, dtype=np.float32)
 
 _v = vector_table.c
 
+# Ids come back in the order of the rows, to be paired with the units by the caller.
 _INSERT = insert(vector_table).returning(_v.id, sort_by_parameter_order=True)
 _NODE = select(_v.id, _v.seqs, _v.tokens, _v.turn, _v.session_id)
 _GONE = select(func.sum(collection_table.c.deleted)).where(
@@ -69,6 +70,7 @@ class NewNode:
 
 def collection_name(database: Database, session_id: str, block: str, embedder: str) -> str:
     """Collection name for one block of one session and one embedder: vectors of two embedders are never mixed."""
+    # With the database's id, as several databases may share one index.
     return "mi-" + sha256("\x00".join((database.id, session_id, block, embedder)).encode()).hexdigest()[:40]
 
 
@@ -159,6 +161,7 @@ def count_without_vector(connection: Connection, database: Database, session_id:
 def sessions_without_vectors(connection: Connection, database: Database) -> list[str]:
     """Return the ids of sessions with stored units under `NO_EMBEDDER`."""
     b = block_table.c
+    # A collection's name is a hash and cannot be read back: the names of all vector blocks are made and compared.
     named = connection.execute(select(b.session_id, b.name).where(b.type == "vector"))
     sessions = {collection_name(database, session, block, NO_EMBEDDER): session for session, block in named}
     texts: set[str] = set()
@@ -200,6 +203,7 @@ def replace_vectors(
         moved.update((number, other) for number, other in rows)
     if not moved:
         return []
+    # Before the rows are moved, which then belong to the collection as well.
     newest = w.connection.execute(select(func.max(_v.id)).where(_v.collection == collection)).scalar() or 0
     new = {"collection": collection, "embedder": embedder, "embedding": bindparam("vector")}
     values = [{"number": number, "vector": _encode(vectors[number])} for number in moved]
@@ -229,6 +233,7 @@ def remove_nodes(
         query = query.where(_v.block == block)
     if numbers is not None:
         query = query.where(_v.id.in_(numbers))
+    # Messages of a unit are JSON ranges, so units are filtered here.
     gone_seqs = None if seqs is None else set(seqs)
     gone: dict[str, list[int]] = {}
     for number, collection, spans in w.connection.execute(query):
@@ -286,6 +291,7 @@ class DatabaseVectors:
         self._database = database
         self.collection = collection
         self._of = [collection] if joined is None else list(joined)
+        # Part of the revision of a joined collection: with other parts it is another one, whatever their counts.
         self._makeup = 0 if joined is None else crc32("\x00".join(joined).encode())
         self._dimensions = dimensions
         self._unusable = set() if unusable is None else unusable
@@ -299,6 +305,7 @@ class DatabaseVectors:
         where = _v.collection.in_(self._of) & (_v.id > after)
         with self._database.read() as connection:
             rows = connection.execute(select(_v.id, _v.embedding).where(where).order_by(_v.id)).all()
+        # After the connection is given back: whoever takes the vectors may be slow.
         for some in chunks(rows, 2_000):
             yield from self._all_stored(some)
 
@@ -315,11 +322,13 @@ class DatabaseVectors:
 
     def _all_stored(self, rows: Sequence[Row[int, bytes]]) -> list[StoredVector]:
         """Decode rows into vectors, all at once where they are sound."""
+        # Decoded one by one only if some vector has another length or is not finite: one array is much faster.
         size = len(rows[0].embedding) if rows else 0
         whole = size and not size % 4 and self._dimensions in (None, size // 4)
         if whole and all(len(row.embedding) == size for row in rows):
             vectors = _decode(b"".join(row.embedding for row in rows)).reshape(len(rows), size // 4)
             with np.errstate(over="ignore"):
+                # A sum of squares is finite only if every number is.
                 sound = np.isfinite(np.einsum("ij,ij->i", vectors, vectors)).all()
             if sound:
                 return [StoredVector(row.id, vector) for row, vector in zip(rows, vectors, strict=True)]
@@ -341,4 +350,5 @@ def _encode(vector: Vector) -> bytes:
 
 
 def _decode(embedding: bytes) -> Vector:
+    # Cut to whole numbers: a damaged row is refused later, by its length, and must not raise here.
     return np.frombuffer(embedding[: len(embedding) // 4 * 4], dtype="<f4").astype(np.float32)
