@@ -30,6 +30,7 @@ Seq = Annotated[int, Field(ge=1, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 Words = Annotated[str, AfterValidator(_storable)]
 Hash = Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+# A lambda, as the function comes later in this file.
 Span = Annotated[tuple[Seq, Seq], AfterValidator(lambda span: _ordered(span))]
 Owner = Literal["session", "user"]
 Version = Annotated[int, Field(ge=1, le=LARGEST)]
@@ -53,6 +54,7 @@ def _ordered(span: tuple[int, int]) -> tuple[int, int]:
 
 class _Copy(BaseModel):
     model_config = ConfigDict(
+        # A bundle may come from anyone: a text is not taken for a number, and unknown fields are refused.
         strict=True,
         extra="forbid",
         frozen=True,
@@ -296,6 +298,7 @@ class Rows:
         return Rows(self.session, self.blocks, **{name: tuple(rows) for name, rows in self._many()})
 
     def _many(self) -> Iterator[tuple[str, Iterable[Any]]]:
+        # Session and blocks, the first two, are never streamed.
         return ((field.name, getattr(self, field.name)) for field in fields(self)[2:])
 
 
@@ -326,6 +329,7 @@ def moved(rows: Rows, seconds: float) -> Rows:
 def _moved(copy: Copy, seconds: float) -> Copy:
     later: dict[str, Any] = {}
     for name, old in copy:
+        # All columns with times are named so.
         if name == "at" or name.endswith("_at"):
             later[name] = old if old is None else old + seconds
         elif isinstance(old, tuple) and old and isinstance(old[0], _Copy):

@@ -21,6 +21,7 @@ Walk = Callable[[Any, Renumber], Any]
 """Function that changes the ids within a stored value."""
 
 _NUMBERED: dict[RefKind, Thing] = {"fact": "facts", "unit": "vectors", "day": "vectors", "relation": "relations"}
+# A lookahead finds overlapping matches: the letter before the hash in a ref may be a hex digit itself.
 _HASH = re.compile(r"(?=([0-9a-f]{32}))")
 
 
@@ -30,6 +31,7 @@ def hashes_in(data: str) -> set[str]:
 
 
 def _refs(refs: Sequence[str], to: Renumber) -> tuple[str, ...]:
+    # Nothing to change in most lists, which are then not spread.
     if not any(kind in _NUMBERED for kind, _, _ in runs(refs)):
         return tuple(refs)
     return compact(
@@ -48,9 +50,11 @@ def _walk(hint: Any) -> Walk | None:
         return None
     if get_origin(hint) is not tuple:  # `... | None`
         return lambda value, to: None if value is None else walk(value, to)
+    # A list of any length, each item of one type; below, a row with a type for each place.
     if inner[1:] == (Ellipsis,):
         return lambda value, to: [walk(item, to) for item in value]
     return lambda value, to: [
+        # Rows of earlier versions may be shorter than the type, and those of later ones longer.
         *(walk_item(item, to) if walk_item else item for walk_item, item in zip(walks, value, strict=False)),
         *value[len(walks) :],
     ]
@@ -103,6 +107,7 @@ def numbered(kind: str, data: Mapping[str, Any]) -> set[tuple[Thing, int]]:
 
 def subjects(kind: str, data: Mapping[str, Any]) -> set[int]:
     """Return the facts that an event is about, as opposed to those it only mentions."""
+    # A change set names facts in its rows, and `fact_decided` in its candidates as well.
     if kind == "facts_curated":
         return {row[0] for row in data["facts"]}
     if kind == "fact_decided":

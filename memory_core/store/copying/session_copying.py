@@ -91,6 +91,7 @@ def read_rows(connection: Connection, state: SessionState, *, whole_user: bool =
             yield EventCopy(turn=row.turn, at=row.at, actor=row.actor, kind=row.kind, block=row.block, data=data)
 
     blocks, events = _read_blocks(connection, state.id), Stream(read_events)
+    # Once, and only if asked for: it reads the whole log.
     theirs = None if whole_user else cache(lambda: _user_facts_of(connection, state, blocks, events))
     facts = Stream(lambda: _read_facts(connection, state, theirs))
     return Rows(
@@ -149,6 +150,7 @@ def _user_facts_of(
     if state.user_id is None:
         return frozenset()
     f, s = fact_table.c, fact_source_table.c
+    # Learned: named by an event or with a message as source. Shown next: active in a block of user scope.
     named = {number for event in events for thing, number in referred(event.kind, event.data) if thing == "facts"}
     named.update(connection.execute(select(s.fact_id).where(s.session_id == state.id)).scalars())
     shown = [block.name for block in blocks if block.settings.get("scope") == "user"]
@@ -162,6 +164,7 @@ def _read_facts(
     f, s, r = fact_table.c, fact_source_table.c, fact_revision_table.c
     scopes = [state.scope] if state.user_id is None else [state.scope, user_scope(state.user_id)]
     facts = _stream_rows(connection, select(fact_table).where(f.scope.in_(scopes)).order_by(f.id))
+    # In chunks, so that versions and sources of many facts are one query, and never all are in memory.
     for rows in chunks(row for row in facts if row.scope == state.scope or theirs is None or row.id in theirs()):
         ids = [row.id for row in rows]
         source_rows = select(s.fact_id, s.seq).where(s.fact_id.in_(ids), s.session_id == state.id).order_by(s.seq)
@@ -268,6 +271,7 @@ def table_rows(copy: Any, session_id: str, user_id: str | None) -> Iterator[tupl
                 yield relation_source_table, {"relation_id": copy.id, "session_id": session_id, "seq": seq}
         case VectorCopy():
             seqs = json.dumps(copy.seqs)
+            # The collection is named for the new session later, and metadata is not taken from a bundle.
             yield vector_table, {**values, "session_id": session_id, "collection": "", "seqs": seqs, "heard": None}
         case DeliveryCopy():
             yield delivery_table, {**values, "session_id": session_id, "next_attempt_at": 0.0}
@@ -309,11 +313,13 @@ class _Numbers:
 
 def store_session(pieces: Pieces, rows: Rows, session_id: str, **how: Any) -> None:
     """Run `insert_rows` in several transactions; after a failure or a stop, nothing is left."""
+    # Lets the caller stop before anything is written.
     pieces.count(0)
     erase_what_was_left(pieces, before=how["now"] - LEFT_AFTER_SECONDS)
     try:
         insert_rows(pieces, rows, session_id, **how)
     except BaseException:
+        # Without the caller's step, which may have raised to stop and would again.
         erase_unfinished(Pieces(pieces.database), session_id)
         raise
 
@@ -346,6 +352,8 @@ def insert_rows(
         return (numbers.renumbered(table, values) for to, values in new_rows if to is table)
 
     with pieces.transaction() as connection:
+        # 1. Decide about the user's facts, then store the session as a deleted one, with its blocks: a crash from here
+        #    on leaves something that is found and erased.
         existing = _known_facts(connection, users, user_id) if shared is None else {number: number for number in shared}
         unwanted = {fact.id for fact in users if fact.id not in existing and not (user_facts and user_id is not None)}
         numbers = _Numbers(existing, unwanted)
@@ -353,7 +361,9 @@ def insert_rows(
         for table in (block_table, block_revision_table):
             if values := list(of(rows.blocks, table)):
                 connection.execute(insert(table), values)
+    # 2. Messages early, as an unfinished session is found by its messages or blocks.
     pieces.run(insert(message_table), of(rows.messages, message_table))
+    # 3. Rows with ids, so that the ids of everything are known to the rows and events that name them.
     _number_everything(pieces, rows, numbers, of_session, users, of, heard, session_id)
     for table, copies in (
         (fact_revision_table, of_session),
@@ -363,11 +373,13 @@ def insert_rows(
         (event_table, Stream(lambda: _own_events(rows.events, numbers))),
     ):
         pieces.run(insert(table), of(copies, table))
+    # 4. The user's new facts only at the end: other sessions of the user would show them at once.
     new = [fact for fact in users if fact.id not in existing and fact.id not in unwanted]
     theirs = _rows_of_user(rows, new, numbers, of)
     with pieces.transaction() as connection:
         for table, values in theirs.items():
             database.insert_if_new(connection, table, values)
+        # 5. Saving this row, which has no `deleted_at`, makes the session visible.
         whole = Writing(database, connection, state, now)
         recompute_totals(connection, state)
         whole.save()
@@ -429,6 +441,7 @@ def _number_everything(
 ) -> None:
     """Insert rows with ids; reserve an unused id for what only events refer to, and for what is inserted later."""
     named: dict[Thing, set[int]] = {thing: set() for thing in get_args(Thing)}
+    # The log also names what was erased since: such ids are reserved, so that they never name something else.
     for event in rows.events:
         for thing, number in referred(event.kind, event.data):
             named[thing].add(number)
@@ -466,6 +479,7 @@ def _point(pieces: Pieces, table: Table, column: str, copies: Iterable[Any], new
 @cache
 def _blank(table: Table) -> dict[str, Any]:
     """Placeholder row, inserted to obtain an id and deleted at once."""
+    # Any value of the right type: the row is gone before the transaction ends.
     kinds = {c.name: None if c.nullable else c.type for c in table.c if not c.primary_key}
     texts = {name: "" for name, kind in kinds.items() if isinstance(kind, AutoString)}
     return {name: kind and kind.python_type() for name, kind in kinds.items()} | texts
@@ -477,9 +491,11 @@ def _insert_numbered(pieces: Pieces, table: Table, rows: Iterable[Values], named
     numbered = ((values.pop("id"), values) for values in rows)
     only_named = ((number, blank) for number in sorted(named))
     new_ids: dict[int, int] = {}
+    # Both are in the order of old ids, and of equal ones `merge` gives the row before the bare number.
     for same in chunks(_first_of_each(merge(numbered, only_named, key=itemgetter(0))), PIECE):
         with pieces.transaction() as connection:
             ids = connection.execute(statement, [values for _, values in same]).scalars().all()
+            # Deleted at once: the tables never reuse an id, so it stays reserved.
             for chunk in chunks(new for (_, values), new in zip(same, ids, strict=True) if values is blank):
                 connection.execute(delete(table).where(table.c.id.in_(chunk)))
         new_ids.update(zip((number for number, _ in same), ids, strict=True))

@@ -85,6 +85,7 @@ def _engine() -> Engine:
     """Engine in which each connection is its own database. Shared, so that statements are compiled once."""
 
     def connect() -> sqlite3.Connection:
+        # An empty name is SQLite's for a temporary database, which spills to disk and is deleted when it is closed.
         return sqlite3.connect("", check_same_thread=False, isolation_level=None, factory=SQLiteConnection)
 
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
@@ -103,8 +104,10 @@ class Staging:
 
     def __init__(self) -> None:
         self._connection = _engine().connect()
+        # Nothing here has to survive: no journal and no syncing, and 16 MB in memory before it spills.
         for pragma in ("journal_mode=OFF", "synchronous=OFF", "cache_size=-16000"):
             self._connection.exec_driver_sql(f"PRAGMA {pragma}")
+        # One transaction that never ends: nothing is ever committed.
         self._connection.exec_driver_sql("BEGIN")
         SQLModel.metadata.create_all(self._connection, tables=TABLES, checkfirst=False)
         self._stored: Counter[Table] = Counter()
@@ -129,6 +132,7 @@ class Staging:
                 self._connection.execute(insert(table), [values for _, values in numbered])
             except IntegrityError as error:
                 stored = self._connection.execute(select(func.count()).select_from(table)).scalar_one()
+                # SQLite names the columns only in words: "UNIQUE constraint failed: mi_block.name".
                 columns = str(error.orig).partition(": ")[2].replace(f"{table.name}.", "")
                 failed = numbered[stored - self._stored[table]]  # those ahead of it are stored
                 raise NotUniqueError(failed[0], columns) from error
@@ -144,6 +148,7 @@ class Staging:
         e = entity_table.c
         merged = select(e.id, e.merged_into).where(e.merged_into.is_not(None))
         into: dict[int, int] = dict(self._connection.execute(merged).all())
+        # Circles of merges. A chain that was followed once is not followed again.
         settled: set[int] = set()
         for start in into:
             walked, at = set[int](), start
@@ -157,6 +162,7 @@ class Staging:
 
     def rows(self) -> Rows:
         """Return all rows, read from here at each iteration."""
+        # All the user's facts, as only those of the bundle are here.
         return read_rows(self._connection, self.session(), whole_user=True)
 
     def session(self) -> SessionState:
@@ -164,6 +170,7 @@ class Staging:
         state = read_session(self._connection, _ID)
         if state is None:
             raise LookupError("no session was staged")
+        # A bundle has no totals: they follow from its messages.
         recompute_totals(self._connection, state)
         return state
 

@@ -27,8 +27,10 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
 
     Finds suppressed as similar to one of them go too, and log sentences that may quote them.
     """
+    # So that texts of this transaction are found below.
     w.flush_contents()
     ids = [fact.id for fact in facts]
+    # 1. Hashes of all that the facts ever said, by scope, and the texts, to find them quoted in the log.
     hashes: dict[str, set[str]] = {}
     for fact in facts:
         table = fact_revision_table
@@ -36,6 +38,7 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         hashes.setdefault(fact.scope, set()).update(key for row in rows for key in row if key)
         hashes[fact.scope] |= {content_hash(fact.key)} if fact.key else set()
     texts = {text for scope, keys in hashes.items() for text in read_texts(w.connection, scope, keys).values() if text}
+    # 2. Words of others that repeat them: suppressed finds, decided finds and remarks of models.
     for (scope, block), group in _by_block(facts).items():
         held = _held_back(w, scope, block)
         if undone:  # as if it had never been added: earlier suppressed finds stay
@@ -47,11 +50,13 @@ def erase_facts(w: Writing, facts: Sequence[Fact], *, undone: bool = False, acto
         for owner, remarks in _remarks(w, scope, block).items():
             hashes.setdefault(owner, set()).update(remarks)
         _forget_sentences(w, scope, block, here, texts)
+    # 3. The rows, then the texts that no row needs any more: another fact may say the same.
     for chunk in chunks(ids):
         for table, column in ((fact_revision_table, "fact_id"), (fact_source_table, "fact_id"), (fact_table, "id")):
             w.connection.execute(delete(table).where(table.c[column].in_(chunk)))
     for scope, gone in hashes.items():
         erase_unneeded(w, scope, gone)
+    # 4. Tombstones, so that readers of the log know that the words are gone and not lost.
     w.record(*(FactErased(fact=fact.id, block=fact.block, undone=undone) for fact in facts), actor=actor)
 
 
@@ -75,6 +80,7 @@ def _decided_words(w: Writing, scope: str, block: str, ids: set[int]) -> set[str
     """Return the hashes of finds that led to one of these facts, changed it, ended it or repeated it."""
     result: set[str] = set()
     last: dict[str, str] = {}
+    # Oldest first, and by session: logs of several sessions may alternate.
     for record in reversed(read_scope_events(w.connection, scope, block, (FactDecided.kind, FactAdded.kind))):
         event = record.event
         if isinstance(event, FactDecided):
@@ -106,12 +112,14 @@ def _forget_sentences(w: Writing, scope: str, block: str, ids: set[int], texts: 
     where = scope_sessions(scope) & (table.c.block == block) & table.c.kind.in_((*_OF_FACTS, *_ERRORS))
     for position, kind, text in w.connection.execute(select(table.c.id, table.c.kind, table.c.data).where(where)).all():
         data = json.loads(text)
+        # One event may be about several facts, a change set say.
         about = {data.get("fact"), *(fact for fact, *_ in data.get("facts", ()))} if kind in _OF_FACTS else set()
         words = "reason" if kind in _OF_FACTS else "error"
         if data.get(words) and (about & ids or any(quoted in data[words] for quoted in texts)):
             blank = json.dumps({**data, words: ERASED}, ensure_ascii=False, separators=(",", ":"))
             w.connection.execute(update(table).where(table.c.id == position).values(data=blank))
     delivery = delivery_table.c
+    # Deliveries keep the error of their last attempt beside the log.
     failed = select(delivery.id, delivery.error).where(delivery.session_id == w.session.id, delivery.error.is_not(None))
     for id, error in w.connection.execute(failed).all():
         if any(quoted in error for quoted in texts):

@@ -70,6 +70,7 @@ def read_impact(
     `counted` adds the numbers.
     """
     scopes = (session_scope(session_id), *([user_scope(user_id)] if user_id is not None else []))
+    # Every text once, by hash: rows are then compared by hash. The user's texts too, as their facts are erased with it.
     texts = connection.execute(select(_c.hash, _c.data).where(_c.scope.in_(scopes)))
     saying = frozenset(row.hash for row in texts if _says_in(row.data, phrase))
     place = _Place(connection, session_id, scopes, phrase, saying)
@@ -121,6 +122,7 @@ def _messages(place: _Place, seqs: Sequence[int], cache: MessageCache) -> Iterat
 def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
     past, source = fact_revision_table.c, fact_source_table.c
     of_scope = select(fact_table.c.id).where(fact_table.c.scope.in_(place.scopes))
+    # Any version counts: a fact that said it before would bring the words back by an undo.
     rows = place.connection.execute(select(past.fact_id, past.content, past.metadata).where(past.fact_id.in_(of_scope)))
     saying = {id for id, *hashes in rows if place.saying.intersection(hashes)}
     keys = select(fact_table.c.id, fact_table.c.key).where(fact_table.c.scope.in_(place.scopes))
@@ -131,16 +133,19 @@ def _facts(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         select(source.fact_id, source.session_id, source.seq).where(source.fact_id.in_(of_scope))
     ):
         sources.setdefault(id, set()).add((session, seq))
+    # All its sources go. Facts without any source are not in `sources` and stay.
     alone = {id for id, places in sources.items() if places <= gone}
     for fact in read_by_ids(place.connection, sorted(saying | alone)):
         if fact.id in saying:
             why: Why = "says it" if says(fact.text, place.phrase) else "said it before"
             yield Affected("fact", fact.id, fact.text, why, fact.turn)
+        # What a person wrote was not learned from the messages.
         elif fact.origin != "written":
             yield Affected("fact", fact.id, fact.text, "learned from it alone", fact.turn)
 
 
 def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
+    # Graphs belong to sessions only.
     scope = place.scopes[0]
     entities = place.connection.execute(select(_e.id, _e.name, _e.aliases, _e.turn).where(_e.scope == scope)).all()
     named = {row.id for row in entities if place.saying.intersection((row.name, *json.loads(row.aliases)))}
@@ -171,6 +176,7 @@ def _graph(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
         yield Affected("relation", row.id, text, why, row.turn)
     # Found entities that no other relation names go with them.
     lonely = {id for id, _ in lonely_entities(place.connection, scope, going)}
+    # Those that were lonely before are not touched by this.
     lonely -= {id for id, _ in lonely_entities(place.connection, scope, ())}
     for entity in entities:
         if entity.id in named:
@@ -196,6 +202,7 @@ def _blocks(place: _Place, seqs: Sequence[int]) -> Iterator[Affected]:
             yield Affected(kind, record.name, text[:WORDS_SHOWN], "said it before")
         elif record.type == "summary" and text and _read_by(place.connection, place.session_id, record) & set(seqs):
             yield Affected("summary", record.name, text[:WORDS_SHOWN], "learned from it alone")
+        # Fields of a custom block are of unknown form: they go as a whole.
         if record.state in place.saying:
             yield Affected("fields", record.name, "fields of a custom block", "says it")
 
@@ -232,6 +239,7 @@ def _watched(stored: str | None) -> list[tuple[str, str]]:
 
 
 def _elsewhere(place: _Place) -> Iterator[Affected]:
+    # Counted and named, but left: only this session and its user's facts are erased.
     others = select(_c.scope, _c.data).where(_c.scope.not_in(place.scopes), _c.scope.like("session:%"))
     counts: dict[str, int] = {}
     for scope, data in place.connection.execute(others):
@@ -278,6 +286,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     erase_facts(w, facts, actor="user")
     drop_relation_sources(w, seqs)
     _erase_graph(w, impact)
+    # Texts lose only the sentences: the rest of a text says other things.
     for record in read_blocks(w.connection, w.session.id):
         if record.name in (*impact.names("summary"), *impact.names("text")):
             _shorten(w, record, impact.phrase, stale if record.type == "summary" else None)
@@ -285,6 +294,7 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
             update_block(w, record.name, state=None)
     if seqs:
         clear_failed_texts(w)
+        # Turns go on counting, as readers of the log begin anew only after everything was removed.
         remove_messages(w, seqs, counts_anew=False)
         remove_empty_deliveries(w)
     if impact.names("recording"):
@@ -292,12 +302,15 @@ def forget_phrase(w: Writing, impact: Impact, stale: Callable[[str], bool]) -> N
     _drop_probes_and_watched(w, impact)
     if impact.names("title"):
         w.session.title = ""
+    # So that events of this transaction are searched as well.
     w.save()
     _clear_events(w, impact.phrase)
     _clear_reasons(w, impact.phrase)
+    # Once no row needs the words any more, they go from the content store.
     for scope in {w.session.scope, *(fact.scope for fact in facts)}:
         erase_unneeded(w, scope)
     counts = {"messages": len(seqs), "facts": len(facts), "vectors": vectors}
+    # After the clearing, as this event holds numbers only.
     w.record(SessionReset(status=None, **counts, seqs=ranges(seqs)), actor="user")
 
 
@@ -305,6 +318,7 @@ def _erase_graph(w: Writing, impact: Impact) -> None:
     """Erase relations and entities, but for the entities that another relation names."""
     relations = impact.ids("relation")
     entities = set(impact.ids("entity"))
+    # The impact may be older than the rows: another relation may name one by now.
     entities -= _needed(w.connection, sorted(entities), set(relations))
     erase_graph(
         w, _with_blocks(w, entity_table, sorted(entities)), _with_blocks(w, relation_table, relations), actor="user"
@@ -324,6 +338,7 @@ def _drop_probes_and_watched(w: Writing, impact: Impact) -> None:
     gone = {kind: {row.words for row in impact.rows if row.kind == kind} for kind in ("probe", "watched")}
     if gone["probe"]:
         probes = [probe for probe in _probes(w.session.probes) if probe.get("phrase") not in gone["probe"]]
+        # In the form in which probes are written by `memory_core.lab.probes`.
         w.session.probes = json.dumps(probes, ensure_ascii=False, indent=2) if probes else None
     if gone["watched"]:
         watched = [[kind, text] for kind, text in _watched(w.session.watched) if text not in gone["watched"]]
@@ -347,6 +362,7 @@ def _shorten(w: Writing, record: BlockRecord, phrase: str, stale: Callable[[str]
     saying = [n for n, content in past if says(words.get(content, ""), phrase) or (stale and content != record.text)]
     for chunk in chunks(saying):
         w.connection.execute(delete(block_revision_table).where(of_block, revision.revision.in_(chunk)))
+    # The row repeats the text among its constructor's values, and a setting such as the description may say it too.
     if shorter_values := _shorter(record, phrase):
         update_block(w, record.name, **shorter_values)
     if shorter != text:
@@ -380,6 +396,7 @@ def _clear_reasons(w: Writing, phrase: str) -> None:
     """Clear the reasons that a person or an agent gave for changes to the session's facts and that say a phrase."""
     past = fact_revision_table.c
     of_session = select(fact_table.c.id).where(fact_table.c.scope == w.session.scope)
+    # The engine's reasons are codes and no words.
     reasons = select(past.fact_id, past.version, past.reason).where(past.fact_id.in_(of_session))
     for id, version, reason in w.connection.execute(reasons.where(past.actor != "engine")).all():
         if reason is not None and says(reason, phrase):

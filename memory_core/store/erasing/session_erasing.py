@@ -66,6 +66,7 @@ def remove_messages(w: Writing, seqs: Sequence[int], *, counts_anew: bool = True
     """
     for chunk in chunks(seqs):
         w.connection.execute(delete(message_table).where(_m.session_id == w.session.id, _m.seq.in_(chunk)))
+    # From the rows that are left, as removed ones may be queued, pinned or archived.
     recompute_totals(w.connection, w.session)
     if counts_anew and not any((w.session.queue_messages, w.session.archived_messages, w.session.pinned_messages)):
         w.session.turns = 0
@@ -78,14 +79,17 @@ def reset_messages(w: Writing, status: MessageStatus | None, *, with_user_memory
     The user's facts stay unless asked for.
     """
     seqs = message_seqs(w.connection, w.session.id, status)
+    # Before the messages, in any order: units, facts, relations and summaries name messages by number.
     vectors = remove_nodes(w, seqs=seqs)
     lonely = [
         fact
+        # Facts that have lost their last source; those with sources in other sessions stay.
         for fact in read_by_ids(w.connection, drop_sources(w, seqs))
         if fact.origin != "written" and (with_user_memory or fact.scope == w.session.scope)
     ]
     if status is None:  # a condensed fact may name no message, and still comes from them
         lonely += [fact for fact in _own_facts(w) if fact.origin != "written" and not fact.sources]
+    # A fact may be in both lists.
     lonely = list({fact.id: fact for fact in lonely}.values())
     erase_facts(w, lonely)
     forget_sources(w, seqs, with_unsourced=status is None)
@@ -126,10 +130,13 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
     """
     scope, database = session_scope(session_id), pieces.database
     with pieces.transaction() as connection:
+        # Before the blocks are deleted: their settings say whose facts their events are about.
         users = [b.name for b in read_blocks(connection, session_id) if b.settings.get("scope") == "user"]
     event = event_table.c
+    # Events about the user's facts stay: the facts live on, and only this log has their history.
     goes = event.block.is_(None) | event.block.not_in(users) | ~event.kind.like("fact%") | whole_log
     facts = select(fact_table.c.id).where(fact_table.c.scope == scope)
+    # Rows that are found through facts or relations go before these.
     for table in (fact_revision_table, fact_source_table):
         _erase_all(pieces, table, table.c.fact_id.in_(facts))
     relations = select(relation_table.c.id).where(relation_table.c.scope == scope)
@@ -138,8 +145,10 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
         _erase_all(pieces, table, table.c.scope == scope)
     _erase_all(pieces, event_table, (event.session_id == session_id) & goes)
     with pieces.transaction() as connection:
+        # Before the vectors, whose collections are not known afterwards. Counted twice, an index only reads once more.
         count_gone(database, connection, session_id)
         forget_agent(connection, session_id)
+    # Messages and blocks last: by these an interrupted erasing is found (see `erase_what_was_left`).
     of_session = (vector_table, delivery_table, message_table, block_revision_table, block_table)
     for table in (baseline_table, model_output_table, span_table, *of_session):
         _erase_all(pieces, table, table.c.session_id == session_id)
@@ -162,6 +171,7 @@ def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
 
 
 def _erase_all(pieces: Pieces, table: Table, where: ColumnElement[bool]) -> None:
+    # A limit in a subquery, as PostgreSQL knows none in DELETE.
     key = tuple_(*table.primary_key.columns)
     while True:
         with pieces.transaction() as connection:
@@ -179,9 +189,11 @@ def move_tombstone(w: Writing, end: int) -> None:
     """
     new = f"{w.session.id}-{uuid.uuid4().hex}"
     events, sessions = event_table.c.session_id, session_table.c.id
+    # Events that are left are the user's; keys are checked at the commit, when the session has its new id as well.
     w.connection.execute(update(event_table).where(events == w.session.id).values(session_id=new))
     w.connection.execute(update(session_table).where(sessions == w.session.id).values(id=new))
     w.session.id = new
+    # Without a row at that position SQLite would give the number to the next event.
     if (w.connection.execute(select(func.max(event_table.c.id))).scalar() or 0) < end:
         event = SessionReset(status=None, messages=0, facts=0, vectors=0)
         row = {"id": end, "session_id": new, "turn": 0, "at": w.now, "actor": "user", "kind": event.kind}
