@@ -33,6 +33,7 @@ def running_agents(database: Database, *, clock: Clock = time.time) -> dict[str,
 def taken_over(database: Database, session_id: str) -> bool:
     """Return whether a person has taken the session over from its agent, and not handed it back."""
     with database.read() as connection:
+        # The newest of these events decides; none of them means that nobody took over.
         last = read_events(connection, session_id, kinds=_HANDS, limit=1, newest_first=True)
     return any(record.kind == SessionTakenOver.kind for record in last)
 

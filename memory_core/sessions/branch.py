@@ -67,6 +67,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
     database = session.database
     pieces = Pieces(database, step)
     with collector_paused():
+        # Held in memory, as the rows of that turn are found among all; the transaction ends before the slow part.
         with database.read() as connection:
             rows, records = read_session_rows(connection, session.id).held(), read_events(connection, session.id)
             heard = read_all_heard(connection, session.id)
@@ -74,6 +75,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
         then = rows_at(rows, records, _end_of(records, turn))
     now = session.clock()
     branched = event_copy(SessionBranched(source=session.id, turn=turn, missing=then.missing), turn, now, "user")
+    # The event is the last of the branch's own log, so that the past above it is the copied one.
     made = replace(
         then.rows,
         session=then.rows.session.model_copy(update={"created_at": now}),
@@ -87,6 +89,7 @@ def branch_session(session: Session, turn: int, *, title: str | None = None, ste
         title=title or f"{rows.session.title or 'Session'}, from turn {turn}",
         user_id=rows.session.user_id,
         now=now,
+        # The user is the same: their facts are shared and not copied.
         shared={fact.id for fact in made.facts if fact.owner == "user"},
         heard=lambda _: heard,
     )
@@ -107,20 +110,25 @@ def rows_at(rows: Rows, records: Sequence[EventRecord], position: int) -> AsOf:
 
     User-scoped facts are shared and keep their present state.
     """
+    # Nothing happened since: the rows are what they were.
     if not records or position >= records[-1].position:
         return AsOf(rows, 0)
+    # Rows of events are in the order of the log, so the first ones are those up to the position.
     count = sum(record.position <= position for record in records)
     log = records[:count]
     past = RowsAt()
     for record in log:
         past.apply(record)
+    # What was erased since is in no row: every past row needs its words to be here.
     texts = {word.hash: word.data for word in rows.words if word.owner == "session"}
     messages = past.message_rows(rows.messages, texts)
+    # Facts added later do not belong to that moment, although their rows exist.
     later = {record.event.fact for record in records[count:] if adds_fact(record.event)}
     facts = past.fact_rows(fact for fact in rows.facts if fact.id not in later)
     entities, relations = past.graph_rows((e.id for e in rows.entities), (r.id for r in rows.relations), texts)
     vectors = tuple(vector for vector in rows.vectors if vector.id in past.nodes)
     blocks, lost = _blocks_at(rows, log, past, texts)
+    # The copied log still adds items whose rows are gone. Tombstones after it say so, as for any erased item.
     erased: list[Event] = [
         *(FactErased(n, fact.added.block) for n, fact in _gone(past.facts, facts)),
         *(RelationErased(n, relation.block) for n, relation in _gone(past.graph.relations, relations)),
@@ -156,6 +164,7 @@ def _end_of(records: Sequence[EventRecord], turn: int) -> int:
         raise NotFoundError(f"This session has no turn {turn}. Its latest is {history.latest_turn}.")
     if not history.turns:
         return history.position
+    # Turn 0: everything before the first message, such as the creation and its blocks.
     return history.upto(history.turns[min(history.turns)].first_position - 1)[-1].position
 
 
@@ -192,9 +201,11 @@ def _blocks_at(
     constructors: dict[str, dict[str, Any]] = {}
     for record in log:
         event = record.event
+        # A block of the same name may have been there before; its texts are not this one's.
         if isinstance(event, BlockAdded | BlockRemoved):
             texts.pop(event.block, None)
             constructors.pop(event.block, None)
+        # Added by a constructor: only such a block has constructor's values (see `engine.reconcile`).
         if isinstance(event, BlockAdded) and record.actor == "engine":
             constructors[event.block] = {"settings": dict(event.settings), "state": ""}
         elif isinstance(event, BlockEdited):

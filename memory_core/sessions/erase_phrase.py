@@ -26,6 +26,7 @@ def impact_of(session: Session, phrase: str, keep: Collection[Affected] = ()) ->
     Raises:
         MessageError: the phrase has under 3 characters.
     """
+    # Line breaks and double spaces of a pasted phrase are no part of what is looked for.
     phrase = " ".join(phrase.split())
     if len(phrase) < SHORTEST:
         raise MessageError(f"Give at least {SHORTEST} characters: shorter ones stand in other words by chance.")
@@ -46,15 +47,18 @@ def forget(session: Session, impact: Impact) -> None:
         return
     with session.writing() as w:
         session.refresh(w)
+        # Both before anything is erased: a sentence goes only if the erased messages say it, and no others do.
         erased, others = (_texts(session, w.connection, impact, erased=either) for either in (True, False))
 
         def stale(sentence: str) -> bool:
             return _said_in(sentence, erased) and not _said_in(sentence, others)
 
+        # Before the units are gone, by which the collections are known.
         copies = collections_of(w.connection, session.id)
         forget_phrase(w, impact, stale)
         # Blocks of this process hold the texts that were just shortened.
         session.load(w.connection, w.session)
+    # After the commit: until then the write-ahead log has the words once more.
     session.database.forget_log()
     if impact.ids("message"):  # an index copies what is left again, at its next search
         recall.forget_copies(session, copies)

@@ -29,6 +29,7 @@ from memory_core.tokens import Tokenizer
 def deliver(session: Session, *, timeout: float | None = None, force: bool = True) -> dict[str, Served]:
     """Attempt what waits, and wait for vectors that follow. See `Memory.deliver`."""
     served = delivery.serve(session, timeout=timeout, force=force)
+    # Vectors that follow a delivery are waited for only by a caller who asked for everything now.
     if force:
         settled(session, timeout)
     return served
@@ -76,11 +77,13 @@ class SessionHandle:
 
         For a memory that is played and thrown away: nothing of it is recorded.
         """
+        # In the object only: nothing is stored, and another process goes on as before.
         session, config, blocks = self._session, self._session.config, self._session.blocks
         if "flush" in what:
             session.config = config.changed(token_limit=MAX_TOKENS, chat_history_token_ratio=1.0, queue_turns=None)
         if "condensing" in what:
             session.blocks = tuple(
+                # A limit that is never reached; a copy, as the block object may be the program's.
                 replace(block, block=block.block.model_copy(update={"max_facts": MAX_TOKENS}))
                 if block.kind == "facts" and block.block is not None
                 else block
@@ -226,6 +229,8 @@ class SessionHandle:
     def attach_recording(self, messages: Sequence[ChatMessage], *, source: str, skipped: int = 0) -> None:
         """Keep a recorded conversation with the session, to be played into it turn by turn."""
         with self._session.writing() as w:
+            # The hash names the recording and is part of its messages' ids, so attaching the same one again goes on
+            # where it was.
             w.session.recording = w.store_text(encode(messages))
             w.record(SessionImported(source=source, messages=len(messages), skipped=skipped), actor="user")
 

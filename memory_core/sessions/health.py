@@ -124,6 +124,7 @@ def rebuild_index(
         VectorIndexError: the index cannot be reached.
     """
     index = services.index
+    # Before anything is discarded: without the index nothing could be rebuilt.
     index.check()
     with database.read() as connection:
         collections, emptied = read_collections(connection), emptied_collections(connection)
@@ -135,6 +136,7 @@ def rebuild_index(
         if stop():
             break
         progress(done, all_of_them)
+        # A search builds the copy anew, as it first catches up with the database.
         index.forget(collection.name)
         _finds_newest(database, index, collection.name, collection.newest)
         done += collection.vectors
@@ -190,6 +192,7 @@ class _Asking:
         self.thread.start()
 
     def check(self, timeout: float) -> Check:
+        # The thread may still be at work; as a daemon it does not keep the process from ending.
         late = f"no answer within {timeout:g} s. {_WHAT_TO_DO[self._part]}"
         return self._answer or Check(self._part, "failed", "", None, late)
 
@@ -219,6 +222,7 @@ _WHAT_TO_DO: dict[Part, str] = {
 
 def _database(database: Database) -> _Answer:
     url = database.engine.url
+    # SQLite works on with a deleted file, and would report no problem.
     if database.is_sqlite and url.database and url.database != ":memory:" and not Path(url.database).exists():
         raise _Failed(
             database.url,
@@ -265,11 +269,13 @@ def _finds_newest(database: Database, index: VectorIndex, collection: str, newes
     stored = source.some([newest])
     if not stored:  # deleted meanwhile
         return True
+    # A vector finds itself with a score of 1, but for rounding.
     hits = index.search(source, stored[0].vector, limit=1)
     return bool(hits) and hits[0].score >= SAME
 
 
 def _index_sentence(index: VectorIndex, error: VectorIndexError) -> str:
+    # Without a cause, or with an answer, the error's own sentence tells more than that nothing answers.
     if error.__cause__ is None or was_reached(error):
         return str(error)
     place = index.name.rpartition(" at ")[2]
@@ -312,11 +318,13 @@ def _list_models(endpoint: Endpoint) -> frozenset[str]:
     Raises:
         ModelError: nothing answers, or the key is refused.
     """
+    # No retries: the time limit is for one answer, and a health check is repeated anyway.
     client: Any = endpoint.client().with_options(timeout=REQUEST_SECONDS, max_retries=0)
     import openai
 
     try:
         return frozenset(str(item.id) for item in client.models.list().data or ())
+    # It answers: many compatible servers have no list of models.
     except openai.NotFoundError:
         return frozenset()
     except openai.APITimeoutError as error:

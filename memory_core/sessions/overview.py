@@ -159,6 +159,7 @@ _known_lock = Lock()
 def _sums(database: Database, connection: Connection, states: list[SessionState]) -> dict[str, MessageSums]:
     """Message sums of each session: cached in this process, and read again if its messages have changed."""
     with _known_lock:
+        # By database, and weakly: one that is used no longer takes its sums with it.
         sums = _known_sums.setdefault(database, {})
         contents = {
             state.id: (state.next_seq, state.messages, state.archived_messages, state.revision, state.counter)
@@ -166,6 +167,7 @@ def _sums(database: Database, connection: Connection, states: list[SessionState]
         }
         changed = [id for id, content in contents.items() if id not in sums or sums[id][0] != content]
         if changed:
+            # One pass over all messages is faster than a list of most sessions.
             every = len(changed) > len(states) // 2
             read = sum_messages(connection, None if every else changed)
             sums.update((id, (contents[id], read.get(id, MessageSums()))) for id in changed)
@@ -187,10 +189,13 @@ def delete_session(database: Database, session_id: str, *, reusable: bool = Fals
         NotFoundError: there is no such session.
     """
     with writing(database, session_id, clock=clock) as w:
+        # Before its events are erased: readers that follow the log continue behind this position.
         end = last_position(w.connection, session_id)
         bury(w)
         if reusable:
             w.save()  # save pending rows first, so that they are erased with the rest
+            # In one transaction, as a new session may use the id at once. Otherwise in pieces, which keep nobody
+            # waiting.
             erase_remains(OnePiece(database, w.connection), session_id)
             move_tombstone(w, end)
     if not reusable:

@@ -67,8 +67,10 @@ class SessionPreview:
         wanted = ImaginedBlocks(blocks or {}, texts or {}, facts or {}, without, added, graphs or {})
         session = self._imagined(changes, wanted)
         if message is None:
+            # From the session itself: a trial has other settings, but the same recording.
             recorded = recording_of(self._session)
             coming = recorded.next_turn if recorded is not None else ()
+            # A step may begin with the end of an earlier turn; the message that is planned with is a user's.
             message = next((candidate for candidate in coming if candidate.role is MessageRole.USER), None)
         return next_prompt(session, message)
 

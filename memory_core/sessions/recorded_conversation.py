@@ -34,6 +34,8 @@ class Recording:
         """
         places = range(self.played, len(self.messages))
         users = (place for place in places if self.messages[place].role is MessageRole.USER)
+        # In the middle of a turn the step ends at the next user message. Otherwise that one begins it, and the second
+        # ends it.
         begun = 0 < self.played < len(self.messages) and self.messages[self.played].role is not MessageRole.USER
         end = next(islice(users, 0 if begun else 1, None), len(self.messages))
         return self.messages[self.played : end]
@@ -59,6 +61,8 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
         text = read_texts(connection, state.scope, [state.recording]).get(state.recording) if state.recording else None
         if state.recording is None or text is None:
             return None
+        # Progress is stored nowhere: it is the number of the recording's messages that the session has, known by their
+        # ids.
         m = message_table.c
         ids = select(func.count()).where(m.session_id == state.id, m.id.like(f"{state.recording[:16]}-%"))
         if upto is not None:

@@ -40,6 +40,7 @@ class SessionLog:
 
     def texts(self, hashes: Iterable[str]) -> dict[str, str]:
         """Return the texts by the hash that events know them by; those erased since are missing."""
+        # A user's facts have their words in the user's scope, but are named in this session's log.
         scopes = [
             session_scope(self._session.id),
             *([user_scope(self._session.user_id)] if self._session.user_id else ()),
@@ -76,6 +77,8 @@ class SessionLog:
     def usage(self, upto: int | None = None) -> Usage:
         """Count how often each block, fact and stored turn was in prompts or cut, up to a log position or now."""
         history = self.history()
+        # Up to now it is kept and only continued; for a moment in the past it is counted once for each state of the
+        # log.
         if upto is None or upto >= history.position:
             return self._session.services.cached(
                 ("usage", self._session.database.id, self._session.id), UsageCount
