@@ -36,9 +36,11 @@ def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     Raises:
         ConfigError: it is none of them.
     """
+    # 1. None and what fits pass. A class has the members as well, but is no object to call them on.
     fit = _wrapped(value)
     if value is None or (not isinstance(value, type) and any(not _missing(fit, kind) for kind in kinds)):
         return fit
+    # 2. Say what is wrong in the most likely cases: a model's name instead of a model, a class instead of an object.
     wanted = " or ".join(_WORDS[kind][0] for kind in kinds)
     if isinstance(value, str):
         maker = next((_WORDS[kind][1] for kind in kinds if _WORDS[kind][1]), "")
@@ -48,12 +50,14 @@ def coerce_to_protocol(name: str, value: Any, *kinds: Any) -> Any:
     if isinstance(value, type):
         raise ConfigError(f"{name} must be {wanted}, not the class {cls.__name__}: give an object of it")
     missing = ", ".join(_missing(fit, kinds[0]))
+    # 3. Otherwise name what is missing. The module tells apart classes of one name in several libraries.
     full_name = cls.__name__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
     raise ConfigError(f"{name} must be {wanted}, not {full_name}: it has no {missing}")
 
 
 def _wrapped(value: Any) -> Any:
     """Wrap a model of LlamaIndex in our protocol. Its library is loaded if such an object exists."""
+    # Without the library loaded no object of it can exist, so it need not be loaded.
     if "llama_index" not in sys.modules:
         return value
     from memory_core.models.llamaindex_models import wrapped
@@ -76,19 +80,23 @@ def prompt_text(value: Any, *variables: str) -> str | None:
         value = template_text(value, variables)
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise ValueError("a prompt must be a text, or a prompt template of LlamaIndex, and not be empty")
+    # Templates in Jinja's style have two braces; prompts here have one.
     return value and re.sub(rf"\{{\{{\s*({'|'.join(variables)})\s*\}}\}}", r"{\1}", value)
 
 
 def _missing(value: Any, kind: type) -> list[str]:
     """Members of a protocol that the value does not have, found without asking it: to know its dimensions, an
     embedding model may have to call its endpoint."""
+    # Base protocols first, so that members are named in the order in which they are declared.
     members = (name for base in reversed(kind.__mro__) for name in vars(base) if not name.startswith("_"))
     return [name for name in members if not _has(value, name)]
 
 
 def _has(value: Any, name: str) -> bool:
+    # Looked up without running properties.
     if getattr_static(value, name, None) is not None:
         return True
+    # A wrapper that passes members on has none of its own: only asking tells.
     return hasattr(type(value), "__getattr__") and getattr(value, name, None) is not None
 
 
@@ -98,6 +106,7 @@ def nearest(name: str, names: Collection[str]) -> str:
     >>> nearest("priorty", ["name", "priority"]), nearest("colour", ["name", "priority"])
     (': did you mean "priority"?', '')
     """
+    # 0.7 lets one or two wrong letters through.
     near = get_close_matches(name, names, n=1, cutoff=0.7)
     return f': did you mean "{near[0]}"?' if near else ""
 
@@ -126,6 +135,7 @@ def bounds(model: type[BaseModel], field: str) -> Bounds:
 
 def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
     """`top_k must be at least 1, not 0`, if the first thing that is wrong with a model's values is a bound."""
+    # Without the address of pydantic's documentation, which nobody is shown.
     first = error.errors(include_url=False)[0]
     if first["type"] not in ("greater_than_equal", "greater_than", "less_than_equal"):
         return None
@@ -135,4 +145,5 @@ def out_of_bounds(model: type[BaseModel], error: ValidationError) -> str | None:
 
 def shown(value: Any) -> str:
     """Format a value for a sentence; a number too long to read is only described."""
+    # Python itself refuses to format a number of thousands of digits.
     return "a number that long" if isinstance(value, int) and value.bit_length() > 64 else repr(value)

@@ -109,11 +109,13 @@ class MemoryConfig(BaseModel):
     @model_validator(mode="after")
     def _possible_together(self) -> "MemoryConfig":
         if self.token_flush_size is not None:
+            # No flush could move more than the whole limit.
             _require(
                 self.token_flush_size <= self.token_limit,
                 f"token_flush_size must not be above the token limit of {self.token_limit}",
                 self.token_flush_size,
             )
+        # Names only: the encoding itself is loaded at its first use.
         _require(is_encoding(self.encoding), "encoding must be one that tiktoken knows", self.encoding)
         if self.context_window is not None:
             _require(
@@ -133,11 +135,13 @@ class MemoryConfig(BaseModel):
     @property
     def history_budget(self) -> float:
         """Tokens of the queue above which it is flushed; like the reference's, not rounded."""
+        # Of the limit as it is set, not of `limit`: a model's window shortens prompts but does not flush.
         return self.token_limit * self.chat_history_token_ratio
 
     @property
     def flush_size(self) -> int:
         """Least tokens a flush moves."""
+        # At least 1, as a flush of 0 tokens would move nothing for ever.
         return self.token_flush_size or max(1, int(self.token_limit * FLUSH_FRACTION))
 
     def counting(self, counter: TokenCounter) -> TokenCounter:
@@ -151,6 +155,7 @@ class MemoryConfig(BaseModel):
 
     def changed(self, **values: Any) -> "MemoryConfig":
         """Return the configuration with some values replaced, checked like a new one."""
+        # Not `model_copy`, which checks nothing.
         return MemoryConfig(**{**self.model_dump(), **values})
 
 
@@ -165,6 +170,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        # An empty variable counts as none, as shells and container files easily set one.
         home = environment.get("MEMORY_INSPECTOR_HOME")
         return cls(
             home=Path(home).expanduser() if home else None,
@@ -194,6 +200,7 @@ class Settings:
 def _folder_of_the_app() -> Path:
     """Return the app's own folder: in the user's home, or in the working directory where that cannot be written."""
     in_home, here = (folder / ".memory-inspector" for folder in (Path.home(), Path.cwd()))
+    # Not being able to make it is no error yet: the next line looks.
     with suppress(OSError):
         in_home.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.access(in_home, os.W_OK):
@@ -204,8 +211,10 @@ def _folder_of_the_app() -> Path:
 
 def _impossible(error: ValidationError) -> ConfigError:
     """Error for an impossible setting, in one sentence."""
+    # One problem at a time: the first is enough to correct.
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
+    # Raised by a validator of this class, in words already.
     if isinstance(cause, ConfigError):
         return cause
     name = ".".join(str(step) for step in first["loc"])

@@ -48,6 +48,7 @@ def user_message(error: BaseException, *, secret: str = "") -> str:
     # Before the text is cut: half a key would not be found any more.
     text = text.replace(secret, "[key]") if secret else text
     ours = isinstance(error, MemoryInspectorError)
+    # Our own sentences need no type before them; another exception's text may be empty or mean nothing alone.
     text = text[:MAX_OWN_CHARACTERS] if ours else f"{type(error).__name__}: {text}"[:MAX_CHARACTERS]
     return UNSTORABLE.sub("\ufffd", text)
 

@@ -128,7 +128,10 @@ class Event:
         cls.family, cls.becomes, cls.adds, cls.writes, cls._bookkeeping = family, becomes, adds, writes, bookkeeping
         cls.free_text = free_text
         cls.gives, cls._operation, cls._text, cls._supports = gives, operation, text, supports
+        # A field named like a kind holds the number of the event's item, `fact` say.
         cls.item = next((kind for kind in _ITEMS if kind in cls.__annotations__), None)
+        # Made a dataclass here, so that no kind can forget it. Without slots, for which another class would be made and
+        # registered.
         KINDS[cls.kind] = dataclass(frozen=True)(cls)
 
     @property
@@ -163,6 +166,7 @@ class Event:
     @property
     def messages_named(self) -> Ranges:
         """The session's own messages that it names, by sequence number."""
+        # Optional ranges are not among them: the messages that a reset removed are no longer the session's.
         return tuple(span for field in fields(self) if field.type == Ranges for span in getattr(self, field.name))
 
     @classmethod
@@ -172,6 +176,7 @@ class Event:
 
     def to_json(self) -> str:
         data = {name.name: getattr(self, name.name) for name in fields(self)}
+        # Without spaces, as `log_rows.section_went_out` searches this text.
         return json.dumps(data, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -208,6 +213,7 @@ def _event(kind: str, values: dict[str, Any]) -> Event:
     values = {name: _tuples(value) if type(value) is list else value for name, value in values.items()}
     cls = KINDS.get(kind)
     read = cls.as_read(values) if cls is not None else values
+    # A kind or a field of a newer version: reading it without the field might say something else.
     if cls is None or not _fields(kind) >= read.keys():
         return UnknownEvent(name=kind, data=values)
     return cls(**read)
@@ -264,6 +270,7 @@ _KINDS: dict[str, RefKind] = {
     "x": "cut",
 }
 _LETTERS = {kind: letter for letter, kind in _KINDS.items()}
+# 18 digits fit into the integer keys of every database.
 _REF = re.compile(r"([fvmrd])([0-9]{1,18})(?:-\1([0-9]{1,18}))?|[sc][0-9a-f]{32}")
 _CUT = re.compile(r"x[0-9]{1,18}\.[0-9]{1,6}")
 
@@ -317,6 +324,7 @@ class Ref(str):
 def is_ref(text: str) -> bool:
     """Return whether a text is a ref, or a run of them, as `compact` writes them."""
     match = _REF.fullmatch(text)
+    # A run goes upwards and has more than one number: only such runs does `compact` write.
     return match is not None and (not match[3] or int(match[2]) < int(match[3]))
 
 
@@ -357,6 +365,7 @@ def compact(refs: Iterable[str]) -> tuple[str, ...]:
             continue
         letter, first, last = match[1], int(match[2]), int(match[3] or match[2])
         before = joined[-1] if joined else None
+        # Only neighbours in the given order are joined, as the order is part of what is recorded.
         if isinstance(before, tuple) and before[0] == letter and before[2] + 1 == first:
             joined[-1] = (letter, before[1], last)
         else:
@@ -375,6 +384,7 @@ def spread(refs: Iterable[str]) -> tuple[Ref, ...]:
     """
     result: list[Ref] = []
     for ref in refs:
+        # Hashes are hex digits, so a hyphen is always that of a run.
         if "-" in ref:
             result += [Ref.of(kind, n) for kind, first, last in runs((ref,)) for n in range(first, last + 1)]
         else:
@@ -1123,6 +1133,7 @@ class ModelCalled(Event, family="calls", free_text=("error",)):
 
     @property
     def bookkeeping(self) -> bool:
+        # A failed call, or one whose prompt is unknown, is worth showing; the others are told by their effects.
         return self.error is None and self.captured
 
     @classmethod

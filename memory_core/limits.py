@@ -34,6 +34,7 @@ class Budget:
     """Bytes, items and seconds that reading one input may take; the seconds run from its making."""
 
     def __init__(self, name: str, *, bytes: float = math.inf, items: int = MAX_VALUES, seconds: float = math.inf):
+        # Windows' rules split at both kinds of slash, so no folder of any system is shown.
         self._name = PureWindowsPath(name).name or "The file"
         self._bytes, self._items, self._seconds = bytes, items, seconds
         self._bytes_left, self._items_left, self._ends = bytes, items, time.monotonic() + seconds
@@ -44,6 +45,7 @@ class Budget:
 
     def take(self, *, bytes: int = 0, items: int = 0) -> None:
         """Take from the budget before reading; raise `LimitError` if not enough is left."""
+        # Checked before anything is taken: what is refused was neither unpacked nor parsed.
         if bytes > self._bytes_left:
             over = f"unpacks to more than {self._bytes // _BYTES_PER_MB:,.0f} MB"
         elif items > self._items_left:
@@ -75,9 +77,11 @@ def values_in(text: str | bytes, most: int = MAX_VALUES) -> int:
     >>> values_in('{"a": [1, 2], "b": ", [ {"}')
     4
     """
+    # 1. Count all marks, which is fast. Where they are few for the size of the text, those in strings do not matter.
     marks = sum(map(text.count, ",[{")) if isinstance(text, str) else sum(map(text.count, (b",", b"[", b"{")))
     if marks <= most and marks * BYTES_PER_VALUE <= len(text):
         return marks
+    # 2. Dense, so look which of them are outside of strings, and stop at the first too many.
     matches: Iterator[re.Match[Any]] = _TEXT.finditer(text) if isinstance(text, str) else _BYTES.finditer(text)
     return sum(match.lastindex is not None for match in islice(matches, most + 1))
 

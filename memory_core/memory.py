@@ -156,12 +156,15 @@ class Memory:
             "insert_method": insert_method,
             **settings,
         }
+        # None is "not given", as in LlamaIndex: a stored value of an existing session then applies.
         arguments = {name: value for name, value in arguments.items() if value is not None}
+        # Refuses an impossible value before a database is opened or made.
         MemoryConfig(**arguments)
         environment = Settings.from_environment()
         history = [message for arguments in chat_history or () for message in as_messages(arguments)]
         for message in history:
             message.to_json()  # refused before anything is stored
+        # What is opened here is closed if anything below fails, and otherwise belongs to the memory (`pop_all`).
         with ExitStack() as owned:
             if services is None:  # who gives some has chosen who learns, as the Lab chooses its rules
                 services = owned.enter_context(Services(index=environment.index))
@@ -169,6 +172,7 @@ class Memory:
                     block.check_services(services)
             if database is None:
                 uri = database_uri or async_database_uri
+                # An engine stands for its own database: the environment must not name another one.
                 where = uri if uri or engine or async_engine else environment.database
                 database = owned.enter_context(Database.open(where, engine=engine or async_engine, schema=db_schema))
             session = Session(
@@ -213,12 +217,14 @@ class Memory:
             ConfigError: there is no such recipe, or a value is impossible.
         """
         chosen = recipes.recipe(recipe)
+        # Arguments with the name of a parameter are the recipe's, all others are settings.
         made = chosen.made(**{name: value for name, value in settings.items() if name in chosen.parameters})
         settings = {name: value for name, value in settings.items() if name not in chosen.parameters}
         with ExitStack() as owned:
             if chat is not None:
                 services = services or owned.enter_context(Services(index=Settings.from_environment().index))
                 services = services.with_chat(chat)
+            # A caller's settings win over the recipe's.
             memory = cls.from_defaults(
                 session_id, user_id, memory_blocks=made.blocks, services=services, **{**made.settings, **settings}
             )
@@ -250,6 +256,7 @@ class Memory:
         Later use raises `StoreError`. Due deliveries stay due, and are made when the
         session is opened again; a session in memory is gone, with its branches.
         """
+        # A closed view for this memory: the database may be shared and stay open for others.
         self._session.database = self._session.database.closed_for("memory")
         self._owned.close()
 
@@ -287,19 +294,23 @@ class Memory:
         `end_turn`: the newest turn is complete with them, answered or not.
         """
         ids = list(message_ids) if message_ids is not None else [uuid.uuid4().hex for _ in messages]
+        # The same id twice would be noticed only by the database, as a conflict of keys.
         if len(ids) != len(messages) or len(set(ids)) != len(ids):
             raise MessageError("give each message an id of its own, as many ids as messages")
         prepared = queue.prepare(self._session, messages, ids)
         with self._session.changing() as w:
+            # Ids that were just made are new: no look-up.
             stored = (
                 known_ids(w.connection, self.session_id, [new.id for new in prepared])
                 if message_ids is not None
                 else {}
             )
+            # Append, flush and deliveries in one transaction: a crash leaves all of a put or nothing.
             seqs = queue.append(self._session, w, prepared, stored)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w, closing=end_turn)
             queue_tokens = w.session.queue(self._session.config.accounting).tokens
+        # After the commit: blocks learn from what is stored, and may take long.
         return Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, wait), queue_tokens)
 
     def flush(self, all: bool = False, *, wait: bool = True) -> Receipt:
@@ -325,10 +336,12 @@ class Memory:
         """
         prepared = queue.prepare(self._session, messages, [uuid.uuid4().hex for _ in messages])
         with self._session.changing() as w:
+            # Before everything is erased, by which the collections are known.
             emptied = collections_of(w.connection, self.session_id) if archive else set()
             if archive:
                 reset_messages(w, None, with_user_memory=False)
                 self._session.load(w.connection, w.session)
+            # First, as the list is usually a prompt that was sent, memory section included.
             prepared = queue.without_sections(self._session, w.connection, prepared)
             current = read_messages(
                 w.connection, self.session_id, self._session.services.messages, status=MessageStatus.ACTIVE
@@ -337,6 +350,7 @@ class Memory:
             same = 0
             for have, new in zip(current, prepared, strict=False):
                 safe = neutralise_message(have.message, names)  # as a context showed it
+                # Compared in the stored form, and as a prompt shows it, where forged markup is escaped.
                 if new.json not in (have.message.to_json(), safe.to_json()):
                     break
                 same += 1
@@ -345,12 +359,14 @@ class Memory:
                 tokens = sum(message.tokens.by(self._session.config.accounting) for message in gone)
                 queue.drop(w, [message.seq for message in gone], tokens)
             seqs = [message.seq for message in current[:same]]
+            # Where only pinned messages are kept, system messages at the front of the new ones are instructions again.
             opening = all(message.pinned for message in current[:same])
             seqs += add_messages(w, prepared[same:], counter=self._session.counter.id, opening=opening)
             plan = queue.flush_queue(self._session, w, "over_budget")
             queue.queue_turns(self._session, w)
             queue_tokens = w.session.queue(self._session.config.accounting).tokens
         receipt = Receipt(tuple(seqs), plan or None, delivery.serve_put(self._session, True), queue_tokens)
+        # After the commit: until then the old words are still valid.
         if archive:
             self._session.database.forget_log()
             recall.forget_copies(self._session, emptied)
@@ -367,6 +383,7 @@ class Memory:
         with self._session.writing() as w:
             before = collections_of(w.connection, self.session_id)
             reset_messages(w, MessageStatus(status) if status else None, with_user_memory=user_memory)
+            # Only collections that lost all their units; an index notices other removals at the next search.
             emptied = before - collections_of(w.connection, self.session_id)
             self._session.load(w.connection, w.session)
         self._session.database.forget_log()
@@ -452,6 +469,7 @@ class Memory:
 
     def get_all(self, status: MessageStatus | str | None = None) -> list[ChatMessage]:
         """Return every message of the session in order, or those in the queue or the archive only."""
+        # The stored objects are shared and cached: a caller who changes one must not change the others.
         return [independent(stored.message) for stored in self.session.messages(status)]
 
     def events(

@@ -35,6 +35,7 @@ class MessageRole(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "MessageRole | None":
+        # Aliases by their names in lower case, as libraries write them: "developer", "model".
         return cls.__members__.get(str(value).upper()) if str(value).islower() else None
 
 
@@ -126,6 +127,7 @@ class ChatMessage(BaseModel):
         additional_kwargs: Mapping[str, Any] | None = None,
     ) -> None:
         contents = [value for value in (content, parts, blocks) if value is not None]
+        # Three names for one thing: LlamaIndex has `content` and `blocks`, and `parts` is ours.
         if len(contents) > 1:
             raise MessageError("give one of content, parts or blocks, not several")
         try:
@@ -168,6 +170,7 @@ class ChatMessage(BaseModel):
     @property
     def tool_calls(self) -> tuple[ToolCallPart, ...]:
         """Calls made in this message, from its parts or from a legacy `tool_calls` entry."""
+        # Both forms may stand in one message, an adapter's copy say: the parts are then the ones that count.
         calls = tuple(part for part in self.parts if isinstance(part, ToolCallPart))
         return calls or _legacy_tool_calls(self.additional_kwargs.get("tool_calls"))
 
@@ -190,6 +193,7 @@ class ChatMessage(BaseModel):
         """
         data: dict[str, Any] = {
             "role": str(self.role),
+            # Without None: a message that lacks a field added later keeps its hash.
             "parts": [part.model_dump(exclude_none=True) for part in self.parts],
         }
         if self.additional_kwargs:
@@ -200,6 +204,7 @@ class ChatMessage(BaseModel):
             )
         try:
             text = json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+            # JSON writes an unpaired surrogate as it is; only encoding shows that no database takes it.
             text.encode()
             return text
         except UnicodeEncodeError as error:
@@ -237,11 +242,13 @@ _PARTS: dict[str, type[_Part]] = {
 
 def content_hash(text: str) -> str:
     """Address of a text in the content store: 32 hex digits of its SHA-256."""
+    # `surrogatepass`, as a text is hashed before it is known to be storable.
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def independent(message: ChatMessage) -> ChatMessage:
     """Return a copy that shares no mutable state with the message; the message itself if it has none."""
+    # All other parts are frozen and hold only texts.
     changeable = any(isinstance(part, ToolCallPart) and isinstance(part.tool_kwargs, dict) for part in message.parts)
     if not changeable and not message.additional_kwargs:
         return message
@@ -296,6 +303,7 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
 
 def nested_too_deep(value: Any, most: int = MAX_DEPTH) -> bool:
     """Return whether lists and objects are nested more than `most` deep. Not recursive."""
+    # Level by level, as a recursive check would itself fail on what it is to refuse.
     level = [value]
     for _ in range(most + 1):
         level = [
@@ -334,6 +342,7 @@ def storable(value: Any) -> tuple[Any, int]:
 def _storable(value: Any, depth: int) -> tuple[Any, int]:
     if isinstance(value, str):
         return UNSTORABLE.subn("\ufffd", value)
+    # Python writes NaN and Infinity into JSON, which other readers refuse.
     if isinstance(value, float) and not math.isfinite(value):
         raise MessageError("a number is NaN, infinite or too long to store.")
     if not isinstance(value, dict | list):
@@ -357,6 +366,7 @@ def decode_arguments(arguments: Any) -> dict[str, Any] | str:
     if isinstance(arguments, dict):
         return json.dumps(arguments, ensure_ascii=False) if nested_too_deep(arguments) else arguments
     try:
+        # Models write no arguments as an empty text.
         decoded = json.loads(arguments or "{}")
     except (TypeError, ValueError, RecursionError):
         return str(arguments)

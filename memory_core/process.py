@@ -32,6 +32,7 @@ _renewals: list[Callable[[], Callable[[], object] | None]] = []
 def per_process(make: Callable[[], Made]) -> Callable[[], Made]:
     """Wrap a function without arguments so that it is called once in each process."""
     made = cache(make)
+    # Forgets the parent's object; the child makes its own at the next call.
     _renewals.append(lambda: made.cache_clear)
     return made
 
@@ -60,9 +61,11 @@ def is_running(pid: int) -> bool:
     if os.name != "posix":  # elsewhere the signal below would end it
         return True
     try:
+        # Signal 0 checks for the process and sends nothing.
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    # It runs, and is another user's.
     except PermissionError:
         return True
     return True
@@ -85,6 +88,7 @@ def _remove_abandoned() -> None:
 
 
 def _renew() -> None:
+    # A copy, as a dead owner removes itself from the list.
     for renewal in list(_renewals):
         call = renewal()
         if call is not None:
@@ -136,6 +140,7 @@ def keep_loaded() -> None:
     Streamlit runs a full collection after every run of a script or a fragment. Over the modules that the app loads it
     takes some 0.15 s, a hundred times the cost of looking for news in another process.
     """
+    # What was frozen before may be garbage by now: collected once, then all of the rest is left alone.
     gc.unfreeze()
     gc.collect()
     gc.freeze()

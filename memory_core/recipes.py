@@ -75,6 +75,7 @@ class Recipe:
         changed = {name: _as_json(value) for name, value in parameters.items() if name not in _TEXTS}
         changed = {name: value for name, value in changed.items() if value != _as_json(self.parameters[name])}
         settings = {**_PLAIN, **made.settings, "recipe": self.key, "recipe_parameters": changed}
+        # A parameter may give an impossible setting: refused here, before blocks or rows exist.
         MemoryConfig(**settings)
         return RecipeSpec(settings, made.blocks)
 
@@ -108,6 +109,7 @@ def _buffer() -> RecipeSpec:
 
 
 def _window(turns: int) -> RecipeSpec:
+    # Turns decide what leaves; the token limit matters only where so few turns exceed it.
     return RecipeSpec({"chat_history_token_ratio": 1.0, "token_flush_size": 1, "queue_turns": turns}, [])
 
 
@@ -116,6 +118,7 @@ def _blocks(instructions: str) -> RecipeSpec:
         _SHARED,
         [
             *_instructions(instructions),
+            # A share, so that neither facts nor recalled turns push the other out of a full prompt.
             FactExtractionMemoryBlock(name="Facts", priority=1, prompt_share=0.3),
             VectorMemoryBlock(name="Earlier turns", priority=2),
         ],
@@ -146,6 +149,7 @@ def _graph(hops: int) -> RecipeSpec:
 
 
 def _user_memories(summaries: bool) -> RecipeSpec:
+    # After every turn, as the next session may begin before any flush of this one.
     blocks: list[Block] = [
         FactExtractionMemoryBlock(
             name="User memories", priority=1, scope="user", deliver_on="turn", on_change="decide", max_facts=200
@@ -169,6 +173,7 @@ def _consolidating(categories: Sequence[str], top_k: int, scope: Literal["sessio
                 categories=list(categories),
                 show="relevant",
                 top_k=top_k,
+                # Many, as only the most relevant are shown; in `user_memories` all are.
                 max_facts=1_000,
             )
         ],
@@ -193,6 +198,7 @@ def _self_editing(limit: int, persona: str, human: str) -> RecipeSpec:
                 limit=limit,
                 read_only=False,
             ),
+            # Written and searched by the agent's tools alone: it learns from no message and shows nothing by itself.
             FactExtractionMemoryBlock(
                 name="Archival", priority=2, accept_short_term_memory=False, show="none", max_facts=10_000
             ),

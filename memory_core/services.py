@@ -33,10 +33,12 @@ class Services:
         embedder: Embedder | None = None,
         extractor: FactExtractor | None = None,
     ) -> None:
+        # An address or a folder is opened at the first use; only an object can be checked now.
         if not isinstance(index, str | Path):
             index = coerce_to_protocol("index", index, VectorIndex)
         self._index = self._given_index = index
         self._embedder: Embedder | None = coerce_to_protocol("embedder", embedder, Embedder)
+        # Set only if given: a set attribute would hide the property that makes the default.
         coerce_to_protocol("extractor", extractor, FactExtractor)
         if extractor is not None:
             self.extractor = extractor
@@ -54,6 +56,7 @@ class Services:
         """Return a copy of these services with another extractor; everything loaded is shared."""
         other = copy.copy(self)
         other.extractor = extractor
+        # Index and embedder are asked of the original, so that what one copy opens all of them use.
         other._base = self._base or self
         return other
 
@@ -74,6 +77,7 @@ class Services:
     def close(self) -> None:
         """Close the vector index if it is open; it reopens on the next use."""
         with self._lock:
+            # Swapped under the lock but closed outside of it, as closing may wait for a server.
             index, self._index = self._index, self._given_index
         close = getattr(index, "close", None)  # a custom index may have none
         if callable(close):
@@ -139,6 +143,7 @@ class Services:
         text could collide with another owner's.
         """
         with self._lock:
+            # Taken out and put back at the end: the order of the dictionary is that of use.
             value = self._remembered.pop(key) if key in self._remembered else make()
             self._remembered[key] = value
             while len(self._remembered) > MAX_REMEMBERED:

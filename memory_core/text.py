@@ -117,6 +117,7 @@ def keyword_terms(stemmed: Sequence[str]) -> Sequence[str]:
     >>> keyword_terms(["我", "住", "在", "porto", "서울에"])
     ['我住', '住在', '住', 'porto', '서울', '울에']
     """
+    # One check for nearly all texts, instead of one for each word.
     if " ".join(stemmed).isascii():
         return stemmed
     result: list[str] = []
@@ -148,6 +149,7 @@ def similarity(a: str, b: str) -> float:
     Weights and factors were chosen by hand so that 0.85 separates duplicates from the rest.
     """
     first, second = _statement(a), _statement(b)
+    # Without any word the two are compared as they stand: "?!" is equal to itself alone.
     if first.bag == second.bag:
         return 1.0 if first.bag or first.bare == second.bare else 0.0
     shared = _weight(first.bag & second.bag)
@@ -177,6 +179,7 @@ class _Statement:
         for cased in _cased_words(text):
             for part in _parts(cased.lower()):
                 part = _ORDINAL.sub(r"\1", _NUMBER_WORDS.get(part, part))
+                # Stop words are not stemmed, so that they are recognised as such below.
                 stem = part if part in STOP_WORDS else _stem(part)
                 self.bag[stem] += 1
                 self.reversals += part in _REVERSALS
@@ -184,6 +187,7 @@ class _Statement:
                     self.numbers[part] += 1
                 if part in _PERSONS:
                     self.persons.add(_PERSONS[part])
+                # A name, or any word at the beginning of a sentence: both sides must have one that the other lacks.
                 elif cased[0].isupper() and part not in STOP_WORDS and part not in _REVERSALS:
                     self.capitalised.add(stem)
         self.bare = "".join(unicodedata.normalize("NFKC", text).split())
@@ -192,6 +196,7 @@ class _Statement:
         return (
             self.numbers != other.numbers
             or self.reversals != other.reversals
+            # A statement without any person contradicts none.
             or bool(self.persons and other.persons and self.persons.isdisjoint(other.persons))
             or bool(self.capitalised - other.bag.keys() and other.capitalised - self.bag.keys())
         )
@@ -214,11 +219,13 @@ def _weight(bag: Counter[str]) -> float:
 def _cased_words(text: str) -> Iterator[str]:
     for match in _word_pattern().finditer(unicodedata.normalize("NFKC", text).replace("’", "'")):
         word = match.group()
+        # Only where groups of three digits tell thousands; "1,5" stays a decimal.
         yield word.replace(",", "") if match.lastgroup == "thousands" else word
 
 
 def _parts(word: str) -> tuple[str, ...]:
     """Return a lower-cased word with its contraction split: `("does", "not")` for `doesn't`."""
+    # Irregular ones first: "can't" would lose its "n".
     if word in _NOT_CONTRACTIONS:
         return _NOT_CONTRACTIONS[word], "not"
     if "'" in word:
@@ -270,6 +277,7 @@ def whole_characters(text: str) -> str:
     """
     if not _HALF.search(text):
         return text
+    # Through UTF-16, in which two surrogates side by side are one character.
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
@@ -282,6 +290,7 @@ class Characters:
     def add(self, piece: str) -> str:
         """The complete characters up to this piece; an unpaired surrogate at its end is kept for the next piece."""
         text = self._half + piece
+        # Only a high surrogate waits for its other half; a low one can no longer become a character.
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return whole_characters(text[: len(text) - len(self._half)])
 

