@@ -38,7 +38,7 @@ system or pinned message; it only repeats memory; a known fact says the same; an
 rule matched; the model gave nothing for it; it is like a rejected fact; the find was invalid; the rules do not
 read its language."""
 
-# Types of fields that name what every database numbers for itself: `store.references` reads them.
+# Types of fields with ids, which each database assigns itself: `store.copying.references` reads them.
 FactId = Annotated[int, "facts"]
 UnitId = Annotated[int, "vectors"]
 DeliveryId = Annotated[int, "deliveries"]

@@ -166,7 +166,7 @@ class Memory:
             message.to_json()  # refused before anything is stored
         # What is opened here is closed if anything below fails, and otherwise belongs to the memory (`pop_all`).
         with ExitStack() as owned:
-            if services is None:  # who gives some has chosen who learns, as the Lab chooses its rules
+            if services is None:  # given ones already say who learns, as in the Lab
                 services = owned.enter_context(Services(index=environment.index))
                 for block in memory_blocks or ():
                     block.check_services(services)
@@ -416,7 +416,7 @@ class Memory:
         Raises:
             ContextOverflowError: over the limit, and `when_over` is `"raise"`.
         """
-        arguments.pop("initial_token_count", None)  # LlamaIndex's chat engines pass it, for nothing
+        arguments.pop("initial_token_count", None)  # passed by LlamaIndex's chat engines; not needed here
         return build_context(self._session, input, record=record, arguments=arguments)
 
     def branch(self, turn: int, *, title: str | None = None, step: Step | None = None) -> "Memory":

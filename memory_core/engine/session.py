@@ -411,5 +411,5 @@ def _with_settings(attached: SessionBlock, changes: Mapping[str, Any]) -> Sessio
 def _encoding(name: str) -> TokenCounter:
     try:
         return default_counter(name)
-    except OSError as error:  # tiktoken wanted to download it
+    except OSError as error:  # tiktoken tried to download it
         raise ConfigError(f"encoding cannot be {name!r}: its file is not here, and could not be fetched") from error

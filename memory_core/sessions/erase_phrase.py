@@ -36,7 +36,7 @@ def impact_of(session: Session, phrase: str, keep: Collection[Affected] = ()) ->
         alone = [row for row in impact.rows if row.kind == "fact" and row.why == "learned from it alone"]
         if alone:
             others = _texts(session, connection, impact, erased=False)
-            # What was said again in the same delivery has one source only.
+            # A fact that was said twice in one delivery has one source only, so another message may still state it.
             impact = impact.without([row for row in alone if _said_in(row.words, others)])
         return counted(connection, session.id, impact.without(keep))
 

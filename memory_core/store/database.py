@@ -156,7 +156,7 @@ class Database:
                 'connect_args={"check_same_thread": False})'
             )
         schema = None if engine.dialect.name == "sqlite" else schema
-        key = (f"engine {id(engine)}", schema)  # the database keeps the engine, so its id is not given away
+        key = (f"engine {id(engine)}", schema)  # the database keeps the engine, so no other object gets its id
         with _open_lock:
             database = cls._joined(key)
             if database is None:
@@ -377,7 +377,7 @@ def _statements_for_tables() -> tuple[str, ...]:
 def _insert_if_new(table: Table, is_sqlite: bool) -> Executable:
     if is_sqlite:
         return sqlite.insert(table).on_conflict_do_nothing()
-    from sqlalchemy.dialects import postgresql  # 30 ms that only its servers need
+    from sqlalchemy.dialects import postgresql  # takes 30 ms, needed on PostgreSQL only
 
     return postgresql.insert(table).on_conflict_do_nothing()
 
@@ -442,7 +442,7 @@ def _sharing(engine: Engine) -> Engine:
 @cache
 def _sqlite_dialect() -> Dialect:
     engine = create_engine("sqlite://")
-    engine.connect().close()  # it asks for the version of SQLite
+    engine.connect().close()  # the first connection reads the version of SQLite
     engine.dispose()
     return engine.dialect
 
@@ -491,7 +491,7 @@ def _listen(engine: Engine) -> None:
 
 
 def _connect(connection: Any, _record: Any) -> None:
-    connection.isolation_level = None  # we say BEGIN ourselves
+    connection.isolation_level = None  # transactions are begun explicitly, see `_begin`
     for pragma in (
         f"busy_timeout={BUSY_TIMEOUT_SECONDS * 1000}",
         # Readers do not wait for a writer, nor a writer for readers.

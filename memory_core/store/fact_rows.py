@@ -137,7 +137,7 @@ def read_former_confirmation(connection: Connection, scope: str, block: str, fac
         event: Any = record.event
         # Newest first. An undo (`restores`) confirms nothing; a person's confirmation names the time before it.
         if event.fact == fact_id and event.restores is None:
-            return record.at if event.former is None else event.former  # said again since: that stays
+            return record.at if event.former is None else event.former  # found again since: that counts
     return None
 
 

@@ -191,7 +191,7 @@ def store_plan(w: Writing, scope: str, block: str, plan: GraphPlan, *, actor: Ac
     for past, now in plan.changed_relations:
         version = change_relation(w, past, replace(now, **settled(now)), actor=actor)
         relations[past.id] = (past.id, past.version, version)
-    # = {gone.id|6. What an undo removes goes last, when nothing changed above refers to it any more.
+    # 6. What an undo removes goes last, when nothing changed above refers to it any more.
     entities |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_entities}
     relations |= {gone.id: (gone.id, gone.version, 0) for gone in plan.removed_relations}
     gone_entities = [(gone.id, block) for gone in plan.removed_entities]
@@ -388,7 +388,7 @@ def lonely_entities(connection: Connection, scope: str, without: Collection[int]
     columns = (_e.id, _e.block, _e.origin, _e.merged_into)
     entities = connection.execute(select(*columns).where(_e.scope == scope).order_by(_e.id)).all()
     into = {id: merged_into for id, _, _, merged_into in entities}
-    # = {id for id, _, origin|What a person wrote stays, related or not.
+    # What a person wrote stays, related or not.
     needed |= {id for id, _, origin, _ in entities if origin == "written"}
 
     def stays(id: int) -> bool:

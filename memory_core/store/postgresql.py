@@ -38,7 +38,7 @@ def _connect(_dialect: Any, _record: Any, positional: Any, named: Any) -> Any:
 
 
 def _set_limits(connection: Any, _record: Any) -> None:
-    connection.autocommit = True  # or a rollback takes the settings back
+    connection.autocommit = True  # otherwise a rollback would undo the settings
     with connection.cursor() as cursor:
         cursor.execute(f"SET lock_timeout = '{LOCK_TIMEOUT_SECONDS}s'")
         cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_SECONDS}s'")

@@ -27,7 +27,7 @@ from sqlmodel import Field, SQLModel
 # To be raised with every new column, table or index; columns and indexes are also listed at the end of this file.
 SCHEMA_VERSION = 7
 
-_BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys up by itself
+_BigKey = BigInteger().with_variant(Integer, "sqlite")  # SQLite assigns ids only to INTEGER keys
 
 
 class _Actor(TypeDecorator[str]):
@@ -235,7 +235,7 @@ class FactRow(SQLModel, table=True):
     """Topics as JSON."""
     key: str | None = None
     """Hash of the caller's key."""
-    metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))  # SQLModel has the name itself
+    metadata_: str | None = Field(default=None, sa_column=Column("metadata", String))  # SQLModel reserves the name
     """Hash of the caller's metadata, as JSON; None without any."""
 
 
@@ -432,7 +432,7 @@ _refers(relation_source_table, ["relation_id"], relation_table, ["id"])
 Index("mi_message_status", message_table.c.session_id, message_table.c.status, message_table.c.seq)
 # Unique, which also keeps two processes from storing one id twice.
 Index("mi_message_id", message_table.c.session_id, message_table.c.id, unique=True)
-_flushed = message_table.c.flush.is_not(None)  # a put has nothing to write in this index
+_flushed = message_table.c.flush.is_not(None)  # flushed messages only: a put does not write to this index
 _message_flush = Index("mi_message_flush", message_table.c.session_id, message_table.c.flush, sqlite_where=_flushed)
 # The whole log of a session in order, and one kind of its events from either end.
 Index("mi_event_session", event_table.c.session_id, event_table.c.id)

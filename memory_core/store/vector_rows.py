@@ -175,7 +175,7 @@ def read_nodes_without_vector(
     connection: Connection, database: Database, session_id: str, block: str, *, limit: int
 ) -> list[Node]:
     """Return the first stored units of a block under `NO_EMBEDDER`."""
-    collection = collection_name(database, session_id, block, NO_EMBEDDER)  # by which there is an index
+    collection = collection_name(database, session_id, block, NO_EMBEDDER)  # this column has an index
     return _nodes(connection.execute(_NODE.where(_v.collection == collection).order_by(_v.id).limit(limit)).all())
 
 

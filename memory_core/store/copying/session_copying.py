@@ -418,7 +418,7 @@ def _known_facts(connection: Connection, users: Sequence[FactCopy], user_id: str
     query = select(f.block, f.key, f.content, f.id).where(f.scope == user_scope(user_id))
     matching = connection.execute(
         query.order_by(f.state == "active", f.id)
-    )  # of several with these words, the active one
+    )  # of several with these words the last counts: the active one
     here = {_same(block, key, content): number for block, key, content, number in matching}
     same = {fact.id: _same(fact.block, fact.key, fact.content) for fact in users}
     return {id: here[known_id] for id, known_id in same.items() if known_id in here}
