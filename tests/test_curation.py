@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_core import (
+    ChatMessage,
     ConfigError,
     ConflictError,
     FactExtractionMemoryBlock,
+    Memory,
     MessageError,
     NotFoundError,
     StaticMemoryBlock,
@@ -721,3 +723,21 @@ def test_a_condensed_list_is_rebuilt_with_the_sources_it_handed_on():
     rebuilt = rebuild(memory.events(), lambda key: memory.log.texts([key]).get(key))
     assert [(f.text, f.sources) for f in rebuilt.facts] == [(f.text, f.sources) for f in desk.facts()]
     assert {f.text: f.sources for f in desk.facts(("active",))}["owns a submarine"] == (("s", 1), ("s", 2))
+
+
+@pytest.mark.parametrize("put_away", ["proposed", "rejected"])
+def test_an_agent_accepts_neither_its_own_proposal_nor_what_a_person_rejected(put_away):
+    memory = Memory.from_defaults("s", memory_blocks=[FactExtractionMemoryBlock(name="Facts", approval=True)])
+    memory.put(ChatMessage(role="user", content="I like figs."))
+    memory.flush(all=True)
+    desk = memory.facts.desk("Facts")
+    [fact] = memory.facts.read("Facts", states=None)
+    if put_away == "rejected":
+        desk.apply(wish.reject([fact], "Wrong"))
+        [fact] = memory.facts.read("Facts", states=None)
+    change = wish.accept([fact]) if put_away == "proposed" else wish.restore([fact])
+    with pytest.raises(ConfigError):
+        desk.apply(change, actor="agent")
+    assert [one.state for one in memory.facts.read("Facts", states=None)] == [put_away]
+    desk.apply(change)
+    assert [one.state for one in memory.facts.read("Facts", states=None)] == ["active"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from memory_core.curation.change_sets import ChangeSetTransaction
-from memory_core.errors import ConflictError, MessageError
+from memory_core.errors import ConfigError, ConflictError, MessageError
 from memory_core.events import Curated, FactsCurated, Ranges, expand, ranges
 from memory_core.history.change_log import AppliedChangeSet, ChangeLog
 from memory_core.models.offline.slots import slot_in
@@ -47,6 +47,7 @@ from memory_core.store.fact_rows import (
     remove_support,
     revise,
 )
+from memory_core.text import shortened
 
 Known = dict[int, Fact]
 """A block's facts by id, in every state."""
@@ -131,6 +132,8 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             lock_row(self.w, fact)
 
     def write(self, held: Known, plan: FactPlan) -> Written:
+        if self.actor == "agent":
+            _check_approval(plan)
         added = self._add_all(held, plan.added)
         rows = [(id, 0, 1) for id in added]
         here = self.w.session.id
@@ -264,3 +267,17 @@ class FactChangeSetTransaction(ChangeSetTransaction[Known, FactPlan, Written]):
             reason=reason,
             actor=self.actor,
         )
+
+
+def _check_approval(plan: FactPlan) -> None:
+    """Refuse to accept what waits for a person, or to restore what a person rejected, on an agent's behalf.
+
+    Raises:
+        ConfigError: the plan of an agent does so.
+    """
+    for after in plan.changed:
+        if after.before.state in ("proposed", "rejected") and after.state == "active":
+            raise ConfigError(
+                f'only a person accepts a fact that waits or was rejected: "{shortened(after.before.text, 60)}" stays '
+                f"{after.before.state}"
+            )
