@@ -378,6 +378,7 @@ class Memory:
         Items with other sources stay; the user's memory stays unless `user_memory`.
 
         Raises:
+            ConfigError: there is no such status.
             VectorIndexError: everything was forgotten, but for the copy of the vectors in an index out of reach.
         """
         with self._session.writing() as w:

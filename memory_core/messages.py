@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory_core.errors import UNSTORABLE, MessageError
+from memory_core.errors import UNSTORABLE, ConfigError, MessageError
 
 MAX_DEPTH = 100
 """Maximum nesting depth of lists and objects: far more than a message needs, far less than Python's stack allows."""
@@ -44,6 +44,10 @@ class MessageStatus(StrEnum):
 
     ACTIVE = "active"
     ARCHIVED = "archived"
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ConfigError(f"status is one of {', '.join(cls)}, not {value!r}")
 
 
 class _Part(BaseModel):
@@ -289,7 +293,9 @@ def _legacy_tool_calls(value: Any) -> tuple[ToolCallPart, ...]:
     """Tool calls from OpenAI's `tool_calls` list, as some adapters leave it in `additional_kwargs`."""
     calls = []
     for item in value if isinstance(value, list) else []:
-        function = item.get("function", {}) if isinstance(item, dict) else {}
+        function = item.get("function") if isinstance(item, dict) else None
+        if not isinstance(function, dict):
+            continue
         if name := function.get("name"):
             calls.append(
                 ToolCallPart(

@@ -1289,3 +1289,19 @@ def test_a_look_at_impossible_settings_of_a_block_is_refused_in_one_sentence(set
         memory.preview.context(blocks={"facts": settings})
     assert "\n" not in str(refused.value)
     assert memory.blocks.settings("facts")["priority"] == 1
+
+
+def test_a_status_that_there_is_not_is_named():
+    memory = Memory.from_defaults()
+    memory.put(ChatMessage(role="user", content="Hello"))
+    for ask in (memory.reset, memory.get_all):
+        with pytest.raises(ConfigError, match="nonsense"):
+            ask("nonsense")
+    assert len(memory.get_all()) == 1
+
+
+@pytest.mark.parametrize("call", [{"function": None}, {"function": "x"}, {}, None])
+def test_a_tool_call_without_a_function_costs_no_message(call):
+    memory = Memory.from_defaults()
+    memory.put(ChatMessage(role="assistant", content="Hi", additional_kwargs={"tool_calls": [call]}))
+    assert [message.content for message in memory.get_all()] == ["Hi"]

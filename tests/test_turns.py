@@ -310,3 +310,16 @@ def test_a_reset_session_can_be_played_again(memory):
     assert memory.session.recording().played == 0
     chat_turns.play(Job("k"), memory, turns=1, pace=0)
     assert [content for _, content in said(memory)] == [message.content for message in RECORDING[:2]]
+
+
+def test_a_recording_goes_on_where_it_was_after_played_messages_were_removed():
+    memory = Memory.from_defaults("s", token_limit=60)
+    memory.session.attach_recording(MESSAGES, source="a trip")
+    for _ in range(4):
+        recording = memory.session.recording()
+        for offset, message in enumerate(recording.next_turn):
+            memory.put(message, message_id=recording.message_id(recording.played + offset))
+    before = memory.session.recording().played
+    memory.reset("archived")
+    assert len(memory.session.messages()) < before
+    assert memory.session.recording().played == before

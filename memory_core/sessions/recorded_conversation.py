@@ -5,12 +5,12 @@ from the recording and their index in it, so no step can be played twice.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from memory_core.engine.session import Session
 from memory_core.messages import ChatMessage, MessageRole
@@ -64,10 +64,16 @@ def recording_of(session: Session, *, upto: int | None = None) -> Recording | No
         # Progress is stored nowhere: it is the number of the recording's messages that the session has, known by their
         # ids.
         m = message_table.c
-        ids = select(func.count()).where(m.session_id == state.id, m.id.like(f"{state.recording[:16]}-%"))
+        # By the highest index, not by count: messages that were played may have been removed since.
+        ids = select(m.id).where(m.session_id == state.id, m.id.like(f"{state.recording[:16]}-%"))
         if upto is not None:
             ids = ids.where(m.seq <= upto)
-        return Recording(state.recording, _decoded(text), int(connection.execute(ids).scalar_one()))
+        return Recording(state.recording, _decoded(text), _played(connection.execute(ids).scalars()))
+
+
+def _played(ids: Iterable[str]) -> int:
+    """Return how many messages of a recording were put, from the ids of those that are there."""
+    return max((int(id.rpartition("-")[2]) + 1 for id in ids), default=0)
 
 
 @lru_cache(maxsize=4)
