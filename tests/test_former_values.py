@@ -331,3 +331,33 @@ def test_the_offline_replies_answer_with_the_present_value():
     answer = "".join(OfflineResponder().stream([*memory.get("Where do I live?"), ChatMessage("Where do I live?")]))
     assert "Lisbon" in answer
     assert "Porto" not in answer
+
+
+def test_a_kept_text_of_another_session_repeats_no_word_of_a_fact():
+    first = memory_of("I live in Porto.", "I live in Lisbon.", session="a", user="ana", vector={"scope": "user"},
+                      facts={"scope": "user"})  # fmt: skip
+    other = Memory.from_defaults(
+        "b", token_limit=2_000, user_id="ana", database=first.session.database, services=first.session.services,
+        memory_blocks=[VectorMemoryBlock(name="Earlier", priority=2, scope="user")],
+    )  # fmt: skip
+    say(other, "Good morning.")
+    marked = line(other, "user: I live in Porto.")
+    assert "<former>" in marked
+    assert "The user lives" not in marked
+
+
+def test_a_renamed_entity_has_its_new_name_in_the_mark_and_in_the_past_prompt():
+    memory = Memory.from_defaults(
+        "s", token_limit=2_000, services=Services(embedder=FakeEmbedder()),
+        memory_blocks=[
+            GraphMemoryBlock(name="Relations", priority=1, deliver_on="turn"),
+            VectorMemoryBlock(name="Earlier", priority=2),
+        ],
+    )  # fmt: skip
+    say(memory, "I live in Porto.", "I live in Lisbon now.")
+    memory.build_context(QUESTION)
+    memory.graph.rename(memory.graph.entity("Lisbon"), "Lisboa")
+    context = memory.build_context(QUESTION)
+    assert "Lisboa" in line(memory, "user: I live in Porto.")
+    record = [record for record in memory.log.history().records if record.kind == "context_built"][-1]
+    assert memory.log.prompt(record).messages == context.messages

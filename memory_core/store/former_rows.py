@@ -24,13 +24,15 @@ _f, _v, _r, _e = fact_table.c, fact_revision_table.c, relation_table.c, entity_t
 
 
 def statements_revision(connection: Connection, scopes: Collection[str]) -> tuple[float, ...]:
-    """Value that changes with any fact or relation of these scopes, their confirmation included."""
+    """Value that changes with any fact, entity or relation of these scopes, confirmations included."""
 
     def of(columns: Any) -> Any:
-        sums = func.count(), func.max(columns.id), func.sum(columns.version), func.max(columns.confirmed_at)
+        sums = [func.count(), func.max(columns.id), func.sum(columns.version)]
+        # The sum, as an undone confirmation goes back to an earlier time.
+        sums += [func.sum(columns.confirmed_at)] if columns is not _e else []
         return select(*(func.coalesce(one, 0) for one in sums)).where(columns.scope.in_(scopes))
 
-    return tuple(float(number) for columns in (_f, _r) for number in connection.execute(of(columns)).one())
+    return tuple(float(number) for columns in (_f, _e, _r) for number in connection.execute(of(columns)).one())
 
 
 def read_statements(connection: Connection, scopes: Collection[str], also: Collection[int] = ()) -> list[Statement]:

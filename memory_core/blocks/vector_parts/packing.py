@@ -182,7 +182,9 @@ class PackedUnits:
         its text's hash, and the prompt keeps the text even if the other session is deleted."""
         first, texts = unit[0], [message.message.to_json() for message in unit]
         origin: dict[str, object] = {"session": first.session_id, "turn": first.turn}
-        if any(marks := mark_texts(unit, self.marked)):
+        # Without the words of a fact or relation: this text stays when they are erased.
+        wordless = {source: replace(mark, words="") for source, mark in self.marked.items()}
+        if any(marks := mark_texts(unit, wordless)):
             origin["marks"] = marks
         stored = json.dumps({"unit": texts, "layout": self._layout, **origin}, ensure_ascii=False)
         item = stored_item(Ref.of("content", content_hash(stored)), stored, self._reading.safe)
