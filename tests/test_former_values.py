@@ -361,3 +361,31 @@ def test_a_renamed_entity_has_its_new_name_in_the_mark_and_in_the_past_prompt():
     assert "Lisboa" in line(memory, "user: I live in Porto.")
     record = [record for record in memory.log.history().records if record.kind == "context_built"][-1]
     assert memory.log.prompt(record).messages == context.messages
+
+
+CHANGES = {
+    "keep the newer": lambda old, new: curation.supersede(old, new),
+    "keep the older": lambda old, new: curation.supersede(new, old),
+    "keep both": lambda old, new: curation.keep_both([old, new]),
+    "correct": lambda old, new: curation.edit(new, "The user lives in Faro"),
+    "retire": lambda old, new: curation.retire([old], "Private"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_persons_change_has_the_prompt_that_was_foretold_and_its_undo_the_former_one(change):
+    memory = memory_of("I live in Porto.", "I live in Lisbon now.")
+    desk, [old, new] = memory.facts.desk("Facts"), memory.facts.read("Facts")
+    before = memory.build_context(QUESTION, record=False).messages
+    wanted = CHANGES[change](old, new)
+    foretold = memory.preview.context(facts={"Facts": desk.after(wanted)}, input=QUESTION).messages
+    desk.apply(wanted)
+    assert memory.build_context(QUESTION, record=False).messages == foretold
+    memory.facts.undo()
+    assert memory.build_context(QUESTION, record=False).messages == before
+
+
+def test_what_a_person_put_away_is_a_former_value():
+    memory = memory_of("I live in Porto.", "I live in Lisbon now.")
+    memory.facts.desk("Facts").apply(curation.supersede(*memory.facts.read("Facts")))
+    assert "now: The user lives in Lisbon" in line(memory, "user: I live in Porto.")

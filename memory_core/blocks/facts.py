@@ -180,7 +180,15 @@ class FactExtractionMemoryBlock(BaseMemoryBlock[str]):
         learned = {statement.ref for statement in self._statements}
         refs = ((fact, Ref.of("fact", fact.id)) for fact in self._imagined or ())
         shown = (
-            Statement(ref, (fact.text,), fact.turn, fact.sources, confirmed_at=fact.confirmed_at)
+            Statement(
+                ref,
+                (fact.text,),
+                fact.turn,
+                fact.sources,
+                confirmed_at=fact.confirmed_at,
+                version=fact.version,
+                block="" if self._statements else self.name,
+            )
             for fact, ref in refs
             if ref not in learned
         )

@@ -507,6 +507,7 @@ def active_after(facts: Sequence[Fact], change: ChangeSet, count_tokens: Callabl
             category=after.category or fact.category,
             topics=fact.topics if after.topics is None else after.topics,
             metadata=fact.metadata if after.metadata is None else after.metadata,
+            version=fact.version + 1,
         )
     everything = [*facts, *(after.before for after in plan.changed)]
     active = sorted((fact for fact in active_facts.values() if fact.state == "active"), key=lambda fact: fact.id)

@@ -40,7 +40,12 @@ class Statement:
     confirmed_at: float = 0.0
     """Time when it was last said, or confirmed by a person; seconds since 1970."""
     reviewed: bool = False
-    """Written, changed or reviewed by a person: no other statement counts as later."""
+    """Written, changed or reviewed by a person, which was not undone: no other statement counts as later."""
+    decided: bool = False
+    """A person put it away, in favour of one that it contradicts."""
+    version: int = 0
+    block: str = ""
+    """Its block, if all statements of that block are listed: in the preview of a person's change."""
     contradicts: tuple[Ref, ...] = ()
     """Statements that it contradicted when it was added."""
     replaced_by: Ref | None = None
@@ -117,6 +122,17 @@ def former_values(statements: Iterable[Statement]) -> list[FormerValue]:
 def overlaid(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list[Statement]:
     """Return stored statements after those of a preview: each of these follows the stored one with its name."""
     by_ref = {statement.ref: statement for statement in stored}
+    # What a listed block has no more was put away: in favour of what it contradicts, if that was changed with it.
+    listed = {new.ref: new for new in imagined if new.block}
+    changed = {ref for ref, new in listed.items() if ref in by_ref and new.version > by_ref[ref].version}
+    blocks = {new.block for new in listed.values()}
+    for ref, gone in [*by_ref.items()]:
+        if gone.block in blocks and ref not in listed and not gone.ended and not gone.decided:
+            partners = {*gone.contradicts, *(one.ref for one in by_ref.values() if ref in one.contradicts)}
+            if partners & changed:
+                by_ref[ref] = replace(gone, decided=True)
+            else:
+                del by_ref[ref]
     for new in imagined:
         old = by_ref.get(new.ref)
         if old is not None:
@@ -124,7 +140,7 @@ def overlaid(stored: Iterable[Statement], imagined: Iterable[Statement]) -> list
                 new,
                 wordings=(*old.wordings, *new.wordings),
                 sources=tuple(dict.fromkeys((*old.sources, *new.sources))),
-                reviewed=old.reviewed,
+                reviewed=old.reviewed or new.ref in changed,
                 contradicts=(*old.contradicts, *new.contradicts),
             )
         by_ref[new.ref] = new
@@ -164,17 +180,21 @@ def _successor(statement: Statement, by_ref: Mapping[Ref, Statement]) -> Stateme
 
 
 def _undecided(by_ref: Mapping[Ref, Statement]) -> list[FormerValue]:
-    """Return the values that a statement contradicts which was confirmed later, while both are active."""
+    """Return the values that a statement contradicts which was confirmed later, and those that a person put away."""
     values = []
     for statement in by_ref.values():
         for other in filter(None, map(by_ref.get, statement.contradicts)):
             old, new = sorted((other, statement), key=lambda one: (one.confirmed_at, one.ref.number))
-            if old.ended or new.ended or old.reviewed:
+            if old.decided != new.decided:  # the one that is left holds now
+                old, new = (new, old) if new.decided else (old, new)
+            elif old.reviewed:
+                continue
+            if old.ended or new.ended:
                 continue
             former, present = _differences(old.text, new.text)
             # Either may have been reworded since.
             if former and bearing(new.text, old.text, same_slot=True) in CONTRADICTING:
-                values.append(FormerValue("later", old, former, present, new, new.turn))
+                values.append(FormerValue("changed" if old.decided else "later", old, former, present, new, new.turn))
     return values
 
 

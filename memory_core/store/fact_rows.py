@@ -358,6 +358,31 @@ def read_contradicted(connection: Connection, scope: str) -> dict[int, tuple[int
     return {event.fact: event.conflicts_with for event in added}
 
 
+def last_curated(connection: Connection, scope: str) -> int:
+    """Return the position of the last change set on the facts of a scope; 0 for none."""
+    events = event_table.c
+    query = select(func.max(events.id)).where(scope_sessions(scope), events.kind.in_(("facts_curated",)))
+    return int(connection.execute(query).scalar() or 0)
+
+
+def read_reviewed(connection: Connection, scope: str) -> set[int]:
+    """Return the ids of the facts that a person wrote, changed or reviewed, without what was undone."""
+    events = event_table.c
+    query = select(*RECORD_COLUMNS).where(scope_sessions(scope), events.kind.in_(("facts_curated",)))
+    in_force: dict[tuple[int, int], tuple[int, ...]] = {}
+    undone: dict[tuple[int, int], tuple[int, ...]] = {}
+    for record in as_records(connection.execute(query.where(events.actor == "user").order_by(events.id)).all()):
+        event: Any = record.event
+        if event.undoes is None:
+            in_force[event.key] = tuple(id for id, _, _ in event.facts)
+        # An undo names the change set that it takes back, and a redo the same one once more.
+        elif event.again and event.undoes in undone:
+            in_force[event.undoes] = undone.pop(event.undoes)
+        elif event.undoes in in_force:
+            undone[event.undoes] = in_force.pop(event.undoes)
+    return {id for ids in in_force.values() for id in ids}
+
+
 def scope_sessions(scope: str) -> ColumnElement[bool]:
     """SQL condition: events of the sessions that belong to a scope."""
     kind, _, id = scope.partition(":")

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, func, select
 from memory_core.events import Ref
 from memory_core.planning.former_values import ENDED, FALSE_REASONS, Source, Statement
 from memory_core.store.database import chunks
-from memory_core.store.fact_rows import read_contradicted
+from memory_core.store.fact_rows import last_curated, read_contradicted, read_reviewed
 from memory_core.store.tables import (
     entity_table,
     fact_revision_table,
@@ -32,7 +32,9 @@ def statements_revision(connection: Connection, scopes: Collection[str]) -> tupl
         sums += [func.sum(columns.confirmed_at)] if columns is not _e else []
         return select(*(func.coalesce(one, 0) for one in sums)).where(columns.scope.in_(scopes))
 
-    return tuple(float(number) for columns in (_f, _e, _r) for number in connection.execute(of(columns)).one())
+    numbers = [float(number) for columns in (_f, _e, _r) for number in connection.execute(of(columns)).one()]
+    # A person's review, and its undo, may change no row of a fact.
+    return (*numbers, *(float(last_curated(connection, scope)) for scope in scopes))
 
 
 def read_statements(connection: Connection, scopes: Collection[str], also: Collection[int] = ()) -> list[Statement]:
@@ -59,6 +61,7 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
         query = select(fact_revision_table).where(_v.fact_id.in_(some)).order_by(_v.fact_id, _v.version)
         for version in connection.execute(query):
             versions[version.fact_id].append(version)
+    reviewed = read_reviewed(connection, scope)
     words = read_texts(connection, scope, {version.content for several in versions.values() for version in several})
     sources = _sources(connection, fact_source_table, "fact_id", rows)
     # 3. What was condensed or merged was said all the same. What a person retired for another reason, what the user
@@ -71,7 +74,10 @@ def _facts(connection: Connection, scope: str, also: Collection[int]) -> list[St
             sources=sources.get(id, ()),
             ended=versions[id][-1].reason in (ENDED, *FALSE_REASONS) and row.state != "active",
             confirmed_at=row.confirmed_at,
-            reviewed=any(version.actor == "user" for version in versions[id]),
+            reviewed=id in reviewed,
+            decided=row.state == "superseded" and versions[id][-1].actor == "user",
+            version=row.version,
+            block=row.block,
             contradicts=tuple(Ref.of("fact", other) for other in contradicted.get(id, ())),
         )
         for id, row in rows.items()

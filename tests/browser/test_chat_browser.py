@@ -52,7 +52,7 @@ def test_the_first_minute(served, visitor):
     expect(tab.get_by_text("Flushed 4 messages, 177 tokens: queue 732 was above 720")).to_be_visible()
     expect(tab.get_by_text(re.compile("83 tokens, lowest score"))).to_be_visible()
     expect(tab.get_by_text("24 of 36")).to_be_visible()
-    expect(tab.get_by_role("img", name=re.compile("Sent 1,133 of 1,200 tokens: Queue 555"))).to_be_visible()
+    expect(tab.get_by_role("img", name=re.compile("Sent 1,155 of 1,200 tokens: Queue 555"))).to_be_visible()
     idle(tab)
     healthy(tab)
     assert len(said(served, "demo")) == 24

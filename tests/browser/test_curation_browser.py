@@ -13,7 +13,7 @@ from memory_core.sessions.overview import overview
 
 pytestmark = pytest.mark.browser
 
-FORESEEN = re.compile(r"Next prompt (?:([+−])(\d+) tokens|stays the same size)")
+FORESEEN = re.compile(r"Next prompt (?:([+−])(\d+) tokens?|stays the same size)")
 """What a change is said to do to the next prompt before it is done."""
 
 
@@ -44,7 +44,7 @@ def test_d_a_wrong_fact_is_corrected_as_foreseen_and_the_toast_takes_it_back(ser
     words = tab.locator('[class*="st-key-facts__words"] textarea')
     words.click()
     words.press("Control+a")
-    tab.keyboard.type("The user lived in Porto until this week and liked the river there", delay=15)
+    tab.keyboard.type("The user lived in Porto until this week and liked the river and bridges there a lot", delay=15)
     preview = tab.locator(".st-key-facts__panel").get_by_text(FORESEEN)
     expect(preview).to_be_visible()  # without a key that asks for it
     assert tab.evaluate("document.activeElement.tagName") == "TEXTAREA"
