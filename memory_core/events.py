@@ -33,10 +33,15 @@ NothingReason = Literal[
     "question", "assistant", "not_read", "repeats_memory", "known", "repeated", "no_rule", "model_found_none",
     "suppressed", "refused", "language",
 ]  # fmt: skip
-"""Reason why nothing was learned, in order: it only asks; the assistant's words are not read; nor are a tool's, nor a
-system or pinned message; it only repeats memory; a known fact says the same; another message of the delivery does; no
-rule matched; the model gave nothing for it; it is like a rejected fact; the find was invalid; the rules do not
-read its language."""
+"""Reason why nothing was learned from a message.
+
+- `question`: it only asks; `assistant`: the assistant's words are not read
+- `not_read`: neither are those of tools, system and pinned messages; `repeats_memory`: it only repeats memory
+- `known`: a known fact says the same; `repeated`: another message of the delivery does
+- `no_rule`: no rule matched; `model_found_none`: the model found nothing in it
+- `suppressed`: it resembles a rejected fact; `refused`: what was found is invalid
+- `language`: the rules do not read its language
+"""
 
 # Types of fields with ids, which each database assigns itself: `store.copying.references` reads them.
 FactId = Annotated[int, "facts"]
@@ -958,7 +963,10 @@ class RelationErased(Event, family="relations", writes=True, operation="delete")
 
 
 class GraphCurated(Event, family="relations"):
-    """A change set: a person's changes to a graph in one step. The single changes precede it in the log."""
+    """A change set: changes to a graph in one step, by a person, or by the engine when it merges entities.
+
+    The single changes precede it in the log.
+    """
 
     block: str
     action: str

@@ -21,8 +21,9 @@ MAX_SPAN_BYTES = 4_000_000
 """Maximum span size in bytes; about one million tokens of prompt."""
 
 MAX_ITEMS = 250_000
-"""Maximum messages (or JSON objects and lists) per request, attributes and their values included: 500 spans with
-OpenTelemetry's limit of 128 attributes have half of it. Bounds memory, which empty items take as well."""
+"""Maximum items per request: protobuf messages, or JSON objects and lists, attributes and their values included.
+500 spans with 128 attributes each, OpenTelemetry's limit, need about half. A limit on bytes alone would not bound
+memory, as empty items need some too."""
 
 _UNREADABLE = (ValueError, TypeError, AttributeError, RecursionError, SystemError)
 """Exceptions that protobuf raises on malformed requests besides its own; `SystemError` on a lone surrogate in a key."""

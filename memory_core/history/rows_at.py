@@ -69,7 +69,7 @@ class RowsAt:
     # -- as rows ---------------------------------------------------------------------------------
 
     def session_row(self, now: SessionCopy, log: Sequence[EventRecord]) -> SessionCopy:
-        """The session's own row; to be made after `message_rows`, which settles what messages are counted with."""
+        """Return the session's own row. Called after `message_rows`, which determines the token counter."""
         # 1. Constructor arguments other than settings are not in the log: take their present values.
         beside = {name: value for name, value in now.constructor.items() if name not in MemoryConfig.model_fields}
         # 2. One counter for the whole queue, or none: sizes of two tokenizers do not add up. Without one, the queue is

@@ -92,7 +92,7 @@ class Verdict:
     probe: Probe
     held: bool
     turn: int | None
-    """First turn in which it failed; None if it held, or concerns no turn."""
+    """First turn in which the probe failed; None if it held, is about no turn, or had no prompt to be checked on."""
     why: str
     """Plain-text sentence; may quote the conversation."""
 

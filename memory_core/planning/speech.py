@@ -159,7 +159,10 @@ def _agreement(day: Day, then: datetime) -> float:
 
 @lru_cache(maxsize=4_096)
 def read_time(written: str) -> float | None:
-    """A time as people write it, in seconds since 1970, as if it were UTC; None where it names no day of a year."""
+    """Parse a date or time as people write it, or a Unix timestamp; return seconds since 1970, read as UTC.
+
+    None unless day, month and year are all given.
+    """
     if _NUMBER.fullmatch(written):
         seconds = float(written)
         seconds = seconds / 1_000 if seconds > 1_000 * _OLDEST else seconds  # JavaScript counts milliseconds

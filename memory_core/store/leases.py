@@ -20,7 +20,7 @@ LEASE_SECONDS = 15.0
 """Duration of a block's lease in seconds; its holder renews it after a third of that."""
 
 AGENT_SECONDS = 600.0
-"""Seconds after a program's last write to a session until the session counts as left: the program may have crashed on
+"""Seconds after a program's last write until a session counts as abandoned by it: the program may have crashed on
 another machine. A person's pause in a chat is rarely longer."""
 
 NOTED_SECONDS = 15.0

@@ -56,7 +56,8 @@ class Phrase:
     needles: tuple[str, ...]
     """Casefolded word prefixes: a text that lacks one cannot match, whatever the inflection."""
     any_order: bool = False
-    """True if all words may occur in any order."""
+    """True if every word must occur somewhere in the text, in any order; False: the phrase, or all its stems in one
+    sentence."""
     parts: bool = False
     """True if parts of longer words count; only with `any_order`."""
 

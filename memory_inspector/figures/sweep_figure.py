@@ -1,4 +1,4 @@
-"""A sweep drawn: as a heat map, hatched where nobody knows without a play, and as a front against tokens. Pure."""
+"""Figures of a sweep: a heat map, hatched where a value is unknown until it is played, and the best against tokens."""
 
 from collections.abc import Collection, Sequence
 

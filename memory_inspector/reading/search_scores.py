@@ -57,7 +57,7 @@ ADDED: Mapping[str, Signal] = {
         (
             "date",
             "Date",
-            "Said on a date that is named.",
+            "Said on a date that the question names.",
             "It was said on a date that the question names, or near it.",
         ),
         (
@@ -134,7 +134,7 @@ def _means(term: str, turn: RankedTurn, search: Search) -> str:
     if term == "speaker" and not whole:
         return "Said by a person, not by an assistant."
     if term == "date" and not whole:
-        return "Said near a date that is named."
+        return "Said near a date that the question names."
     return ADDED[term].brief
 
 

@@ -99,7 +99,7 @@ def test_the_score_of_a_picked_turn_is_written_out_as_a_sum(memory):
     said = {row["what"]: row["means"] for row in rows}
     assert "0.40 ×" in said["Match"]
     assert "Said by the person the question is about." in said["Speaker"]
-    assert "Said on a date that is named." in said["Date"]
+    assert "Said on a date that the question names." in said["Date"]
     assert "Nothing from length." in joined(app)
 
 

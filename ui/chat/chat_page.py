@@ -21,7 +21,7 @@ ABOVE, SCRUBBER, GUIDE, PLAYER, STOP, AGENT, INPUT = 127, 49, 78, 54, 37, 56, 10
 stay above the fold."""
 
 NARROW = 150
-"""Pixels that header, guide and player take more on a phone, where they wrap."""
+"""Additional pixels that header, guide and player take on a phone, where they wrap."""
 
 BELOW_STORY = 440
 """Pixels of the window reserved beside the lines of the story: for their title and actions, and for the budget."""

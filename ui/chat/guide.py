@@ -61,7 +61,7 @@ def draw_guide(view: View, recording: Recording | None) -> bool:
 
 
 def _draw_sending(view: View, recording: Recording) -> None:
-    """Draw the step that sends a message: the next one, or after the last the whole demo again."""
+    """Draw the first step: it sends the next recorded message, or offers to reset the demo after the last one."""
     step = _step(1, "Send the next message", view.latest_turn > RECORDED_TURNS)
     if view.running is not None:
         st.markdown(step, width="content")  # one is being sent

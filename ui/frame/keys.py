@@ -37,7 +37,7 @@ KEYS: Mapping[str, Sequence[tuple[str, str]]] = {
         ("X", "Reject, then 1 to 5 for the reason"),
         ("M", "Merge, where it is nearly another"),
         ("S", "Skip"),
-        ("Enter", "Do what was asked for"),
+        ("Enter", "Save the edit, or merge"),
     ),
     "Facts, Still true?": (
         ("T", "Still true"),

@@ -61,7 +61,7 @@ MAP, FRONT = "Map", "Front"
 _MEASURES: dict[Measure, str] = {
     "watched": "Watched things in the last prompt",
     "probes": "Probes that hold",
-    "recall": "Evidence of questions in their prompts",
+    "recall": "Evidence found in the prompts of questions",
     "sent": "Tokens a turn",
     "cut": "Tokens cut",
     "flushes": "Flushes",

@@ -206,7 +206,7 @@ def _lost(before: Context, after: Context) -> list[str]:
 
 
 def _inside(context: Context) -> set[int]:
-    """Facts that stand in a prompt."""
+    """Return the ids of the facts that are in a prompt."""
     return set(numbers((piece.ref for part in context.plan.granted for piece in part.pieces), "fact"))
 
 

@@ -44,7 +44,7 @@ class _Ready:
 
 
 def forget() -> None:
-    """Keep nothing of a page whose dialog is closed."""
+    """Discard the prepared page when its dialog is closed."""
     st.session_state.pop(_READY, None)
 
 

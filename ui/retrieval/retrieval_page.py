@@ -234,7 +234,7 @@ def _draw_past(view: View, name: str, unit: str) -> None:
         by_then = " up to this step" if view.step is not None else ""
         empty(
             f"Nothing was searched in turn {tokens(turn)}{by_then}.",
-            "A search is recorded when a prompt is built and something is stored. "
+            "A search is recorded whenever a prompt is built, once this block has stored something. "
             "Questions can be tried on the latest turn.",
             icon="manage_search",
         )

@@ -155,9 +155,9 @@ def erase_remains(pieces: Pieces, session_id: str, *, whole_log: bool = False) -
 
 
 def erase_what_was_left(pieces: Pieces, *, before: float) -> None:
-    """Erase incomplete sessions that a dead process was storing or erasing, if hidden before a time.
+    """Erase what is left of sessions whose storing or erasing was never finished.
 
-    `before`: seconds since the epoch; work on later sessions may still go on.
+    `before`: seconds since the epoch; sessions marked as deleted later than this may still be in work.
     """
     # These rows are stored first and erased last.
     has_blocks = select(block_table.c.name).where(block_table.c.session_id == session_table.c.id).exists()
