@@ -95,6 +95,7 @@ def in_order(lanes: Lanes) -> tuple[Segment, ...]:
     """The queue, then blocks from "never cut" to "cut first"; of equal priority, the first configured goes first."""
     queue = [segment for segment in lanes.sent if segment.kind == "queue"]
     never = [segment for segment in lanes.sent if segment.kind != "queue" and not segment.priority]
+    # Reversed: the sort is stable, and of equal priority the first configured block is cut first, so it stands last.
     rest = [segment for segment in reversed(lanes.sent) if segment.kind != "queue" and segment.priority]
     sign = 1 if lanes.cut_first == "largest" else -1
     return (*queue, *never, *sorted(rest, key=lambda segment: sign * (segment.priority or 0)))
@@ -219,13 +220,16 @@ def _sent_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
     drawn = [segment for segment in in_order(lanes) if segment.tokens]
     boxes, start = [], 0
     places, before = _places(lanes), _places(motion.before) if motion else {}
+    # Drawn first and from the end of the parts, so that hatching over it remains visible.
     unused = max(0, lanes.limit - lanes.total)
     boxes.append(_box(lanes.total, unused, scale, f"background:{palette.free}"))
     for segment, gap in zip(drawn, _gaps(drawn), strict=True):
+        # A part that was not in the previous prompt grows out of the end of the row.
         was, now = before.get(segment.label, (Fraction(lanes.total, scale), Fraction(0))), places[segment.label]
         moves = f";animation:lane-move .7s;--was-left:{_percent(was[0])};--was-width:{_percent(was[1])}"
         boxes.append(_segment_box(segment, start, scale, gap, mode, moves if motion and was != now else ""))
         start += segment.tokens
+    # What was cut was never sent, so it stands behind the last part; what exceeds the limit lies on top of the parts.
     cut, over = f"Cut: {count(lanes.cut, 'token')}", f"Over the limit: {count(lanes.over, 'token')}"
     boxes.append(_box(lanes.total, lanes.cut, scale, _hatch(palette), title=cut))
     boxes.append(_box(lanes.limit, lanes.over, scale, _hatch(palette), title=over))
@@ -241,6 +245,7 @@ def _queue_boxes(lanes: Lanes, mode: Mode, motion: Motion | None) -> str:
     palette, moves = PALETTES[mode], ""
     if motion is not None:
         was = _percent(Fraction(motion.before.queue_now, motion.before.scale))
+        # The scale covers the queue after its flush; the peak before the flush may exceed it.
         peak = _percent(min(Fraction(1), Fraction(motion.peak, lanes.scale)))
         way = f"animation:lane-over 1.6s;--peak-width:{peak}" if motion.peak else "animation:lane-move .7s"
         moves = f";{way};--was-left:0%;--was-width:{was}"
@@ -279,6 +284,7 @@ def _box(start: int, length: int, scale: int, style: str, *, gap: int = 0, title
 
 def _hatch(palette: Palette) -> str:
     red = palette.cut
+    # 2E is an alpha of 18 %: between the stripes, the part beneath remains visible.
     stripes = f"repeating-linear-gradient(135deg,{red} 0 2px,{red}2E 2px 6px)"
     return f"background:{stripes};border:1px solid {red};border-radius:0 4px 4px 0"
 
@@ -294,10 +300,12 @@ def _lane(
     palette: Palette,
 ) -> str:
     """Return a lane as HTML: name above the left end, boxes, and a line at `at` (0 to 1) with `mark` beside it."""
+    # The width of the card is unknown here: what fits at the narrowest fits at any width.
     name_ends, mark_width = NAME_PIXELS * len(name) + 8, MARK_PIXELS * len(mark) + 8
     line_at = NARROWEST * at
     up = 16 if line_at >= name_ends else 2  # the line extends up beside its label, but not through the lane's name
     if line_at >= name_ends + mark_width:
+        # Left of the line if the lane's name leaves room, else right of it, else at the end of the lane.
         beside = f"right:calc({_percent(1 - at)} + 6px)"
     elif line_at + mark_width <= NARROWEST:
         beside = f"left:max({_percent(at)} + 6px, {name_ends:.0f}px)"

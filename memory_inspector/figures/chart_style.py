@@ -43,6 +43,7 @@ def blank(mode: Mode, height: int) -> go.Figure:
                 "bordercolor": palette.unknown,
                 "font": {"family": FONT, "color": palette.text},
             },
+            # The decimal point, then the separator of thousands, as in the texts of the pages.
             "separators": ".,",
             "xaxis": axis,
             "yaxis": axis,
@@ -60,4 +61,5 @@ def shown(words: str, most: int = 60) -> str:
     """Text for a figure's label or hover text, shortened, with markup characters escaped."""
     line = " ".join(words.split())
     line = line if len(line) <= most else line[: most - 1].rstrip() + "…"
+    # Plotly renders a subset of HTML, and LaTeX between dollar signs: both would change a user's words.
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("$", "&#36;")

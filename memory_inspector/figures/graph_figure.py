@@ -84,6 +84,7 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
     )
     mentioned = mentions(graph)
     where = places(seen, mentioned)
+    # The height follows the entities, so that a neighbourhood in a line leaves no empty space around it.
     low = max(-HALF, min(y for _, y in where.values()) - AROUND)
     high = min(HALF, max(y for _, y in where.values()) + AROUND)
     figure.update_layout(
@@ -91,7 +92,9 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
     )
     edges = _edges(seen, where)
     lines = _lines(edges, seen, palette, picked)
+    # Entities last, so that lines end beneath them.
     figure.add_traces([*lines, _handles(edges, graph), *_nodes(graph, seen, where, mentioned, palette)])
+    # Relations are in order of importance, so the first ones get the labels.
     notes = [*_labels(edges[:MOST], seen, palette, picked), *_names(graph, seen, where, palette)]
     figure.update_layout(annotations=notes)  # all at once: one by one is quadratic
     return figure
@@ -103,20 +106,26 @@ def graph_figure(graph: Graph, seen: Seen, mode: Mode, *, picked: int | None = N
 def _edges(seen: Seen, where: Mapping[int, ListPosition]) -> list[Edge]:
     """Lines of the drawn relations; several between the same two entities are bent apart."""
     between: dict[frozenset[int], list[Relation]] = {}
+    # Direction is ignored here, because relations in opposite directions would cover each other as well.
     for relation in seen.drawn():
         between.setdefault(frozenset((relation.subject, relation.object)), []).append(relation)
+    # Outside the middle, where lines of a crowded figure are farther apart.
     outwards = 0.79 if len(seen.distances) > CROWDED else 0.54
     shapes = []
     for relation in seen.drawn():
         pair = between[frozenset((relation.subject, relation.object))]
+        # Spread evenly to both sides. Twice, since a quadratic curve reaches half as far as its control point.
         bow = (pair.index(relation) - (len(pair) - 1) / 2) * PARALLEL * 2
         if relation.subject > relation.object:
-            bow = -bow  # bows are told from the same end
+            # Sides are relative to the direction: without this, opposite relations would bend onto each other.
+            bow = -bow
         line = _curve(where[relation.subject], where[relation.object], bow)
         near, far = seen.distances[relation.subject], seen.distances[relation.object]
+        # On a path, and between entities equally far away, the label stays in the middle.
         share = 0.5
         if near != far and not seen.path:
             share = outwards if max(near, far) == 1 else 0.6
+            # The share counts from the subject, which may be the end farther from the focus.
             share = share if near < far else 1 - share
         shapes.append(Edge(relation, line, _at(line, share)))
     return shapes
@@ -128,6 +137,7 @@ def _curve(start: ListPosition, end: ListPosition, bow: float) -> tuple[ListPosi
         return start, end
     across, up = end[0] - start[0], end[1] - start[1]
     bent = (start[0] + end[0]) / 2 - up * bow, (start[1] + end[1]) / 2 + across * bow
+    # Thirteen points of a quadratic Bézier curve: enough to look smooth at this size.
     line = []
     for number in range(13):
         t = number / 12
@@ -163,6 +173,7 @@ def _lines(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | No
         of[_look(edge.relation, seen, picked)].append(edge)
     for name, look in looks.items():
         if of[name]:
+            # The open relation keeps its dots, so that selecting it does not hide that it has ended.
             dash = {"dash": "dot"} if name == "picked" and of[name][0].relation.state == "ended" else {}
             faint = 0.45 if seen.lit and name in ("holds", "ended") else 1.0
             yield _line(name, of[name], look | dash, faint, seen)
@@ -181,6 +192,8 @@ def _line(name: str, edges: Sequence[Edge], look: dict[str, Any], opacity: float
     y: list[float | None] = []
     sizes: list[int] = []
     off: list[int] = []
+    # One trace for all lines of one appearance: None separates them, and only the last point of each has a marker with
+    # a size, the arrow head.
     for edge in edges:
         for point in edge.line:
             x.append(point[0])
@@ -231,12 +244,14 @@ def _handles(edges: Sequence[Edge], graph: Graph) -> go.Scatter:
 
 def _over(one: ListPosition, other: ListPosition) -> bool:
     """Tell whether labels at these positions would overlap."""
+    # The space of one label, 60 by 13 pixels, in coordinates of the figure.
     wide, high = 60 / ((PIXELS - 2 * BESIDE) / (2 * ACROSS)), 13 / (HEIGHT / (2 * HALF))
     return abs(one[0] - other[0]) < wide and abs(one[1] - other[1]) < high
 
 
 def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | None) -> Iterable[dict[str, Any]]:
     """Labels of relations, with the page's background so that lines do not cross them."""
+    # The relations of a path stand first and in its order, so their place is the number of the step.
     numbers = {relation.id: number for number, relation in enumerate(seen.relations[: len(seen.lit)], 1)}
     crowded = len(seen.distances) > CROWDED
     taken: list[ListPosition] = []
@@ -244,7 +259,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
         relation = edge.relation
         highlighted = relation.id == picked or relation.id in numbers
         if crowded and not highlighted and any(_over(edge.middle, other) for other in taken):
-            continue  # the line says it under the pointer, and the list beside the figure says it too
+            continue  # Hovering its line still shows it, and so does the list beside the figure.
         taken.append(edge.middle)
         ink = palette.unknown if relation.state == "ended" and relation.id != picked else palette.text
         words = shown(relation.predicate, 13 if crowded else 18)
@@ -256,6 +271,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
         yield {
             **_note(edge.middle, words, 10 if crowded else 11, ink, palette),
             "opacity": 0.6 if seen.lit and number is None else 1.0,
+            # Labels along a path alternate in height, so that neighbouring ones do not meet.
             "yshift": 0 if number is None else (10, -10)[number % 2],
         }
 
@@ -266,6 +282,7 @@ def _labels(edges: Sequence[Edge], seen: Seen, palette: Palette, picked: int | N
 def _nodes(
     graph: Graph, seen: Seen, where: Mapping[int, ListPosition], mentioned: Mapping[int, int], palette: Palette
 ) -> Iterable[go.Scatter]:
+    # Or 1: in a graph without mentions, sizes would be divided by 0.
     most = max((mentioned.get(entity, 0) for entity in seen.distances), default=1) or 1
     for kind, (symbol, _) in SHAPES.items():
         ids = [entity for entity in seen.distances if _type(graph, entity) == kind]
@@ -337,10 +354,12 @@ def _names(graph: Graph, seen: Seen, where: Mapping[int, ListPosition], palette:
             above = y > 0 if seen.path else entity == seen.focus and rings > 1
             note |= {"yanchor": "bottom" if above else "top", "yshift": away if above else -away}
             if seen.path:
+                # Names at the ends of a path grow inwards, where the figure has room.
                 note |= {"xanchor": "left" if x < -0.95 else "right" if x > 0.95 else "center"}
                 note |= {"xshift": -14 if x < -0.95 else 14 if x > 0.95 else 0}
                 note |= {"opacity": 1.0 if bold else 0.7}
         else:
+            # Pixels from the entity to the edge of the narrowest figure, less the marker and its gap.
             room = BESIDE + (ACROSS - abs(x)) * (PIXELS - 2 * BESIDE) / (2 * ACROSS) - 14
             note = _note((x, y), shown(words, max(8, int(room / LETTER))), 12, palette.text, palette)
             right = x >= 0
@@ -371,5 +390,6 @@ def legend(graph: Graph, seen: Seen, mode: Mode) -> str:
     ]
     if any(relation.state == "ended" for relation in seen.drawn()):
         parts.append("┄ ended")
+    # Wrapping may separate entries, but not a mark from its words.
     parts = [part.replace(" ", "\N{NO-BREAK SPACE}") for part in parts]
     return "\N{EM SPACE}".join(parts)

@@ -34,6 +34,7 @@ def places(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
 
 def _rings(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
     """Positions in a tree around the focus: half of its branches to the right, half to the left."""
+    # The graph may have cycles, but rows need a tree: every entity gets one parent.
     children = _tree(seen, mentioned)
     leaves = {entity: _leaves(entity, children) for entity in seen.distances}
     right, on_left = _halves(_neighbourly(children.get(seen.focus, ()), seen), leaves)
@@ -56,6 +57,7 @@ def _tree(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, list[int]]:
             if seen.distances[one] == seen.distances[other] - 1:
                 nearer.setdefault(other, set()).add(one)
     children: dict[int, list[int]] = {}
+    # The most mentioned first, so that siblings stand in this order too.
     for entity in sorted(seen.distances, key=lambda id: (-mentioned.get(id, 0), id)):
         above = nearer.get(entity)
         if entity != seen.focus:
@@ -86,6 +88,7 @@ def _neighbourly(first: Iterable[int], seen: Seen) -> list[int]:
 def _links(drawn: Iterable[Relation], focus: int) -> dict[int, set[int]]:
     linked: dict[int, set[int]] = {}
     for relation in drawn:
+        # Every neighbour of the focus is linked to it, so these relations do not tell which belong together.
         if focus not in (relation.subject, relation.object):
             linked.setdefault(relation.subject, set()).add(relation.object)
             linked.setdefault(relation.object, set()).add(relation.subject)
@@ -96,6 +99,7 @@ def _halves(first: Sequence[int], leaves: Mapping[int, int]) -> tuple[list[int],
     """Split branches into right and left side, each listed from the top, so that the order runs clockwise."""
     whole, taken, right = sum(leaves[entity] for entity in first), 0, []
     for entity in first:
+        # The branch that crosses the middle stays on the right.
         if 2 * taken >= whole:
             break
         right.append(entity)
@@ -129,8 +133,10 @@ def _stand(
     positions: dict[int, ListPosition],
 ) -> None:
     """Place an entity in the middle of its rows, and its children recursively."""
+    # Rows of equal height, from 1 at the top to -1 at the bottom.
     height = 1 - 2 * (row + leaves[entity] / 2) / rows
     below = children.get(entity, ())
+    # An entity with children implies a second ring, so the divisor is not 0.
     radius = INNER + (1 - INNER) * (ring - 1) / (rings - 1) if below else 1.0
     positions[entity] = side * radius * math.sqrt(1 - height**2), height * radius
     for child in below:
@@ -144,6 +150,7 @@ def _stand(
 def _along(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
     """Positions with a path across the middle, and all other entities in rows above and below it."""
     last = len(seen.path) - 1
+    # Turning points of a longer path alternate in height, so that neighbouring names do not meet.
     positions = {
         entity: (2 * number / last - 1, (ZIGZAG if number % 2 else -ZIGZAG) if last > 1 else 0.0)
         for number, entity in enumerate(seen.path)
@@ -152,6 +159,7 @@ def _along(seen: Seen, mentioned: Mapping[int, int]) -> dict[int, ListPosition]:
         (other for other in seen.distances if other not in positions),
         key=lambda other: (-mentioned.get(other, 0), other),
     )
+    # Alternately above and below the path, the most mentioned first; each side uses two heights for the same reason.
     for side, part in ((1, others[::2]), (-1, others[1::2])):
         for number, entity in enumerate(part):
             across = 2 * (number + 0.5) / len(part) - 1

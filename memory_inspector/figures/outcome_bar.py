@@ -43,10 +43,12 @@ def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
                 orientation="h",
                 width=1,
                 marker={
+                    # Lost messages are hatched on the bare page: a fill would read as an outcome that exists.
                     "color": "rgba(0,0,0,0)" if lost else paint,
                     "line": {"color": palette.page, "width": 1},
                     **({"pattern": hatch(mode)} if lost else {}),
                 },
+                # Less than a fortieth of the strip has no room for a number; the hover text has it.
                 text=tokens(run.messages) if run.messages >= total / 40 else "",
                 textposition="inside",
                 insidetextanchor="middle",
@@ -54,6 +56,7 @@ def strip_figure(runs: Sequence[Run], mode: Mode) -> go.Figure:
                 textfont={"color": palette.cut if lost else ink_on(paint), "size": 12},
                 hovertext=outcome_words(run),
                 hovertemplate="%{hovertext}<extra></extra>",
+                # Numbers keep their size: Plotly would shrink those that do not fit.
                 constraintext="none",
             )
         )
@@ -82,6 +85,7 @@ def outcome_words(run: Run) -> str:
 def counted(runs: Sequence[Run]) -> list[Run]:
     """Merge the runs of each outcome, for sessions too long to show every message."""
     joined = []
+    # By outcome, no longer by age: each spans from its first message to its last, with messages of others between them.
     for kind in OUTCOMES:
         of_kind = [run for run in runs if run.kind == kind]
         if of_kind:

@@ -39,12 +39,15 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
         )
         ends.append(start + max(0, asked - granted))
     last = len(rows)
+    # Over the limit, the last row is solid up to the limit and hatched beyond it.
     inside = min(built.total, built.token_limit)
     _bar(figure, last, 0, inside, palette.unknown, f"Sent: {tokens(built.total)}")
     _hatched(figure, last, inside, built.over_by, mode, f"Over the limit: {tokens(built.over_by)}")
     _bar(figure, last, built.total, prompt.free, palette.free, f"Free: {tokens(prompt.free)}")
     amounts = [amount(part) for part in prompt.parts] + ([tokens(prompt.around)] if prompt.around else [])
+    # With free space, the number of the last row stands behind the free part, at the limit.
     numbers = list(zip([*ends, max(built.total, built.token_limit)], [*amounts, tokens(built.total)], strict=True))
+    # The scale leaves room for the number beside every bar, not only for the bars.
     scale = max(built.token_limit, *(_with_room(end, words) for end, words in numbers))
     for place, (end, words) in enumerate(numbers):
         _number(figure, place, end, words, scale, built.token_limit)
@@ -52,6 +55,7 @@ def waterfall(prompt: Prompt, mode: Mode) -> go.Figure:
         _limit(figure, built.token_limit, last, mode)
     names = [*(chart_style.shown(name, LONGEST_NAME) for name, *_ in rows), "<b>Sent</b>"]
     figure.update_xaxes(range=[0, scale], visible=False)
+    # Reversed: the first part stands on top.
     figure.update_yaxes(
         range=[last + 0.5, -0.5],
         tickmode="array",
@@ -100,6 +104,7 @@ def _hatched(figure: go.Figure, place: int, start: int, length: int, mode: Mode,
 
 def _with_room(end: float, words: str) -> float:
     """The scale at which a bar ending at this value has its number beside it."""
+    # The number takes a fixed share of the plot, so this solves `end + share * scale = scale`.
     return end / (1 - (DIGIT_PIXELS * len(words) + GAP_PIXELS) / PLOT_PIXELS)
 
 

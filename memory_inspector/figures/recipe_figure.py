@@ -37,8 +37,10 @@ def lines_figure(
     """
     palette = PALETTES[mode]
     figure = blank(mode, LINES_PIXELS)
+    # Drawn first, so that the other recipes lie behind the chosen one.
     for other in others:
         _line(figure, range(first, first + len(other)), other, palette.unknown, 1.5, opacity=0.25)
+    # Turns of the session after those tried have nothing to be compared with.
     turns = [turn for turn in really if turn <= len(chosen)]
     if turns:
         _line(
@@ -51,6 +53,7 @@ def lines_figure(
             "This session",
         )
     _line(figure, range(first, first + len(chosen)), chosen, palette.queue, 2.5, None, title)
+    # At least 1, so that the axis has a length even if every prompt was empty.
     top = max([*chosen, *really.values(), *(value for other in others for value in other), 1])
     if limit <= top * FAR:
         top = max(top, limit)
@@ -61,6 +64,7 @@ def lines_figure(
     labels = {"it": (chosen[-1], short(title, NAME_CHARACTERS), palette.queue)} if chosen else {}
     if turns:
         labels["own"] = (really[turns[-1]], "this session", palette.unknown)
+    # A limit too far away to be drawn is above the top, and its label takes no place.
     placed: list[float] = [limit] if limit <= top else []
     for height, words, colour in labels.values():
         place = _apart(height, placed, top)
@@ -108,8 +112,10 @@ def _named(figure: go.Figure, height: float, words: str, colour: str) -> None:
 
 def _apart(height: float, taken: Sequence[float], top: float) -> float:
     """The nearest height at which a label overlaps no other label."""
+    # About 16 pixels at this height of the figure: the height of a label.
     least = top * 0.11
     place = height
+    # Moving off one label may move it onto another; the number of attempts is bounded, so that it ends.
     for _ in range(2 * len(taken)):
         near = [other for other in taken if abs(place - other) < least]
         if not near:
@@ -126,6 +132,7 @@ def bars_figure(
     palette = PALETTES[mode]
     figure = blank(mode, 2 * ROW_PIXELS + 26)
     largest = max(1, *(sum(max(part.asked, part.granted) for part in parts) for parts in (now, then)))
+    # One rule for both limits: with only one drawn, the other prompt would look unlimited.
     near = max(limits) <= largest * FAR
     scale = max(largest, *limits) if near else largest
     for place, parts in enumerate((now, then)):
@@ -149,6 +156,7 @@ def bars_figure(
             )  # fmt: skip
     figure.update_xaxes(range=[0, scale * 1.01], visible=False)
     figure.update_yaxes(
+        # Reversed: the prompt of the session stands on top.
         range=[1.5, -0.5],
         tickmode="array",
         tickvals=[0, 1],

@@ -26,6 +26,7 @@ def sweep_figure(
     """Draw a sweep; `axes` are the values of x and of y in words, `titles` their settings. Better is stronger."""
     palette = PALETTES[mode]
     figure = blank(mode, 86 + CELL_PIXELS * len(sweep.y.values))
+    # Ranges do not count: colours are for values that are certain.
     lows = [
         measured.low for cell in sweep.cells if (measured := cell.measures.get(measure)) is not None and measured.exact
     ]
@@ -33,11 +34,14 @@ def sweep_figure(
     fills, inks = [], []
     for cell in sweep.cells:
         measured = cell.measures.get(measure)
+        # If all values are equal, every cell is as strong as the best.
         share = (measured.low - least) / (most - least) if measured is not None and most > least else 1.0
+        # Stronger means better, so measures where less is better run the other way.
         fill = _between(palette.free, palette.queue, share if measure in BETTER_HIGH else 1 - share)
         fills.append(fill if measured is not None and measured.exact else palette.page)
         inks.append(ink_on(fill) if measured is not None and measured.exact else palette.text)
     best = {(cell.x, cell.y) for cell in front}
+    # Bars instead of a heat map, which can neither hatch nor outline a cell.
     for sure, pattern in ((True, {}), (False, hatch(mode, "unknown") | {"size": 9, "solidity": 0.1})):
         here = [n for n, cell in enumerate(sweep.cells) if _sure(cell, measure) is sure]
         cells = [sweep.cells[n] for n in here]
@@ -60,6 +64,7 @@ def sweep_figure(
                 unselected={"marker": {"opacity": 1}},
             )
         )
+    # With more columns the numbers would overlap; hovering a cell shows its number.
     written = len(sweep.x.values) <= MOST_WRITTEN
     figure.add_trace(  # bars with a base of their own hear no clicks: invisible marks over them do
         go.Scatter(
@@ -79,6 +84,7 @@ def sweep_figure(
     # The nearest mark hears a click, so that a wide cell can be clicked anywhere.
     figure.update_layout(barmode="overlay", bargap=0, hovermode="closest", hoverdistance=-1)
     for axis, values in (("xaxis", axes[0]), ("yaxis", axes[1])):
+        # Rounded up, so that at most that many values stand below the map.
         step = max(1, -(-len(values) // MOST_WRITTEN)) if axis == "xaxis" else 1
         places = list(range(0, len(values), step))
         figure.update_layout(
@@ -107,6 +113,7 @@ def front_figure(
             x=[x for x, _ in points],
             y=[y for _, y in points],
             mode="lines",
+            # A staircase: up to the next cell of the front, no cell is better for these tokens.
             line={"color": palette.line, "width": 1.5, "shape": "hv"},
             hoverinfo="skip",
         )
@@ -146,6 +153,7 @@ def _low(cell: Cell, measure: Measure) -> float:
 def _sure(cell: Cell, measure: Measure) -> bool:
     """Tell whether the plan knows this cell exactly, so that a play would add nothing."""
     measured = cell.measures.get(measure)
+    # An invalid configuration counts too: no play would make it valid.
     return cell.problem is not None or cell.played or (measured is not None and measured.exact)
 
 
@@ -155,6 +163,7 @@ def value_words(cell: Cell, measure: Measure) -> str:
     if cell.problem is not None:
         return "×"
     if measured is None:
+        # A play that gives no value is final; without a play, the value is open.
         return "–" if cell.played else "?"
     return _words(measured, measure)
 

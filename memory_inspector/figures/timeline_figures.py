@@ -35,9 +35,11 @@ def tokens_figure(course: Course, mode: Mode, *, picked: int | None = None) -> g
     figure = blank(mode, TOKENS_PIXELS)
     for layer in course.layers:
         figure.add_trace(_bar(course, layer, mode) if course.bars else _area(course, layer, mode))
+    # Marks stand above the highest value drawn, each kind at a height of its own; the range of y leaves room for them.
     top = course.highest
     figure.add_trace(_line(course.limit, palette.line, "solid"))
-    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))  # visible on every colour
+    # A halo in the colour of the page, so that the dashes stand out on any colour.
+    figure.add_trace(_line(course.flush_line, palette.page, "solid", width=4, opacity=0.5))
     figure.add_trace(_line(course.flush_line, palette.line, DASH))
     figure.add_trace(_flush_marks(course, top * 1.09, mode))
     figure.add_trace(_cut_marks(course, top * 1.18, mode))
@@ -81,6 +83,7 @@ def _bar(course: Course, layer: Layer, mode: Mode) -> go.Bar:
             "opacity": np.array([1.0 if prompt else NO_PROMPT_OPACITY for prompt in course.prompts]),
         },
         customdata=np.array(course.prompts),
+        # Bars have no text of their own; this one only extends the hover text.
         text=["" if prompt else "<br>No prompt was built: the queue at its end" for prompt in course.prompts],
         textposition="none",
         hovertemplate=_hover(layer, more="%{text}"),
@@ -109,6 +112,7 @@ def _line(
     stretches: Sequence[tuple[int, int, int]], colour: str, dash: str, *, width: int = 2, opacity: float = 1
 ) -> go.Scatter:
     return go.Scatter(
+        # Half a turn to each side, so that the line covers the whole width of the bars.
         x=[x for first, last, _ in stretches for x in (first - 0.5, last + 0.5)],
         y=[level for _, _, level in stretches for _ in (0, 1)],
         mode="lines",
@@ -134,8 +138,10 @@ def _flush_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
 def _cut_marks(course: Course, height: float, mode: Mode) -> go.Scatter:
     """Draw scissors, or thin strokes if there are too many turns."""
     red = PALETTES[mode].cut
+    # The transparent square takes the click; the scissors are its text.
     marks = {"symbol": "square", "size": 16, "color": "rgba(0,0,0,0)"}
     words: dict[str, Any] = {"mode": "markers+text", "text": [SCISSORS] * len(course.cuts)}
+    # In a long session scissors would overlap.
     if not course.bars:
         marks, words = {"symbol": "line-ns", "size": 9, "line": {"color": red, "width": 1}}, {"mode": "markers"}
     return go.Scatter(
@@ -180,6 +186,7 @@ def _mark_picked(figure: go.Figure, picked: int, last: int, mode: Mode) -> None:
         **across, x0=picked - 0.5, x1=picked + 0.5, layer="below", fillcolor=palette.accent, opacity=0.16,
         line={"width": 0},
     )  # fmt: skip
+    # A veil in the colour of the page, so that later turns fade with their marks and lines.
     figure.add_shape(
         **across, x0=picked + 0.5, x1=last + 0.6, layer="above", fillcolor=palette.page, opacity=0.62,
         line={"width": 0},

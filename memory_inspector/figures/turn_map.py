@@ -69,9 +69,11 @@ def map_figure(
     palette = PALETTES[mode]
     figure = blank(mode, HEIGHT)
     figure.update_layout(xaxis_visible=False, yaxis_visible=False, hoverlabel_align="left")
+    # The map may be thinned, so only the turns it draws are looked up.
     ranked = {one.number: one for one in search.found.some(drawn.numbers)}
     places = {number: (float(x), float(y)) for number, (x, y) in zip(drawn.numbers, drawn.points, strict=True)}
     turns = [one.turn for one in ranked.values()]
+    # One scale for all outcomes: each is a trace of its own and would otherwise have its own colours.
     scale = (min(turns, default=0), max(turns, default=1))
     for outcome, mark in MARKS.items():
         numbers = [number for number in drawn.numbers if number in ranked and ranked[number].outcome == outcome]
@@ -84,8 +86,10 @@ def map_figure(
         figure.add_trace(_question(drawn.query, palette))
     if picked in places:
         figure.add_trace(_ring(places[picked], palette))
+    # The question is not a turn, but must be within the range as well.
     heights = [y for _, y in places.values()] + ([float(drawn.query[1])] if drawn.query is not None else [])
     if heights:
+        # Or 1: turns that lie on one line have no height.
         room = (max(heights) - min(heights)) or 1.0
         figure.update_yaxes(range=[min(heights) - BELOW * room, max(heights) + ABOVE * room])
     return figure
@@ -100,6 +104,7 @@ def _trace(
     palette: Palette,
     colouring: dict[str, Any],
 ) -> go.Scatter:
+    # The outline of an open symbol is the symbol, so it keeps the colour of the mark.
     outline = {"width": 2} if mark.symbol.endswith("-open") else {"width": 1, "color": palette.page}
     look = {"symbol": mark.symbol, "size": mark.size, "opacity": mark.opacity, "line": outline}
     return go.Scatter(
@@ -121,6 +126,7 @@ def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict
     return {
         "color": turns,
         "cmin": scale[0],
+        # Turns of one number would leave the scale without a length.
         "cmax": max(scale[1], scale[0] + 1),
         "colorscale": [[0, palette.unknown], [1, palette.vector]],
         "showscale": False,
@@ -128,6 +134,7 @@ def _by_time(turns: list[int], scale: tuple[int, int], palette: Palette) -> dict
 
 
 def _hover(one: RankedTurn, search: Search) -> str:
+    # Without weights nothing was scored, or the record does not say how: a number would mislead.
     numbers = f"{one.score:.2f}, " if search.weights is not None else ""
     return f"<b>Turn {tokens(one.turn)}</b>  {numbers}{outcome_words(one, search)}<br>{shown(_begins(one, search))}"
 
@@ -183,6 +190,7 @@ def legend(search: Search, mode: Mode, by: ColourBy) -> str:
         ends = ((palette.unknown, "earlier"), (palette.vector, "later"))
         parts = [f':color[●]{{foreground="{colour}"}} {label}' for colour, label in ends]
     else:
+        # Only outcomes that occur, the most important first.
         drawn = {outcome for outcome, number in search.found.counts.items() if number}
         parts = [
             f':color[{mark.glyph}]{{foreground="{getattr(palette, mark.meaning)}"}} {mark.label}'
