@@ -15,4 +15,5 @@ def difference(before: str, after: str) -> str | None:
         return None
     lines = list(unified_diff(old, new, lineterm="", n=CONTEXT_LINES))[2:]  # without the names of the two
     shown = [" …" if line.startswith("@@") else line for line in lines]  # where lines were left out
+    # At the top of the text nothing was left out before the first lines shown.
     return "\n".join(shown[1:] if lines and lines[0].startswith("@@ -1") else shown)

@@ -43,11 +43,13 @@ def _named(event: Any) -> Iterator[Ref]:
             yield Ref.of(kind, number)
     if isinstance(event, Retrieved):
         granted = [number for number, _, _, _, outcome in event.candidates if outcome == "granted"]
+        # What reached the prompt comes first; with nothing granted, all candidates are worth following.
         yield from (Ref.of("unit", number) for number in granted or [ref[0] for ref in event.candidates])
     if isinstance(event, FactsCondensed):
         yield from (Ref.of("fact", number) for merged, into in event.merged for number in (into, *merged))
     for field, kind in _LISTED:
         listed = getattr(event, field, ())
+        # Other events use these names for plain numbers.
         for ref in listed if isinstance(listed, tuple) else ():
             yield Ref.of(kind, ref[0] if isinstance(ref, tuple) else ref)
     if isinstance(event, NothingLearned):

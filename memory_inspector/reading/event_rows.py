@@ -86,6 +86,7 @@ class Index:
         for record in records:
             event = record.event
             self.groups[GROUPS[event.family].name] += 1
+            # Counted in addition to the group of prompts, which contains this one.
             self.groups[CUTS] += is_cut(event)
             self.actors[record.actor] += 1
             if event.about is not None:
@@ -94,6 +95,7 @@ class Index:
     def options(self) -> list[str]:
         """Groups with at least one event, in their order; cuts after prompts."""
         names = [group.name for group in GROUPS.values()]
+        # Cuts come right after the group they are a part of.
         order = [lane for name in names for lane in ((name, CUTS) if name == PROMPTS else (name,))]
         return [name for name in order if self.groups[name]]
 
@@ -124,6 +126,7 @@ def chosen(records: Sequence[EventRecord], wanted: Filter) -> list[EventRecord]:
 
 def _is_about(event: Event, block: str) -> bool:
     if isinstance(event, ContextBuilt):
+        # A prompt concerns every block; only one that was cut from it has something to find in it.
         return any(cut["part"] == block for cut in event.cuts)
     return event.about == block or (isinstance(event, BlocksOrdered) and block in event.names)
 
@@ -172,6 +175,7 @@ def ledger(records: Iterable[EventRecord]) -> list[Calls]:
 
 def totals(rows: Sequence[Calls]) -> Calls:
     """Totals of a list of calls."""
+    # A sum over all turns, purposes and models has none of its own.
     return Calls(
         turn=0,
         purpose="",

@@ -21,9 +21,12 @@ def matches(text: str, query: str, sought: str = "") -> list[Span]:
     If `text` contains `sought` literally, that is the passage. Otherwise it is the passage with the most different
     words of `sought`, or of the question, by stem and without stop words; of several, the first.
     """
+    # Words may be separated by other white space in the text, such as a line break.
     exact = re.search(r"\s+".join(re.escape(word) for word in sought.split()), text, re.IGNORECASE) if sought else None
+    # Sought words of only spaces make an empty pattern, which is found at the very start.
     if exact is not None and exact.end() > exact.start():
         return [exact.span()]
+    # Words that were sought matter more than those of the question.
     return _best(text, sought) or _best(text, query)
 
 
@@ -37,11 +40,13 @@ def _best(text: str, query: str) -> list[Span]:
     for place, ((start, _), _) in enumerate(matches):
         near = [later for later in matches[place:] if later[0][1] - start <= REACH]
         different = len(set[str]().union(*(shared for _, shared in near)))
+        # Only more different words win, so that the first of equal passages stays.
         if different > most:
             most, best = different, [span for span, _ in near]
     return best
 
 
+# Words repeat across stored turns, so their stems are kept.
 @lru_cache(maxsize=20_000)
 def _stems(word: str) -> frozenset[str]:
     return frozenset(stems(word))
@@ -56,6 +61,7 @@ def excerpt(text: str, spans: list[Span], characters: int) -> str:
     first = spans[0][0] if spans else 0
     start = 0
     if first > BEFORE:
+        # An excerpt begins with a whole word, if a space comes before the first match.
         space = text.find(" ", first - BEFORE)
         start = space + 1 if 0 <= space < first else first
     line = " ".join(text[start:].split())

@@ -72,6 +72,7 @@ def decisions_of(
     following = False
     for record in records:
         event = record.event
+        # A change by someone else, or of another block, follows from no decision: the chain ends here.
         if event.about != block or record.actor != "engine":
             following = False
         elif isinstance(event, ProposalRefused):
@@ -79,8 +80,10 @@ def decisions_of(
         elif isinstance(event, FactDecided):
             decided.append(Decided(record.position, record.turn, record.at, event))
             following = True
+        # Any later events of the engine on this block belong to the last decision.
         elif following:
             decided[-1] = _followed(decided[-1], event)
+    # All texts in one query, whatever the number of decisions.
     hashes = {key for decision in decided for key in (decision.event.content, decision.before, decision.after) if key}
     return Decisions(tuple(decided), tuple(refused), words(hashes) if hashes else {})
 
@@ -120,6 +123,7 @@ def score_of(decision: Decided) -> float | None:
     """Similarity to the known fact of a decision; for an added fact, to the nearest one."""
     event = decision.event
     if event.fact is not None:
+        # An update or deletion names the fact it changes, which need not be the nearest candidate.
         return dict(event.candidates).get(event.fact)
     return event.candidates[0][1] if event.candidates else None
 

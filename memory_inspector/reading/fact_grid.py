@@ -34,6 +34,7 @@ class Edits:
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> "Edits":
         """Read the edits from the state of a data editor; ignore new rows left empty."""
+        # The data editor adds a row as soon as somebody clicks below the last one.
         added = [row for row in state.get("added_rows", ()) if str(row.get(TEXT) or "").strip()]
         return cls(state.get("edited_rows", {}), added, state.get("deleted_rows", ()))
 
@@ -54,14 +55,17 @@ def plan_table(snapshot: Sequence[Fact], edits: Edits) -> ChangeSet:
     wished: list[ChangeSet] = []
     for place, values in sorted(edits.edited.items()):
         fact = snapshot[int(place)]
+        # A row that was edited and then deleted is only deleted.
         if int(place) in edits.deleted:
             continue
+        # An unchanged cell is missing from the edits, so the present value is the default.
         text = " ".join(str(values.get(TEXT, fact.text) or "").split())
         if text != fact.text:
             wished.append(_named(int(place), partial(plans.edit, fact, text)))
         pinned = bool(values.get(PINNED, fact.pinned))
         if pinned != fact.pinned:
             wished.append(plans.pin([fact], pinned))
+    # One retirement for all deleted rows, so that they are one change.
     gone = [snapshot[place] for place in sorted(edits.deleted)]
     wished += [plans.retire(gone)] if gone else []
     wished += [plans.add(str(row[TEXT]), bool(row.get(PINNED))) for row in edits.added]
@@ -74,6 +78,7 @@ def conflicts(snapshot: Sequence[Fact], now: Sequence[Fact], edits: Edits) -> li
     conflicting = []
     for place in sorted(edits.touched):
         theirs = current.get(snapshot[place].id)
+        # Gone or changed since: both would overwrite what somebody else did.
         if theirs is None or theirs.version != snapshot[place].version:
             conflicting.append(Conflict(place + 1, theirs))
     return conflicting

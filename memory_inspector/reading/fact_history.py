@@ -33,6 +33,7 @@ class Step:
 def steps(revisions: Sequence[FactRevision], decisions: Sequence[Decided] = ()) -> list[Step]:
     """Versions of a fact, oldest first; `decisions` are those about it."""
     steps: list[Step] = []
+    # Copied, because every decision is used up by the version it led to.
     due = list(decisions)
     before: FactRevision | None = None
     for revision in revisions:
@@ -82,6 +83,7 @@ def _led_to(decision: Decided, before: FactRevision | None, now: FactRevision) -
     # No id joins the two: versions are rows, decisions events.
     if now.actor != "engine" or abs(decision.at - now.at) > SAME_MOMENT:
         return False
+    # A version that changes only labels or pins does not come from a decision.
     changed = before is None or before.text != now.text or before.state != now.state
     return changed and decision.event.decision != "none"
 
@@ -94,13 +96,16 @@ def _done(before: FactRevision | None, now: FactRevision) -> str:
     if before.text != now.text:
         done.append("Updated" if now.actor == "engine" else "Edited")
     if before.state != now.state:
+        # To active from a proposal is an acceptance, from any other state a return.
         back = now.state == "active" and before.state != "proposed"
         done.append("Restored" if back else "Accepted" if now.state == "active" else STATES[now.state])
+    # A version without a stored category could not change it.
     if now.category is not None and before.category is not None:
         labels = (now.category, *now.topics)
         if labels != (before.category, *before.topics):
             done.append(f"Labelled {', '.join(labels)}")
     if before.pinned != now.pinned:
         done.append("Pinned" if now.pinned else "Unpinned")
+    # Nothing shown here changed: usually a person reviewed the fact and kept it.
     label = ", ".join([*done[:1], *(word.lower() for word in done[1:])]) or "Reviewed"
     return label + why

@@ -177,6 +177,7 @@ def view_labels(
     """Labels of the views with their sizes: `Active 9`. Without decisions or checks (None) that view is left out."""
     sizes = {view: len(in_view(rows, view)) for view in VIEWS}
     sizes |= {"rewrites": rewrites, "decisions": decisions or 0, "check": checks or 0}
+    # None leaves a view out; with 0 it is offered although it is empty.
     left_out = {view for view, size in (("decisions", decisions), ("check", checks)) if size is None}
     offered = [view for view in VIEWS if view not in left_out]
     return {view: f"{VIEWS[view]} {tokens(sizes[view])}" for view in offered}
@@ -188,6 +189,7 @@ def to_check(rows: Iterable[Row], *, now: float, older: float) -> list[Row]:
     Those of the longest time first, counted in days; of the same day the most used first.
     """
     due = [row for row in rows if row.state == "active" and now - _last_confirmed(row) >= older]
+    # By whole days, so that the often used facts of one day come first, not those confirmed a minute earlier.
     return sorted(due, key=lambda row: (_last_confirmed(row) // DAY, -row.carried, row.id))
 
 
@@ -197,6 +199,7 @@ def unconfirmed(row: Row, now: float) -> str:
 
 
 def _last_confirmed(row: Row) -> float:
+    # Where confirmations are unknown, a fact counts from when it was learned.
     return row.confirmed_at or row.learned_at
 
 
@@ -212,6 +215,7 @@ def matching_rows(rows: Iterable[Row], wanted: Wanted, *, now: float) -> list[Ro
             and (not wanted.states or bool(_states(row) & set(wanted.states)))
             and (not wanted.sources or row.source in wanted.sources)
             and row.learned_at >= youngest
+            # True for here and False for elsewhere are compared with what is wanted.
             and (wanted.where == "any" or row.here == (wanted.where == "here"))
             and (bool(row.flags) or not wanted.suspicious)
             and (not wanted.categories or row.category in wanted.categories)
@@ -239,6 +243,7 @@ def sorted_rows(rows: Iterable[Row], order: str) -> list[Row]:
 def chips(row: Row) -> list[str]:
     """Chips in the state column of a row; none for an active fact of which nothing else is to be said."""
     labels = [*(["Pinned"] if row.pinned else []), *(["To ask"] if row.asks else [])]
+    # Flags ask for a decision, and about a fact that was put away there is none to make.
     labels += [FLAGS[flag] for flag in row.flags if flag in FLAGS] if row.state in ("active", "proposed") else []
     if row.state != "active":
         return [STATES[row.state], *labels]
@@ -314,6 +319,7 @@ def merged_words(texts: Sequence[str]) -> str:
     ('Ana likes jazz a lot', '')
     """
     longest = max(texts, key=len)
+    # All must resemble the longest one: one that does not would lose what it says.
     return longest if all(similarity(text, longest) >= NEAR_DUPLICATE for text in texts) else ""
 
 
@@ -324,11 +330,13 @@ def picked_now(before: Picked, ids: Sequence[int], ticked_rows: Sequence[int], c
     """
     ticked = tuple(ids[row] for row in sorted(ticked_rows) if 0 <= row < len(ids))
     clicked = ids[cell_row] if cell_row is not None and 0 <= cell_row < len(ids) else None
+    # Rows hidden by a filter stay ticked: the list only reports on those it draws.
     hidden = tuple(id for id in before.ticked if id not in ids)
     new = [id for id in ticked if id not in before.ticked]
     opened = before.open
     if clicked is not None and clicked != before.open:
         opened = clicked
+    # A new tick wins: the grid still reports the cell that was clicked before it.
     if new:
         opened = new[-1]
     return Picked(opened, (*hidden, *ticked))
@@ -341,6 +349,7 @@ def still_there(picked: Picked, ids: Collection[int]) -> Picked:
 
 def categories_count(rows: Iterable[Row]) -> Counter[str]:
     """Number of rows in each category, the most frequent first."""
+    # A Counter keeps insertion order, so its most common come first when it is iterated.
     return Counter(dict(Counter(row.category for row in rows if row.category).most_common()))
 
 

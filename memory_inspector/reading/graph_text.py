@@ -80,6 +80,7 @@ def source_line(relation: Relation, heard: Heard | None, *, session_id: str) -> 
     times = f"said {tokens(len(relation.sources))} times, first" if len(relation.sources) > 1 else "said"
     if heard is not None:
         return f"{times} in turn {tokens(heard.turn)} by {SAID_BY.get(heard.role, heard.role)}"
+    # Its messages are not in this log, so their turn and author are unknown here.
     if relation.sources and all(session != session_id for session, _ in relation.sources):
         return f"{times} in another session"
     return f"{times} in turn {tokens(relation.turn)}" if relation.turn else "source message deleted"
@@ -95,12 +96,14 @@ def state_line(graph: Graph, relation: Relation) -> str:
     by = graph.relations.get(relation.ended_by) if relation.ended_by is not None else None
     if by is None:
         return when
+    # With the same subject, the new object says enough.
     new = graph.name(by.object) if by.subject == relation.subject else relation_words(graph, by)
     return f"{when}, replaced by {short(new, NAME_CHARACTERS)}"
 
 
 def entity_label(entity: Entity) -> str:
     """Label of an entity in a selection, with aliases so that they can be searched."""
+    # Three aliases at most, so that the name stays readable.
     also = f" ({', '.join(short(alias) for alias in entity.aliases[:3])})" if entity.aliases else ""
     return f"{short(entity.name, NAME_CHARACTERS)}{also}"
 

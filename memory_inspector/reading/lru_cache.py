@@ -20,6 +20,7 @@ class LruCache(Generic[T]):
     def get(self, key: str) -> T | None:
         with self._lock:
             if key in self._values:
+                # The order of the dictionary is the order of use.
                 self._values.move_to_end(key)
             return self._values.get(key)
 

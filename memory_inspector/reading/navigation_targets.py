@@ -54,7 +54,9 @@ def find(targets: Iterable[Target], words: str) -> list[Target]:
         says = " ".join(target.words.casefold().split())
         if all(word in says for word in wanted):
             held.append((not says.startswith(typed), typed not in says, target))
+    # The sort is stable: within a rank, targets keep their given order.
     held.sort(key=lambda ranked: ranked[:2])
+    # Counted per kind, so that many messages do not hide the one fact.
     numbers: Counter[Kind] = Counter()
     shown = []
     for _, _, target in held:
@@ -75,9 +77,11 @@ def around(text: str, words: str, most: int = 90) -> str:
         return line
     folded = line.casefold()
     places = [place for word in words.casefold().split() if (place := folded.find(word)) >= 0]
+    # Casefolding may lengthen a text, so the place is approximate.
     first = min(places, default=0)
     start = 0 if first < most // 2 else first - most // 2
     if start:  # start at a word boundary
         start = line.find(" ", start, first) + 1 or start
+    # Two characters are kept for the ellipses at the ends.
     cut = line[start : start + most - 2].strip()
     return f"{'…' if start else ''}{cut}{'…' if start + most - 2 < len(line) else ''}"

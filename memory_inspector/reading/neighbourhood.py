@@ -71,6 +71,7 @@ def mentions(graph: Graph) -> Counter[int]:
     """Mentions of each entity in relations: one for each source message, or for a relation written by a person."""
     mentioned = Counter({entity.id: 0 for entity in entities(graph)})
     for relation in relations(graph):
+        # A relation written by a person has no source message, but counts as one mention.
         times = max(1, len(relation.sources))
         mentioned[relation.subject] += times
         mentioned[relation.object] += times
@@ -85,8 +86,10 @@ def by_mentions(graph: Graph) -> list[Entity]:
 
 def find(graph: Graph, asked: str) -> int | None:
     """Id of the entity a URL names: by id, name or alias, ignoring case."""
+    # A longer number is no id, and int() refuses very long ones.
     if asked.isdecimal() and len(asked) < 16:
         entity = graph.entities.get(int(asked))
+        # A merged entity leads to the one it was merged into, so that old links keep working.
         if entity is not None and entity.state == "merged" and entity.merged_into is not None:
             entity = graph.entities.get(entity.merged_into)
         if entity is not None and entity.state == "active":
@@ -119,17 +122,21 @@ def around(
         (entity for entity in within if entity != focus and entity not in along),
         key=lambda entity: (within[entity], -mentioned[entity], entity),
     )
+    # Beside a path only a few others are drawn, because the path is what was asked for.
     room = most if path is None else min(most, BESIDE_A_PATH)
     far = {entity: number for number, entity in enumerate(along)}
+    # An entity of the path beyond the steps shown gets its place on the path as its distance.
     distances = {focus: 0} | {entity: within.get(entity, far[entity]) for entity in along if entity != focus}
     taken = _taken(others, within, mentioned, _beside(wanted), set(along) | {focus}, room)
     distances |= {entity: within[entity] for entity in taken}
     listed = [
         relation
         for relation in wanted
+        # Relations of the path are listed first already.
         if relation.id not in lit
         and relation.subject in within
         and relation.object in within
+        # One end must be nearer than the outermost ring: relations within that ring are beyond the steps asked for.
         and min(within[relation.subject], within[relation.object]) < steps
     ]
     listed.sort(
@@ -164,10 +171,12 @@ def _taken(
     for entity in others:
         if len(taken) == room:
             break
+        # Direct neighbours are always connected to the focus; farther ones need a drawn entity one step nearer.
         if within[entity] > 1:
             ends = {end for relation in beside[entity] for end in (relation.subject, relation.object)}
             above = [end for end in ends & existing if within.get(end) == within[entity] - 1]
             branch = min(above, key=lambda end: (-mentioned.get(end, 0), end)) if above else None
+            # A branch that is full, or starts at an entity left out, is not continued.
             if branch is None or branches[branch] == ON_A_BRANCH:
                 continue
             branches[branch] += 1
@@ -197,6 +206,7 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
 
     Of equally short paths, the one with the oldest relations.
     """
+    # Sorted by id, so that older relations are tried first at every entity.
     beside = _beside(sorted((edge for edge in relations(graph) if edge.state == "active"), key=lambda edge: edge.id))
     came: dict[int, tuple[int, Step]] = {}
     far, waiting = {start: 0}, deque([start])
@@ -214,6 +224,7 @@ def shortest(graph: Graph, start: int, end: int, *, most: int = FARTHEST) -> Pat
     if end not in far:
         return None
     steps: list[Step] = []
+    # Back from the end, over the relation that each entity was reached by.
     while end != start:
         end, step = came[end]
         steps.append(step)

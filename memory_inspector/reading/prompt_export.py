@@ -14,6 +14,7 @@ def as_text(prompt: Prompt) -> str:
 
 
 def _message_text(message: ChatMessage) -> str:
+    # Markers in brackets stand for what is not text: attachments and tool calls.
     lines = [message.content or ""]
     lines += [f"[{part.type}: {part.url}]" for part in message.parts if isinstance(part, ImagePart | FilePart)]
     lines += [f"[tool call] {call.tool_name}({call.arguments})" for call in message.tool_calls]

@@ -46,6 +46,7 @@ class Tried:
     @property
     def first_turn(self) -> int:
         """The first turn tried: for a long conversation only the newest are tried."""
+        # The same turns are tried for every recipe; one that failed has none.
         return max(1, self.turns - max((len(trial.turns) for trial in self.trials), default=0) + 1)
 
     def of(self, key: str | None) -> Trial | None:
@@ -72,6 +73,7 @@ def title_of(key: str | None, *, changed: bool = False) -> str:
 def opening(running: str, turns: int, blocks: int, tried: Tried | None) -> str:
     """The section's opening sentence, in numbers. `running` is plain text: the name of the session's setup."""
     on = f"This session runs on **{plain(running)}**"
+    # Before a trial, or if no recipe could be tried, there are no numbers to open with.
     if tried is None or not _averages(tried):
         size = f"{count(turns, 'turn')} so far" if turns else "nothing said yet"
         return f"{on}: {count(blocks, 'block')}, {size}. Try {len(RECIPES)} memory designs on this conversation."
@@ -157,6 +159,7 @@ def thinned(values: Sequence[int], most: int = SPARK_POINTS) -> list[int]:
     """
     if len(values) <= most:
         return list(values)
+    # Evenly from the first to the last value, both included.
     return [values[round(place * (len(values) - 1) / (most - 1))] for place in range(most)]
 
 
@@ -178,7 +181,9 @@ def running_on(memory: Memory) -> tuple[str | None, bool]:
     """The recipe of a session, and whether it was changed since; a matching one if the session names none."""
     named = memory.session.config.recipe
     if named in RECIPES:
+        # What a switch to the same recipe would undo was changed since.
         return named, bool(plan_for(memory, named)[0])
+    # A session that names no recipe may still be set up exactly like one.
     return next((key for key in RECIPES if _fits(memory, key)), None), False
 
 
@@ -249,6 +254,7 @@ def stays(kind: str, holds: Holding, unit: str = TURN) -> str:
 
 def _changes(changes: Mapping[str, tuple[Any, Any]]) -> str:
     parts = [_setting(name, before, after) for name, (before, after) in list(changes.items())[:NAMED_CHANGES]]
+    # The first few by name, the others as a number, so that the line stays short.
     more = len(changes) - NAMED_CHANGES
     return ", ".join([*parts, *([count(more, "other setting")] if more > 0 else [])])
 
@@ -266,6 +272,7 @@ def switched(plan: SwitchPlan) -> str:
         return done
     names = " and ".join(short(block.name) for block in filling)
     verb = "is" if len(filling) == 1 else "are"
+    # Blocks read the same messages, so their numbers overlap and are not added up.
     return f"{done} {names} {verb} being filled from {count(max(block.fills for block in filling), 'message')}."
 
 
@@ -296,6 +303,7 @@ class PartShown:
 def parts_of(context: Context) -> tuple[PartShown, ...]:
     """The parts of a prompt: the queue first, pinned messages, then the blocks in their order."""
     plan = context.plan
+    # Messages of the queue come last in the prompt.
     messages = context.messages[len(context.messages) - len(plan.queue) :] if plan.queue else ()
     queue = PartShown(
         "Queue", QUEUE, plan.queue_asked, plan.queue_granted, tuple(_message_line(message) for message in messages)
@@ -304,6 +312,7 @@ def parts_of(context: Context) -> tuple[PartShown, ...]:
     if plan.pinned_tokens:
         parts.append(PartShown("System messages", "custom", plan.pinned_tokens, plan.pinned_tokens, ()))
     for part in plan.granted:
+        # Pieces whose words are unknown are left out.
         words = tuple(context.words[piece.ref] for piece in part.pieces if piece.ref in context.words)
         kind = context.kinds.get(part.name, "custom")
         parts.append(PartShown(part.name, kind, part.asked, part.granted, words))

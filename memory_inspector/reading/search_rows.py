@@ -49,6 +49,7 @@ def stages(search: Search) -> dict[Stage, str]:
     """The funnel: each stage with its count. A record does not state how many turns were stored."""
     counts, fitted = search.counts, search.counts["granted"]
     numbers: dict[Stage, str] = {}
+    # Rare stages are listed only if they occurred, so that the funnel stays short.
     if search.stored is not None:
         numbers["stored"] = f"Stored {tokens(search.stored)}"
     numbers["candidates"] = f"Candidates {tokens(search.candidates)}"
@@ -106,6 +107,7 @@ def score(value: float) -> str:
 
 def apart(value: float, threshold: float) -> tuple[str, str]:
     """A score and the threshold above it, with as many decimal places as needed to tell them apart."""
+    # Six places at most: beyond that, two different numbers may look equal.
     for places in range(2, 7):
         one, other = f"{value:.{places}f}", f"{threshold:.{places}f}"
         if one != other:
@@ -126,6 +128,7 @@ def outcome(turn: RankedTurn, search: Search) -> str:
         "replaced": "Left out as a former value",
         "in_queue": "In the queue",
         "below_threshold": f"Below {score(settings.similarity_threshold or 0)}",
+        # Nothing is proposed until a question is asked.
         "not_proposed": f"Not among the nearest {tokens(search.proposed)}" if search.proposed else "Stored",
     }
     return words[turn.outcome]
@@ -191,11 +194,13 @@ def rows(
 
     `each_term`: include the terms of the score. `sought`: words that should have been found.
     """
+    # Without a question nothing was scored; a record has its scores even if it does not state the weights.
     scored = search.weights is not None or search.stored is None
     shown = boosts_shown(search)
     split = term_columns(turns, search) if shown else [{} for _ in turns]
     return [
         {
+            # The words of an erased turn are gone, and its turn number with them.
             "Turn": turn.turn if turn.words else None,
             "Score": turn.score if scored else None,
             "Outcome": outcome(turn, search),
@@ -228,6 +233,7 @@ def _cell(words: str) -> str:
 def headline(search: Search, *, past: bool = False, unit: str = TURN) -> str:
     """The result of the search in numbers; `unit`: noun for what the block stores as one."""
     counts = search.counts
+    # A record does not state how many turns were stored, only how many were candidates.
     sentence = f"Searched **{stored(search.candidates if search.stored is None else search.stored, unit)}**"
     if not search.asked:
         return f"{sentence}. {_hindrance(search, unit, past=past)}."
@@ -250,6 +256,7 @@ def _hindrance(search: Search, unit: str, *, past: bool) -> str:
     """Reason why nothing is recalled, as a sentence without its full stop."""
     counts = search.counts
     so = "so nothing was recalled" if past else "so nothing would be recalled"
+    # If all failed for this one reason, the sentence names the score they missed.
     if counts["below_threshold"] and counts["below_threshold"] == search.candidates:
         return f"None scored {score(search.settings.similarity_threshold or 0)} or more, {so}"
     reasons = []
@@ -286,6 +293,7 @@ def degraded(search: Search) -> tuple[Literal["warning", "error"], str] | None:
             and any(turn.vector is not None for turn in search.found)
         )
         return ("warning", UNREAD_SCRIPT) if unread else None
+    # The reason begins with a fixed text, followed by the cause of the failure.
     if reason.startswith(DATABASE_COPY):
         cause = reason.removeprefix(DATABASE_COPY)
         return "error", f"The vector store did not answer. {DATABASE_COPY}{_escaped(cause)}"
@@ -304,12 +312,14 @@ def _escaped(cause: str) -> str:
 
 def missed(turns: Sequence[RankedTurn], words: str, search: Search, *, unit: str = TURN) -> str:
     """Sentence on the stored units that contain the sought words, and on the outcome of the nearest."""
+    # Only the beginning is quoted: somebody may have pasted a whole message.
     quoted = f"“{plain(words.strip()[:60])}”"
     if not turns:
         return f"No stored {unit} says {quoted}."
     best = turns[0]
     of = stored(search.stored or len(search.found), unit)
     many = f"{tokens(len(turns))} of {of} {'says' if len(turns) == 1 else 'say'} {quoted}."
+    # Without weights nothing was ranked, so none is the nearest.
     if search.weights is None:
         return many
     which = f"The nearest, {from_turn(unit, best.turn, 'a')},"
@@ -341,6 +351,7 @@ def changed_sentence(before: Search, after: Search, *, first: int | None = None,
     `first` is the number of a stored turn that is named before the others; `unit`: noun for what the block stores as
     one.
     """
+    # The sort is stable: only the named turn moves to the front.
     pairs = sorted(compared(before, after), key=lambda pair: pair[0].number != first)
     # Turns that enter or leave the prompt come first; changes among those left out are omitted.
     telling = [(one, other) for one, other in pairs if one.outcome in ASKED or other.outcome in ASKED]
@@ -384,6 +395,7 @@ def limit_to_keep(search: Search, number: int) -> int | None:
     plan = search.context.plan
     # Those with lower scores are cut before it, and may stay cut.
     sooner = sum(other.tokens for other in search.found.only("cut") if other.rank > turn.rank)
+    # Above the present limit in any case: under that limit the turn was cut.
     return max(plan.token_limit + 1, plan.asked - sooner)
 
 

@@ -79,6 +79,7 @@ SIGNALS: Mapping[str, Signal] = {**SEARCHES, **ADDED}
 
 def boosts_shown(search: Search) -> tuple[str, ...]:
     """The enabled terms that change the score of at least one candidate, in their order."""
+    # Candidates of a search without boosts carry no terms.
     added = [one.boosts for one in search.found.candidates if one.boosts]
     return tuple(
         term
@@ -90,7 +91,9 @@ def boosts_shown(search: Search) -> tuple[str, ...]:
 def split(turn: RankedTurn) -> tuple[float, dict[str, float]]:
     """The match and each boost, rounded to two places so that they add up to the rounded score."""
     exact = [turn.match, *(turn.boosts or (0.0,) * len(BOOSTS))]
+    # Rounding the running sums instead of the parts keeps the sum of the parts shown equal to the score shown.
     sums = [round(sum(exact[: place + 1]), PLACES) for place in range(len(BOOSTS))] + [round(turn.score, PLACES)]
+    # Adding 0.0 turns -0.0 into 0.0, which would be shown with a minus sign.
     parts = [round(after - before, PLACES) + 0.0 for before, after in zip([0.0, *sums], sums, strict=False)]
     return parts[0], dict(zip(BOOSTS, parts[1:], strict=True))
 
@@ -101,6 +104,7 @@ def match_words(turn: RankedTurn, search: Search) -> str | None:
         return None
     signals = zip(("vector", "keyword"), search.weights, (turn.vector, turn.keyword), strict=True)
     total = sum(search.weights)
+    # Negative similarities count as 0 in the match, so they are shown as 0.
     return " + ".join(
         f"{weight / total:.2f} × {max(0.0, value or 0.0):.2f} {name}" for name, weight, value in signals if weight
     )
@@ -130,6 +134,7 @@ def _signed(value: float) -> str:
 
 def _means(term: str, turn: RankedTurn, search: Search) -> str:
     """Explanation of a boost for this stored turn."""
+    # A tenth of tolerance: the signal is 1 for a full match and clearly less for a partial one.
     whole = turn.boosts[BOOSTS.index(term)] > 0.9 * getattr(search.settings, BOOST_FIELDS[term])
     if term == "speaker" and not whole:
         return "Said by a person, not by an assistant."
@@ -147,6 +152,7 @@ def nothing_from(turn: RankedTurn, search: Search) -> list[str]:
     if not turn.boosts or not boosts_shown(search):
         return []
     added = split(turn)[1]
+    # Judged by the rounded amounts: a boost that is shown as 0.00 adds nothing to what is seen.
     return [term for term in BOOSTS if getattr(search.settings, BOOST_FIELDS[term]) and not added[term]]
 
 

@@ -40,11 +40,15 @@ class Timeline:
 
     def catch_up(self, memory: Memory, history: History) -> None:
         """Read new events. If words were erased meanwhile, here or elsewhere, everything is rebuilt."""
+        # Read outside the lock, so that no other tab waits for the database.
         users = _users_facts(memory)
         with self._lock:
             first = history.records[0] if history.records else None
+            # The history is read anew after an erasure, with new records; an erasure elsewhere only removes ids of
+            # facts.
             if first is not self._first or not self._users <= users:
                 self._begin(first)
+            # Applied once per event: every tab of the process shares these totals.
             self._users = users
             new = history.after(self._position)
             self.index.apply(new)
@@ -56,6 +60,7 @@ class Timeline:
         if position >= self._position:
             return self.outcomes
         with self._lock:
+            # Outcomes can only move forwards, so an earlier position starts again from the beginning.
             if self._past.position > position:
                 self._past = Outcomes()
             between = (record for record in history.after(self._past.position) if record.position <= position)
@@ -63,6 +68,7 @@ class Timeline:
 
     def figure(self, key: object, make: Callable[[], Made]) -> Made:
         """The last figure if it was made under this key, otherwise a new one."""
+        # Key and figure are replaced together, so that another thread never sees the new key with the old figure.
         position, figure = self._figure
         if position != key:
             figure = make()
@@ -72,6 +78,7 @@ class Timeline:
     def lines(self, records: Sequence[EventRecord], memory: Memory) -> list[Line]:
         """Return a sentence per event."""
         lines = self._lines
+        # Two threads may make the same sentences at once: the results are equal, so no lock is needed.
         untold = [record for record in records if record.position not in lines]
         if untold:
             new_lines = words_in_log(memory).lines(untold, memory)

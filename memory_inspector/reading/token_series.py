@@ -88,8 +88,10 @@ def course(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> Course:
     """Select what to draw of these turns; `kinds` maps every block to its kind (`facts`, `vector`, ...)."""
     every = sorted(turns)
     last = every[-1] if every else 0
+    # Rounded up, so that at most that many points remain.
     step = 1 if last <= MAX_BARS else -(-len(every) // MAX_POINTS)
     built = {number: _built(turns[number]) for number in every}
+    # The newest turn is always drawn, whatever the step.
     drawn = [number for place, number in enumerate(every) if place % step == 0 or number == last]
     if last > MAX_BARS:  # an area extends the last prompt over turns without one: zeros would draw white stripes
         drawn = [number for number in drawn if built[number] is not None] or drawn
@@ -145,6 +147,7 @@ def _block_order(built: Sequence[ContextBuilt]) -> list[str]:
     priorities: dict[str, int] = {}
     for event in built:
         priorities.update({str(part["name"]): int(part["priority"]) for part in event.parts})
+    # Bars of past prompts are stacked by the order that holds now, so that a block stays in one place.
     smallest = bool(built) and built[-1].truncation_order == "smallest_first"
     order = cut_order(priorities, "smallest_first" if smallest else "largest_first")
     first = [name for group in order.groups for name in group]
@@ -153,6 +156,7 @@ def _block_order(built: Sequence[ContextBuilt]) -> list[str]:
 
 def _stretches(turns: Sequence[TurnRecord], level: Callable[[TurnRecord], int]) -> tuple[tuple[int, int, int], ...]:
     stretches = []
+    # Neighbouring turns with one value become one line; groupby joins only neighbours.
     for value, group in groupby(turns, key=level):
         members = list(group)
         stretches.append((members[0].turn, members[-1].turn, value))
@@ -172,8 +176,10 @@ def course_rows(turns: Mapping[int, TurnRecord], kinds: Mapping[str, str]) -> li
             {
                 "Turn": number,
                 QUEUE: event.queue_tokens if event else turn.queue_tokens,
+                # A block that was not in this prompt has an empty cell, not 0: it may not have existed.
                 **{name: granted.get(name) for name in names},
                 "Sent": event.total if event else None,
+                # The maximum stands for an unknown limit, which has no number to show.
                 "Limit": turn.token_limit if turn.token_limit < MAX_TOKENS else None,
                 "Cut": turn.cut_tokens,
                 "Flushed": sum(_flush(number, record).tokens for record in turn.flushes),

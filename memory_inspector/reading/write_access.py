@@ -33,6 +33,7 @@ def read_only(memory: Memory, history: History) -> ReadOnly | None:
     Raises:
         StoreError: the database cannot be reached.
     """
+    # An attached session is never writable, so no lease has to be read from the database.
     if history.attachment is not None:
         return shown_only(history.attachment)
     return left_to_agent(memory.session.database, memory.session_id)
@@ -49,8 +50,10 @@ def shown_only(attachment: AgentAttached) -> ReadOnly:
 def left_to_agent(database: Database, session_id: str) -> ReadOnly | None:
     """Return why a session is left to the agent that works in it; None if none does, or a person took it over."""
     agent = running_agent(database, session_id)
+    # A person who took the session over may write although the agent still runs.
     if agent is None or taken_over(database, session_id):
         return None
+    # Another machine is named, as the process number means nothing here.
     process = f"process {agent.process}" if agent.here else f"process {agent.process} on {agent.machine}"
     return ReadOnly("agent", f"Live: {process} is writing. Read-only.")
 
